@@ -106,8 +106,8 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
         found = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
     elif model == DEMO_MODEL:
         raise MissingFileError(
-            f"model {model!r}: no such folder here. `probekit demo` makes it, with the model of "
-            "pip install 'probekit[demo]': run it in this folder first."
+            f"model {model!r}: no such folder here. `probekit demo` makes it: run it in this "
+            "folder first."
         )
     elif _looks_like_path(model):
         raise MissingFileError(

@@ -81,30 +81,25 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     first = {record.entry: record for record in reversed(records)}
     every = list_entries(cache)
     own = {key: list(_folders(every, key)) for key in first}
-    manifests = {
-        first[key].model: folder.manifest
+    made = [
+        (key, folder.manifest)
         for key, folders in own.items()
         for folder in folders
         if folder.manifest is not None
-    }
+    ]
+    manifests = {first[key].model: manifest for key, manifest in made}
     found = {folder.path: folder for folders in own.values() for folder in folders}
     entries = [_fact(one, verify=verify, progress=progress) for one in found.values()]
     models = {record.model: _model_of(record) for record in first.values()}
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
-    made = {
-        key: [one.manifest for one in folders if one.manifest is not None]
-        for key, folders in own.items()
-    }
     return Found(
         entries=[*entries, *(_missing(first[key]) for key, folders in own.items() if not folders)],
         sources={model: model_source(manifest) for model, manifest in manifests.items()},
         facts=_facts(records, models),
         commands=list(
-            dict.fromkeys(
-                extract_command(one, cache, first[key].task) for key in made for one in made[key]
-            )
+            dict.fromkeys(extract_command(one, cache, first[key].task) for key, one in made)
         ),
-        kinds={key: kind for key in made for one in made[key] if (kind := own_kind(one))},
+        kinds={key: kind for key, one in made if (kind := own_kind(one))},
     )
 
 

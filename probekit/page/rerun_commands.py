@@ -10,7 +10,7 @@ from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
 from probekit.results.record import Record
 from probekit.results.recorded_options import Options, is_baseline, stated_options
-from probekit.results.summaries.grouping import head_order
+from probekit.results.summaries.grouping import SERVED, head_order, key_of
 from probekit.store.manifest import Manifest
 from probekit.tasks import TASKS
 
@@ -61,9 +61,9 @@ def rerun_commands(
     """
     every = [one for one in records if not one.trial and one.left_out is None]
     made = [one for one in every if not _of_script(one)]
-    refitted = {_source(one) for one in made if one.resample is not None}
+    refitted = {key_of(one, SERVED) for one in made if one.resample is not None}
     runs = [
-        _run(one, sources, kinds or {}, overthinking=_source(one) in refitted)
+        _run(one, sources, kinds or {}, overthinking=key_of(one, SERVED) in refitted)
         for one in made
         if one.resample is None and not is_baseline(one)
     ]
@@ -135,10 +135,6 @@ def model_source(manifest: Manifest) -> str:
 def _root(cache: Path) -> list[str]:
     """Return the option of a cache, where it is not the default."""
     return [] if cache == Path("cache") else ["--cache", str(cache)]
-
-
-def _source(record: Record) -> tuple[str, ...]:
-    return (record.model, record.task, record.label, record.head)
 
 
 def _run(

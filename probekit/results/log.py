@@ -179,7 +179,7 @@ def _beside(record: Record, file: Path) -> Record:
         return record
     path = Path(record.predictions)
     beside = file.parent / path.parent.name / path.name
-    portable = len(path.parts) == 2  # FOLDER/FILE, as `_portable` writes it
+    portable = path.parent == Path(f"{file.stem}-predictions")  # as `_portable` writes it
     moved = portable or (beside.is_file() and not path.is_file())
     return replace(record, predictions=str(beside)) if moved else record
 

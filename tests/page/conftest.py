@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from probekit.page.report_page import ReportOptions, write_report
-from tests.page.samples import hostile_records, whole_records
+from tests.page.samples import PageReader, hostile_records, whole_records
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 SCREENSHOTS = Path(__file__).parent.parent.parent / "build" / "screenshots"
@@ -66,3 +66,13 @@ def keep_screenshot():
     """Return a function that keeps a picture of a whole page."""
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
     return lambda page, name: page.screenshot(path=SCREENSHOTS / f"{name}.png", full_page=True)
+
+
+@pytest.fixture
+def data(page_file):
+    return PageReader(page_file.read_text(encoding="utf-8")).data
+
+
+def expect():
+    """Return playwright's assertions, which wait: the page's policy forbids those that evaluate."""
+    return pytest.importorskip("playwright.sync_api").expect

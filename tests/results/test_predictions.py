@@ -89,6 +89,13 @@ WITH_PROBABILITIES = {
 }
 
 
+every = pytest.mark.parametrize(
+    "found",
+    [CLASSES, VALUES, LOSSES, *WITH_PROBABILITIES.values()],
+    ids=[*("classes", "values", "losses"), *WITH_PROBABILITIES],
+)
+
+
 def _same(one, two):
     assert (one.ids, one.content, one.names) == (two.ids, two.content, two.names)
     assert one.texts == two.texts
@@ -102,11 +109,7 @@ def _same(one, two):
         assert one.row_scores.tobytes() == two.row_scores.tobytes()
 
 
-@pytest.mark.parametrize(
-    "found",
-    [CLASSES, VALUES, LOSSES, *WITH_PROBABILITIES.values()],
-    ids=[*("classes", "values", "losses"), *WITH_PROBABILITIES],
-)
+@every
 def test_round_trip(tmp_path, found):
     path = tmp_path / "new" / "p.parquet"
     write_predicted(path, ABOUT, {"dev": found, "test": found})
@@ -118,11 +121,7 @@ def test_round_trip(tmp_path, found):
         _same(split, found)
 
 
-@pytest.mark.parametrize(
-    "found",
-    [CLASSES, VALUES, LOSSES, *WITH_PROBABILITIES.values()],
-    ids=[*("classes", "values", "losses"), *WITH_PROBABILITIES],
-)
+@every
 def test_what_is_not_asked_for_is_not_read(tmp_path, found):
     write_predicted(tmp_path / "p", ABOUT, {"dev": found})
     _same(read_predicted(tmp_path / "p", texts=False)[1]["dev"], replace(found, texts=()))

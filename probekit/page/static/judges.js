@@ -21,19 +21,25 @@ function unpack(text, kind = "u1") {
   return Float32Array.from({ length: bytes.length / 4 }, (_, n) => view.getFloat32(4 * n, true));
 }
 
-class ClassJudge {
-  static of = "classes";
-
+class Judge {
   constructor(grid, sentences) {
     this.grid = grid;
-    this.names = sentences.names;
     this.gold = sentences.gold;
     this.predicted = unpack(grid.predicted, sentences.kind);
-    this.probabilities = unpack(grid.probabilities);
-    this.headings = grid.columns.flatMap((name) => [`${grid.along} ${name}`, `p at ${name}`]);
   }
 
   at(column, row) { return this.predicted[column * this.gold.length + row]; }
+}
+
+class ClassJudge extends Judge {
+  static of = "classes";
+
+  constructor(grid, sentences) {
+    super(grid, sentences);
+    this.names = sentences.names;
+    this.probabilities = unpack(grid.probabilities);
+    this.headings = grid.columns.flatMap((name) => [`${grid.along} ${name}`, `p at ${name}`]);
+  }
 
   right(column, row) { return this.at(column, row) === this.gold[row]; }
 
@@ -94,19 +100,15 @@ class ClassJudge {
   }
 }
 
-class ValueJudge {
+class ValueJudge extends Judge {
   static of = "values";
 
   constructor(grid, sentences) {
-    this.grid = grid;
-    this.gold = sentences.gold;
-    this.predicted = unpack(grid.predicted, "f4");
+    super(grid, sentences);
     this.headings = grid.columns.map((name) => `${grid.along} ${name}`);
     const errors = Float32Array.from(this.predicted, (value, place) => Math.abs(value - this.gold[place % this.gold.length]));
     this.far = d3.quantile(errors, 0.95) || 1; // the full colour: few are further off
   }
-
-  at(column, row) { return this.predicted[column * this.gold.length + row]; }
 
   error(column, row) { return Math.abs(this.at(column, row) - this.gold[row]); }
 

@@ -189,9 +189,14 @@ def read_alike(
             that gives its score.
     """
     first = runs[0].records[0]
+    metric = recorded_metric(first)
     read = [
         [
-            _read(run, record, split, texts=texts and record is first, probabilities=probabilities)
+            _read(
+                *(run, record, split, metric),
+                texts=texts and record is first,
+                probabilities=probabilities,
+            )
             for record in run.records
         ]
         for run in runs
@@ -199,7 +204,6 @@ def read_alike(
     names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
     sides = [[_renamed(one, names) for one in side] for side in read]
     reference = sides[0][0]
-    metric = recorded_metric(first)
     scorer = metric(_gold(reference, metric))
     for run, side in zip(runs, sides, strict=True):
         for record, one in zip(run.records, side, strict=True):
@@ -219,7 +223,13 @@ def _origin(run: RecordedRun, record: Record) -> str:
 
 
 def _read(
-    run: RecordedRun, record: Record, split: str, *, texts: bool, probabilities: bool
+    run: RecordedRun,
+    record: Record,
+    split: str,
+    metric: type[Metric],
+    *,
+    texts: bool,
+    probabilities: bool,
 ) -> Predicted:
     """Read what a record predicted for a split."""
     again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
@@ -237,10 +247,9 @@ def _read(
             f"{path}: no predictions for {split}, only for {', '.join(splits)}; choose another "
             "--split."
         )
-    consumed = recorded_metric(record).consumes
-    if splits[split].content != consumed:
+    if splits[split].content != metric.consumes:
         raise RecordError(
-            f"{path}: {record.metric} scores {consumed}; found {splits[split].content}."
+            f"{path}: {metric.name} scores {metric.consumes}; found {splits[split].content}."
         )
     return splits[split]
 

@@ -86,9 +86,8 @@ def notes(records: Sequence[Record]) -> list[str]:
     """
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
     marked = f"{MARK} {troubles}" if troubles else ""
-    lines = [marked, drawn_text(records), same_text(records), _folds_text(records)]
-    lines.append(_given_text(records))
-    return [line for line in lines if line]
+    said = (drawn_text, same_text, _folds_text, _given_text)
+    return [line for line in (marked, *(text(records) for text in said)) if line]
 
 
 def _with_places(trouble: str, records: Sequence[Record]) -> str:

@@ -8,7 +8,7 @@ from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.results.frame import Records
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import grouped, option_of
+from probekit.results.summaries.grouping import SERVED, grouped, key_of, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
 _BESIDE = ("seed", "trial", "left_out", "ablated")
@@ -53,8 +53,9 @@ def select(
     """
     if refits:
         chosen = select([one for one in records if one.resample is None], conditions)
-        whose = {_whose(one) for one in chosen}
-        fitted = [one for one in records if one.resample is not None and _whose(one) in whose]
+        served = {key_of(one, SERVED) for one in chosen}
+        refitted = [one for one in records if one.resample is not None]
+        fitted = [one for one in refitted if key_of(one, SERVED) in served]
         return Records([*chosen, *fitted], _origins(records))
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
@@ -71,10 +72,6 @@ def select(
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
     return Records(kept, _origins(records))
-
-
-def _whose(record: Record) -> tuple[str, ...]:
-    return record.model, record.task, record.label, record.head
 
 
 def _origins(records: Sequence[Record]) -> Mapping[str, Path]:

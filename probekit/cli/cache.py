@@ -1,4 +1,4 @@
-"""``probekit cache``: list, describe, verify, remove and locate entries."""
+"""``probekit cache``: list, describe, verify, merge, remove and locate entries."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -113,6 +113,22 @@ def verify(
         passed = passed and report.passed
     if not passed:
         raise typer.Exit(1)
+
+
+@app.command()
+def merge(
+    source: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[SOURCE]...", help="Caches of shards, or folders of entries they have begun."
+        ),
+    ] = None,
+    cache: arguments.Cache = Path("cache"),
+    json: arguments.Json = False,
+) -> None:
+    """Complete what `extract --shard` has begun, with what shards wrote into other caches."""
+    entries = maintenance.merge_shards(cache, source or (), progress=progress_wanted())
+    print_entries(entries, json=json)
 
 
 @app.command()

@@ -10,6 +10,7 @@ from probekit.base.registry import option
 from probekit.cli import arguments
 from probekit.cli.output import print_entries, print_forecast, progress_wanted
 from probekit.cli.spread import spread
+from probekit.errors import OptionError
 from probekit.extraction.request_options import ExtractOptions
 
 
@@ -24,6 +25,12 @@ class Place:
     overwrite: bool = option(False, "Replace a complete entry of the same key.")
     restart: bool = option(
         False, "Throw away what an unfinished run with other options has finished."
+    )
+    shard: str | None = option(
+        None,
+        "Extract the second of four shares, for 2/4; other processes extract the others, at any "
+        "time, into the same cache or for `cache merge`.",
+        metavar="I/N",
     )
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
     revision: str | None = option(None, "Hub branch, tag or commit.")
@@ -54,17 +61,21 @@ def extract(
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.extraction import ExtractTarget, forecast, open_session
+    from probekit.extraction import ExtractTarget, Shard, forecast, open_session
 
     arguments.check_order(model, task)
     given = vars(place).copy()
-    split = given.pop("split")
+    split, shard = given.pop("split"), given.pop("shard")
+    if dry_run and shard is not None:
+        raise OptionError(f"--dry-run forecasts a whole extraction: leave --shard {shard} out.")
     splits = None if split is None else tuple(arguments.split_list(split))
     target = ExtractTarget(
-        model=model, task=task, own=own.parse(), label=label, splits=splits, **given
-    )
+        model=model, task=task, own=own.parse(), label=label, splits=splits, **given,
+        shard=None if shard is None else Shard.parse(shard),
+    )  # fmt: skip
     session, chosen = open_session(target, shared, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, chosen), json=json)
     else:
-        print_entries([session.extract(one) for one in chosen], json=json)
+        found = (session.extract(one) for one in chosen)
+        print_entries([entry for entry in found if entry is not None], json=json)

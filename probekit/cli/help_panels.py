@@ -50,7 +50,7 @@ def _names(*groups: Any) -> tuple[str, ...]:
 
 OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("format", "dtype", "keep", "pooling", "name"),
-    "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens"),
+    "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens", "shard"),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
     "Model, and entries that are there": ("revision", "random_init", "overwrite", "restart"),
 }

@@ -6,3 +6,4 @@ from .extract_target import ExtractTarget as ExtractTarget
 from .extraction_call import extract as extract
 from .extraction_call import open_session as open_session
 from .request_options import ExtractOptions as ExtractOptions
+from .shards import Shard as Shard

@@ -148,7 +148,7 @@ def _forecast(
     *,
     complete: bool,
 ) -> Forecast:
-    begun = 0.0 if complete else session.begun(split, plan, place)
+    begun = 0.0 if complete else session.begun(split, plan, place, plan.units)
     last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
     work = max(plan.tokens / speed, plan.nbytes / disk.write - last)
     lengths = plan.encoded.window_lengths

@@ -1,7 +1,7 @@
 """Before units are computed: is there room, how fast is the model, what will be lost to limits."""
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probekit.backbone import Backbone
@@ -11,6 +11,7 @@ from probekit.errors import StorageError
 from probekit.extraction.compute import batches_of
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
+from probekit.extraction.units import Unit
 from probekit.store.files import disk_bytes, free_bytes
 from probekit.store.layout import PARTIAL, beside
 
@@ -59,16 +60,17 @@ def seconds_of(work: Callable[[], object]) -> float:
 
 
 def describe_work(
-    split: str, plan: Plan, folder: Path, tokens_per_second: float, begun: float = 0.0
+    title: str, plan: Plan, units: Sequence[Unit], folder: Path, speed: float, begun: float
 ) -> str:
     """Return one line for people: what is read, what is written and where, and the time it takes.
 
     Args:
-        split: the split's name.
+        title: the split's name, and which shard this is.
         plan: the layout.
+        units: those that are written.
         folder: the entry's folder.
-        tokens_per_second: measured speed of the forward pass.
-        begun: share of the subwords that an earlier run has done.
+        speed: of the forward pass, tokens per second as measured.
+        begun: share of their subwords that an earlier run has done.
     """
     # "12,345 words x 7 layers x 384 and 23,456 tokens x 1 layer x 384"
     arrays = " and ".join(
@@ -76,12 +78,13 @@ def describe_work(
         f"layer{'' if len(array.layers) == 1 else 's'} x {array.dim}"
         for name, array in plan.arrays.items()
     )
-    seconds = (1 - begun) * plan.tokens / tokens_per_second
+    some = "" if len(units) == len(plan.units) else f"{len(units)} of {len(plan.units)} units of "
+    seconds = (1 - begun) * sum(map(plan.unit_tokens, units)) / speed
     there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
     return (
-        f"{split}: {len(plan.encoded.ids):,} examples; writing {arrays} "
+        f"{title}: {len(plan.encoded.ids):,} examples; writing {some}{arrays} "
         f"({human_bytes(plan.nbytes)}) to {folder} in about "
-        f"{human_time(seconds)} ({tokens_per_second:,.0f} tokens/s){there}"
+        f"{human_time(seconds)} ({speed:,.0f} tokens/s){there}"
     )
 
 

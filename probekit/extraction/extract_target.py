@@ -14,13 +14,14 @@ from probekit.base.notices import warn_once
 from probekit.errors import OptionError
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
 from probekit.store.layout import asked_of, entry_folder, model_slug
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
 
-_TYPED = ("data", "splits", "revision", "label", "device", "name", "cache")
+_TYPED = ("data", "splits", "revision", "label", "device", "name", "cache", "shard")
 """What a command line names, in its order; what is done once stays out."""
 
 
@@ -43,6 +44,10 @@ class ExtractTarget:
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
+        shard: which of several processes this is, that extract the same entries together.
+
+    Raises:
+        OptionError: a shard is to replace what other shards may be writing.
     """
 
     model: str
@@ -59,6 +64,16 @@ class ExtractTarget:
     cache: Path = Path("cache")
     overwrite: bool = False
     restart: bool = False
+    shard: Shard | None = None
+
+    def __post_init__(self) -> None:
+        """Check that a shard throws nothing away."""
+        for name in ("overwrite", "restart"):
+            if self.shard is not None and getattr(self, name):
+                raise OptionError(
+                    f"--shard {self.shard} with --{name}: what it would throw away may be what the "
+                    "other shards have just written. Remove it first (`probekit cache rm`)."
+                )
 
     def command(self, options: ExtractOptions) -> str:
         """Return the command line that extracts it with some options; Python, if need be."""
@@ -83,7 +98,7 @@ class ExtractTarget:
         for name in _TYPED:
             value = getattr(self, name)
             if value != getattr(ExtractTarget, name):
-                words.append(f"{name}={str(value) if isinstance(value, Path) else value!r}")
+                words.append(f"{name}={str(value) if isinstance(value, Path | Shard) else value!r}")
         changed = {
             field.name: getattr(options, field.name)
             for field in fields(options)

@@ -14,6 +14,7 @@ from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
+from probekit.extraction.shards import Shard
 from probekit.store.entry import Entries
 from probekit.store.layout import model_slug
 from probekit.tasks import TASKS, Split, Task, TextOptions, examples_task, get_task, is_own
@@ -42,6 +43,7 @@ def extract(
     cache: str | Path = "cache",
     overwrite: bool = False,
     restart: bool = False,
+    shard: str | None = None,
     name: str | None = None,
     revision: str | None = None,
     kind: str | None = None,
@@ -71,6 +73,8 @@ def extract(
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
+        shard: ``2/4``: extract the second of four shares of each entry; other processes, at any
+            time and on any machine that sees the cache, the others.
         name: what to call the model in the cache, and as MODEL from then on; a model in memory
             needs one.
         revision: Hub branch, tag or commit of the model.
@@ -84,7 +88,8 @@ def extract(
         progress: show progress on stderr.
 
     Returns:
-        one entry per split, in the order of the splits.
+        one entry per split, in the order of the splits; without those that other shards have not
+        done theirs of.
 
     Raises:
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
@@ -99,9 +104,11 @@ def extract(
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
+        shard=None if shard is None else Shard.parse(shard),
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
-    return Entries(session.extract(split) for split in texts)
+    found = (session.extract(split) for split in texts)
+    return Entries(entry for entry in found if entry is not None)
 
 
 def open_session(

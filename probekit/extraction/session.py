@@ -1,6 +1,7 @@
 """Extract the splits of one task: plan, estimate, units, manifest, labels."""
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -22,10 +23,12 @@ from probekit.extraction.estimate import (
 from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
-from probekit.extraction.write import example_table, make_manifest, token_bar, write_units
+from probekit.extraction.units import Unit
+from probekit.extraction.write import make_draft, seal, token_bar, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
-from probekit.store.builder import EntryBuilder
+from probekit.store.builder import EntryBuilder, Share
+from probekit.store.draft import Draft
 from probekit.store.entry import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import MANIFEST, labels_folder
@@ -79,8 +82,11 @@ class Session:
             return self.backbone.tied_head()
         return read_output_head(self.request.inspection)
 
-    def extract(self, split: Split) -> Entry:
+    def extract(self, split: Split) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.
+
+        Returns:
+            the entry; None where this is a shard, and others have not done theirs.
 
         Raises:
             EntryLockedError: another process is writing the entry.
@@ -88,21 +94,26 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
-        place, task = self.target.place(self.request, split), self.request.task
+        place = self.target.place(self.request, split)
         entry = self.finished(place)
         if entry is None:
             self.target.say_namesakes(place)
             entry = self._build(split, place)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
+        self._write_labels(split, place)
+        return entry
+
+    def _write_labels(self, split: Split, place: Place) -> None:
+        task = self.request.task
         for column, labels in split.labels.items():
             write_labels(
-                labels_folder(entry.path),
+                labels_folder(place.folder),
                 split.name,
                 column,
                 ids=[example.id for example in split.examples],
                 values=labels,
-                text=entry.manifest.request["text"],
+                text=place.request["text"],
                 kind=task.kinds[column],
                 metric=task.metrics[column],
                 fingerprint=split.labels_fingerprint(column),
@@ -114,7 +125,6 @@ class Session:
                 split.name,
                 split.origin,
             )
-        return entry
 
     def finished(self, place: Place) -> Entry | None:
         """Return the entry of a place if it is complete, and not to be computed again.
@@ -160,15 +170,16 @@ class Session:
         arrays = tuple(name for name in request.keep if name in ARRAYS)
         return make_plan(encoded, request.info, options, arrays, request.pooling)
 
-    def begun(self, split: Split, plan: Plan, place: Place) -> float:
-        """Return the share of a plan's subwords that an earlier, unfinished run has done.
+    def begun(self, split: Split, plan: Plan, place: Place, units: Sequence[Unit]) -> float:
+        """Return the share of the subwords of units that an earlier, unfinished run has done.
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
         shared = self._shared(split, self._in_dtype(plan, place), place)
         same = digest(unfinished_plan(place.folder)) == digest(shared)
-        done = unfinished_units(place.folder) if same else ()
-        return sum(plan.unit_tokens(plan.units[unit]) for unit in done) / plan.tokens
+        found = unfinished_units(place.folder) if same else frozenset()
+        done = [unit for unit in units if unit.index in found]
+        return sum(map(plan.unit_tokens, done)) / max(sum(map(plan.unit_tokens, units)), 1)
 
     def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues.
@@ -184,46 +195,72 @@ class Session:
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }
 
-    def _build(self, split: Split, place: Place) -> Entry:
-        target, folder = self.target, place.folder
+    def _build(self, split: Split, place: Place) -> Entry | None:
+        target, folder, shard = self.target, place.folder, self.target.shard
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
+        units = plan.largest_first if shard is None else shard.units_of(plan, place.key)
+        title = split.name if shard is None else f"{split.name}, shard {shard}"
         check_free_space(folder, missing_bytes(plan, place))
         # before any costly work: raises where another process builds the entry, or nobody can
-        EntryLock(folder).release()
+        EntryLock(folder, None if shard is None else shard.place).release()
         if not target.restart:
             check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        begun = self.begun(split, plan, place)
-        logger.info("%s", describe_work(split.name, plan, folder, speed, begun))
-        plan, computed = self._settle_dtype(plan, place, split.name)
+        begun = self.begun(split, plan, place, units)
+        logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
+        plan, computed = self._settle_dtype(plan, place, title)
         shared = self._shared(split, plan, place)
-        with EntryBuilder(
-            folder, plan=shared, overwrite=target.overwrite, restart=target.restart
-        ) as builder:
-            self._write(split, plan, builder, computed)
-            stats = [builder.marks[unit].stats for unit in sorted(builder.marks)]
-            backbone = self.backbone
-            manifest = make_manifest(place, split, self.request.task, plan, backbone, stats)
-            files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
-            return builder.complete(manifest, example_table(split, plan).table, files)
+
+        def draft() -> Draft:
+            return self._draft(split, plan, place, output_head)
+
+        if shard is None:
+            with EntryBuilder(
+                folder, plan=shared, overwrite=target.overwrite, restart=target.restart
+            ) as builder:
+                self._write(title, plan, units, builder, computed)
+                return seal(builder, draft())
+        share = Share(shard.place, frozenset(unit.index for unit in units))
+        with EntryBuilder(folder, plan=shared, share=share, draft=draft) as builder:
+            self._write(title, plan, units, builder, computed)
+            entry = builder.join()
+            if entry is None and not builder.left:
+                entry = seal(builder, Draft.read(builder.partial))
+            if entry is None:
+                logger.info("%s: done. %s", title, _describe_left(len(plan.units), builder))
+            return entry
+
+    def _draft(
+        self, split: Split, plan: Plan, place: Place, output_head: OutputHead | None
+    ) -> Draft:
+        backbone = self.backbone
+        files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
+        return make_draft(place, split, self.request.task, plan, backbone, files)
 
     def _write(
-        self, split: Split, plan: Plan, builder: EntryBuilder, computed: dict[int, ComputedUnit]
+        self,
+        title: str,
+        plan: Plan,
+        units: Sequence[Unit],
+        builder: EntryBuilder,
+        computed: dict[int, ComputedUnit],
     ) -> None:
         """Write the units; a value that does not fit is said with the command that stores it."""
         try:
             write_units(
                 self.backbone,
                 plan,
+                units,
                 builder,
                 computed=computed,
                 reused=self.reused,
                 progress=self.progress,
-                title=split.name,
+                title=title,
             )
         except StateRangeError as error:
-            builder.discard()  # resuming would meet the same value again
+            if self.target.shard is None:  # what other shards write is theirs
+                builder.discard()  # resuming would meet the same value again
             if isinstance(error, BeyondFloat16Error):
                 again = self.target.command(replace(self.request.options, dtype="bfloat16"))
                 raise StateRangeError(f"{error} Rerun: {again}") from None
@@ -234,15 +271,16 @@ class Session:
     ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
-        float16 keeps three more bits than bfloat16 but ends at 65,504; the largest unit decides. A
-        resumed run keeps what the first one chose. Returns the plan and what was computed, by unit.
+        float16 keeps three more bits than bfloat16 but ends at 65,504; the largest unit decides,
+        also for a shard that does not write it. A resumed run keeps what the first one chose, and
+        so do the shards that come later. Returns the plan and what was computed, by unit.
         """
         if self.request.options.dtype != "auto":
             return plan, {}
         if not self.target.restart and unfinished_plan(place.folder) is not None:
             return self._in_dtype(plan, place), {}
-        with token_bar(plan, title, leave=False, progress=self.progress) as bar:
-            largest = plan.largest_first[0]
+        largest = plan.largest_first[0]
+        with token_bar(plan, [largest], title, leave=False, progress=self.progress) as bar:
             first = compute_unit(self.backbone, plan, largest, bar.report, self.reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
@@ -254,3 +292,11 @@ class Session:
         auto = self.request.options.dtype == "auto"
         earlier = unfinished_plan(place.folder) if auto else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
+
+
+def _describe_left(count: int, builder: EntryBuilder) -> str:
+    """Say how much of an entry other shards have still to write."""
+    return (
+        f"{len(builder.left)} of {count} units are not written yet: the shard that writes the last "
+        "one completes the entry. If that one was killed, run it again."
+    )

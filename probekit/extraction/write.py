@@ -9,17 +9,23 @@ from importlib.metadata import version
 from typing import Any, TypeVar
 
 import numpy as np
+import torch
 
 from probekit.backbone import Backbone
 from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.notices import ProgressBar
 from probekit.data.stored import columns_of
+from probekit.errors import EntryError
 from probekit.extraction.compute import ComputedUnit, check_range, compute_unit
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
-from probekit.extraction.units import example_row_starts
+from probekit.extraction.units import Unit, example_row_starts
+from probekit.store import json_types
+from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
+from probekit.store.draft import Draft
+from probekit.store.entry import Entry
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Split, Task, is_own
@@ -27,12 +33,25 @@ from probekit.version import __version__
 
 T = TypeVar("T")
 
+_RANGE = {
+    "max_abs": json_types.list_of(json_types.number),
+    "non_finite": json_types.list_of(json_types.whole(0, 2**53)),
+}
+_STATS = {
+    "statistics": json_types.table_of(json_types.fields_of(_RANGE)),
+    "computed": json_types.fields_of(
+        {"device": json_types.text, "batch_tokens": json_types.whole(1, 2**53)}
+    ),
+}
+"""What the mark of a unit says besides its chunks."""
+
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
 
 def write_units(
     backbone: Backbone,
     plan: Plan,
+    units: Sequence[Unit],
     builder: EntryBuilder,
     *,
     computed: dict[int, ComputedUnit],
@@ -45,6 +64,7 @@ def write_units(
     Args:
         backbone: the frozen model.
         plan: layout, in the dtype that is stored.
+        units: those that are to be written, in the order in which they are computed.
         builder: the entry under construction.
         computed: units that were computed already, by index; taken out as they are written, so
             that their memory is used again.
@@ -56,11 +76,13 @@ def write_units(
         StateRangeError: a value is not finite, or out of the dtype's range; units before it stay.
         StorageError: a unit could not be written.
     """
-    todo = [unit for unit in plan.largest_first if unit.index not in builder.marks]
-    for index in builder.marks.keys() & computed.keys():  # by an earlier run
+    todo = [unit for unit in units if unit.index not in builder.marks]
+    for index in computed.keys() - {unit.index for unit in todo}:  # an earlier run's, or a shard's
         reused.give_back(computed.pop(index).memory)
     done = builder.marks.keys() | computed.keys()
     how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
+    if backbone.device.type == "cpu":
+        how["threads"] = torch.get_num_threads()
 
     def write(item: ComputedUnit) -> None:
         statistics = {name: asdict(part) for name, part in item.statistics.items()}
@@ -69,7 +91,7 @@ def write_units(
         reused.give_back(item.memory)
 
     with (
-        token_bar(plan, title, done=done, progress=progress) as bar,
+        token_bar(plan, units, title, done=done, progress=progress) as bar,
         writer_thread(write) as put,
     ):
         for unit in todo:
@@ -82,13 +104,19 @@ def write_units(
 
 
 def token_bar(
-    plan: Plan, title: str, *, done: Collection[int] = (), leave: bool = True, progress: bool
+    plan: Plan,
+    units: Sequence[Unit],
+    title: str,
+    *,
+    done: Collection[int] = (),
+    leave: bool = True,
+    progress: bool,
 ) -> ProgressBar:
-    """Return a bar over the subwords of a plan; the units of ``done`` count from the start."""
-    tokens = {unit.index: plan.unit_tokens(unit) for unit in plan.units}
+    """Return a bar over the subwords of units; those of ``done`` count from the start."""
+    tokens = {unit.index: plan.unit_tokens(unit) for unit in units}
     return ProgressBar(
         total=sum(tokens.values()),
-        initial=sum(tokens[index] for index in done),
+        initial=sum(count for index, count in tokens.items() if index in done),
         desc=title,
         unit="tok",
         unit_scale=True,
@@ -119,26 +147,26 @@ def writer_thread(write: Callable[[T], None]) -> Iterator[Callable[[T], None]]:
             last.result()
 
 
-def make_manifest(
+def make_draft(
     place: Place,
     split: Split,
     task: Task,
     plan: Plan,
     backbone: Backbone,
-    unit_stats: Sequence[Mapping[str, Any]],
-) -> Manifest:
-    """Describe a complete entry.
+    files: Mapping[str, bytes],
+) -> Draft:
+    """Describe an entry before its rows are there.
 
     Args:
         place: where it lies, and what was asked for.
         split: the split.
         task: its task.
-        plan: what was written.
+        plan: what is written.
         backbone: the model.
-        unit_stats: what its units say of themselves, in their order.
+        files: what is kept of it, by file name.
     """
     info = backbone.info
-    return Manifest(
+    manifest = Manifest(
         key=place.key,
         request=place.request,
         model=place.model,
@@ -155,17 +183,53 @@ def make_manifest(
         causal=info.causal,
         final_norm=info.final_norm,
         counts=plan.encoded.counts,
-        statistics=total_statistics(unit_stats),
+        statistics={},
         model_info=asdict(info),
         origin=split.origin,
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         extra={
             "limit": split.limit,
-            "computed": _ways_of_computing(unit_stats),
+            "computed": [],
             "batching": asdict(backbone.batching),
             "units": [unit.start for unit in plan.units],
         },
+    )
+    return Draft(manifest=manifest, examples=example_table(split, plan).table, files=files)
+
+
+def seal(builder: EntryBuilder, draft: Draft) -> Entry:
+    """Make the entry of what was drafted and of units that are all written.
+
+    Args:
+        builder: the entry under construction.
+        draft: what it holds besides rows.
+
+    Raises:
+        EntryError: units are missing, or one does not say what was found when it was computed.
+        StorageError: no space left, or no permission.
+    """
+    builder.check_whole()
+    stats = [builder.marks[unit].stats for unit in sorted(builder.marks)]
+    wrong = [unit for unit, found in enumerate(stats) if not _is_told(found, draft.manifest.arrays)]
+    if wrong:
+        raise EntryError(
+            f"{builder.partial}: unit {wrong[0]} does not say how its rows were computed, and what "
+            "their range is. Remove what is begun (`probekit cache rm`), and extract again."
+        )
+    manifest = draft.sealed(total_statistics(stats), computed=_ways_of_computing(stats))
+    return builder.complete(manifest, draft.examples, draft.files)
+
+
+def _is_told(stats: Mapping[str, Any], arrays: Sequence[ArraySpec]) -> bool:
+    """Say whether a mark, which may be anybody's, says of its unit what `write_units` does."""
+    if json_types.mistyped(stats, _STATS) or not stats.keys() >= _STATS.keys():
+        return False
+    found = stats["statistics"]
+    return all(
+        spec.name in found
+        and all(len(found[spec.name].get(of, ())) == len(spec.layers) for of in _RANGE)
+        for spec in arrays
     )
 
 

@@ -2,8 +2,9 @@
 
 import logging
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -21,6 +22,7 @@ from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, cut_pieces, encode_chunk
+from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_sealed
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import BUILDING, PARTIAL, PLAN, REPLACED, UNITS, beside
@@ -38,6 +40,19 @@ from probekit.store.marks import (
 logger = logging.getLogger(__name__)
 
 _MOST_THREADS = 4  # torch gives each of them helpers of its own
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one of several processes builds of an entry.
+
+    Attributes:
+        shard: its place among them, ``2-of-4``: no two that build an entry at once have the same.
+        units: the units that it writes, and no other one does.
+    """
+
+    shard: str
+    units: frozenset[int]
 
 
 class EntryBuilder:
@@ -60,6 +75,8 @@ class EntryBuilder:
         plan: Mapping[str, Any],
         overwrite: bool = False,
         restart: bool = False,
+        share: Share | None = None,
+        draft: Callable[[], Draft] | None = None,
     ) -> None:
         """Lock an entry, and start or resume building it.
 
@@ -71,9 +88,12 @@ class EntryBuilder:
             overwrite: build a new entry although a complete one exists; that one stays readable
                 until the new one takes its place.
             restart: throw away what an unfinished build with another plan has finished.
+            share: what this process builds of it, beside others; None is all.
+            draft: returns what whoever seals the entry is to put into it besides rows; it is kept
+                with what is begun, where none is yet.
 
         Raises:
-            EntryLockedError: another process builds the same entry.
+            EntryLockedError: another process builds the same entry, or the same share of it.
             EntryError: the entry is complete already, and ``overwrite`` is not set; or units of
                 another plan are finished, and ``restart`` is not set.
             StorageError: the folder cannot be written.
@@ -88,7 +108,8 @@ class EntryBuilder:
         self._store = self.partial / self._backend.filename
         self._units_folder = self.partial / BUILDING / UNITS
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
-        self._lock = EntryLock(path)
+        self._share = share
+        self._lock = EntryLock(path, None if share is None else share.shard)
         try:
             replaced = beside(path, REPLACED)
             if replaced.exists() and not path.exists():  # killed between the two renames
@@ -101,9 +122,18 @@ class EntryBuilder:
                 )
             with storage_errors(self.partial, self._nbytes):
                 self._writer = self._prepare(plan, restart=restart)
+                if draft is not None and not is_drafted(self.partial):
+                    draft().write(self.partial)
+            if share is not None:
+                self._lock.for_share()
         except BaseException:
             self._lock.release()
             raise
+
+    @property
+    def left(self) -> list[int]:
+        """The units that are not written yet, ascending."""
+        return sorted(set(range(self._n_units)) - self.marks.keys())
 
     @property
     def nbytes_left(self) -> int:
@@ -142,12 +172,18 @@ class EntryBuilder:
             mark.write(self._units_folder)
             self.marks[unit] = mark
 
-    def copy_unit(self, unit: int, chunks: Iterable[tuple[ChunkSum, bytes]]) -> None:
+    def copy_unit(
+        self,
+        unit: int,
+        chunks: Iterable[tuple[ChunkSum, bytes]],
+        stats: Mapping[str, Any] | None = None,
+    ) -> None:
         """Write the chunks of one unit as another entry has them stored, then mark it done.
 
         Args:
             unit: index in the plan's ``units``.
             chunks: place, checksum and bytes of each.
+            stats: JSON values kept with the mark.
 
         Raises:
             StorageError: no space left, or no permission.
@@ -160,7 +196,7 @@ class EntryBuilder:
                 values = np.frombuffer(data, array.dtype).reshape(array.chunks)
                 self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
                 written.append(chunk)
-            mark = UnitMark(unit, tuple(written), {})
+            mark = UnitMark(unit, tuple(written), dict(stats or {}))
             mark.write(self._units_folder)
             self.marks[unit] = mark
 
@@ -176,12 +212,7 @@ class EntryBuilder:
             EntryError: units are missing, or the manifest describes other arrays.
             StorageError: no space left, or no permission.
         """
-        missing = sorted(set(range(self._n_units)) - self.marks.keys())
-        if missing:
-            raise EntryError(
-                f"{self.partial}: {len(missing)} of {self._n_units} units are not written "
-                f"(first: {missing[0]}). Run the same command again: it resumes."
-            )
+        self.check_whole()
         chunks = [chunk for mark in self.marks.values() for chunk in mark.chunks]
         written = {(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in chunks}
         expected = sum(spec.n_chunks for spec in self.arrays.values())
@@ -202,6 +233,36 @@ class EntryBuilder:
             shutil.rmtree(self.path / BUILDING)
         self.close()
         return Entry.open(self.path)
+
+    def check_whole(self) -> None:
+        """Check that every unit is written.
+
+        Raises:
+            EntryError: some are not.
+        """
+        if left := self.left:
+            raise EntryError(
+                f"{self.partial}: {len(left)} of {self._n_units} units are not written "
+                f"(first: {left[0]}). Run the same command again, of shards all that are not done: "
+                "it resumes."
+            )
+
+    def join(self) -> Entry | None:
+        """Go from this share to the whole: take the entry's lock, and learn what others wrote.
+
+        Returns:
+            the entry, where another process has sealed it meanwhile; None where it is to be, as
+            soon as there is nothing `left`.
+
+        Raises:
+            EntryLockedError: another process holds the entry's lock for long.
+            EntryError: neither the entry nor what was begun of it is there any more.
+        """
+        self._lock.for_all()
+        if not self.partial.exists():
+            return Entry.open(self.path)
+        self.marks = read_marks(self._units_folder)
+        return None
 
     def discard(self) -> None:
         """Stop building and remove what was built: it can never become an entry."""
@@ -233,6 +294,7 @@ class EntryBuilder:
         elif self.partial.exists():
             logger.warning("%s: starting afresh", self.partial)
         if self.partial.exists():
+            self._lock.refuse_shards()
             shutil.rmtree(self.partial)
         self._units_folder.mkdir(parents=True)
         self._backend.create(self._store, self._plain)
@@ -243,7 +305,8 @@ class EntryBuilder:
     def _resume(self) -> ChunkWriter:
         """Take over the marked units whose bytes are what their marks say.
 
-        A killed process leaves them so; a machine that lost power may not.
+        A killed process leaves them so; a machine that lost power may not. Of what others build,
+        their own next run finds out.
 
         Raises:
             EntryError: the store itself is torn.
@@ -251,7 +314,8 @@ class EntryBuilder:
         writer = self._backend.open_writer(self._store, self._plain)
         self._units_folder.mkdir(parents=True, exist_ok=True)
         marks = read_marks(self._units_folder)
-        owner = {chunk: unit for unit, mark in marks.items() for chunk in mark.chunks}
+        mine = marks if self._share is None else marks.keys() & self._share.units
+        owner = {chunk: unit for unit in mine for chunk in marks[unit].chunks}
         torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()

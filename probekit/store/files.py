@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from io import FileIO
 from pathlib import Path
+from uuid import uuid4
 
 import numpy as np
 
@@ -23,8 +24,11 @@ _UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 
 
 def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Write a file beside its place and rename it, so that it is never seen half-written."""
-    fresh = path.with_name(f"{path.name}.{os.getpid()}.new")
+    """Write a file beside its place and rename it, so that it is never seen half-written.
+
+    Processes of several machines may write the same file: the last one stays.
+    """
+    fresh = path.with_name(f"{path.name}.{uuid4().hex}.new")
     with fresh.open("wb") as sink:
         sink.write(data)
         if sync:

@@ -21,6 +21,8 @@ OWNER = ".lock.json"  # suffix of the one that names this writer
 BUILDING = "building"  # in an entry under construction: plan and unit marks
 PLAN = "plan.json"  # in the latter
 UNITS = "units"  # beside it: the marks, a file per finished unit
+SHARDS = "shards"  # beside it: the locks of those that build the entry together
+DRAFT = "draft"  # beside it: what the entry is to hold besides rows, for whoever seals it
 
 LABELS = "labels"  # beside the entries of a task
 
@@ -98,6 +100,15 @@ def beside(entry: Path, suffix: str) -> Path:
     # ``.`` and ``..`` have no name of their own
     named = Path(os.path.abspath(entry)) if entry.name in ("", "..") else entry
     return named.with_name(named.name + suffix)
+
+
+def shards_folder(entry: Path) -> Path:
+    """Return where shards that build an entry together hold their locks.
+
+    Args:
+        entry: its final folder.
+    """
+    return beside(entry, PARTIAL) / BUILDING / SHARDS
 
 
 def remains(entry: Path) -> bool:

@@ -1,6 +1,7 @@
 """The writer's lock, and the renames by which what was built under it becomes the entry.
 
-One process builds an entry, and any other learns who that is at once. The operating system's lock
+One process builds an entry, or the shards of one extraction do, and any other learns who that is.
+The operating system's lock
 is what counts, and it goes with its process, so a killed run leaves nothing to clean up. The owner
 file beside it only names the holder for the message.
 """
@@ -11,6 +12,7 @@ import json
 import os
 import shutil
 import socket
+import time
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -20,7 +22,7 @@ from filelock import FileLock, Timeout
 from probekit.errors import EntryLockedError
 from probekit.store.files import storage_errors, sync_path, write_whole
 from probekit.store.json_types import read_object
-from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains
+from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains, shards_folder
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
 _EXCHANGE = 2
@@ -28,52 +30,154 @@ _CANNOT = {errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP}
 
 _OWNER_FIELDS = {"host", "pid", "started"}
 
+_PATIENCE = 120.0
+"""Seconds that a shard waits for others, which hold the entry's lock to begin or to seal it."""
 
-class EntryLock:
-    """Exclusive right to build one entry, held from construction until `release`; a context."""
+_MOMENT = 1.0
+"""Seconds after which the name beside a lock is its holder's, and not that of one before."""
 
-    def __init__(self, entry: Path) -> None:
-        """Take the lock of ``entry`` (its final folder), without waiting.
+_POLL_SECONDS = 0.05
+
+
+class _OwnedFile:
+    """A file that one process has locked, and beside it the name of that process."""
+
+    def __init__(self, path: Path, owner: Path, what: str) -> None:
+        self.path = path
+        self._owner = owner
+        self._what = what
+        self._lock = FileLock(path, timeout=0, thread_local=False)
+
+    def acquire(self, shard: str | None = None) -> None:
+        """Take it without waiting.
 
         Raises:
-            EntryLockedError: another process, or another builder of this one, holds it.
+            EntryLockedError: it is held; says by whom.
             StorageError: the folder cannot be written.
         """
-        self._entry = entry
-        self._path = beside(entry, LOCK)
-        self._owner = beside(entry, OWNER)
-        self._lock = FileLock(self._path, timeout=0, thread_local=False)
+        folder = self.path.parent
         try:
-            with storage_errors(entry.parent):
-                entry.parent.mkdir(parents=True, exist_ok=True)
+            with storage_errors(folder):
+                folder.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
         except Timeout:
             who = "another process (it has not written its name yet)"
             if found := read_owner(self._owner):
                 who = f"process {found['pid']} on {found['host']}, started {found['started']}"
             raise EntryLockedError(
-                f"{entry} is being written by {who}. Wait until it is done, or stop it and run "
-                "this command again (finished units are kept)."
+                f"{self._what} is being written by {who}. Wait until it is done, or stop it and "
+                "run this command again (finished units are kept)."
             ) from None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
-            with storage_errors(entry.parent):
-                write_whole(self._owner, json.dumps(owner).encode())
+            with storage_errors(folder):
+                written = owner if shard is None else owner | {"shard": shard}
+                write_whole(self._owner, json.dumps(written).encode())
         except BaseException:
             self._lock.release()
             raise
 
-    def release(self) -> None:
-        """Give the lock back; its empty file stays for the next writer while there is an entry.
+    @property
+    def held_alone(self) -> bool:
+        """Whether its holder, if known, is a process that builds an entry alone."""
+        found = read_owner(self._owner)
+        return found is not None and "shard" not in found
+
+    def release(self, *, keep: bool) -> None:
+        """Give it back if it is held; ``keep`` leaves the empty file for the next holder.
 
         Whoever opened a file that goes finds that it has no name any more, and makes a new one.
         """
         if self._lock.is_locked:
             self._owner.unlink(missing_ok=True)
-            if not remains(self._entry):
-                self._path.unlink(missing_ok=True)
+            if not keep:
+                self.path.unlink(missing_ok=True)
             self._lock.release()
+
+
+class EntryLock:
+    """Exclusive right to build one entry, held from construction until `release`; a context.
+
+    Shards of one extraction build an entry together: each holds the entry's lock while it begins
+    and while it seals (`for_all`), and between these a lock of its own (`for_share`), which keeps
+    away all but the other shards of as many.
+    """
+
+    def __init__(self, entry: Path, shard: str | None = None) -> None:
+        """Take the lock of ``entry`` (its final folder): of a shard, after those that begin.
+
+        Args:
+            entry: the final folder.
+            shard: ``2-of-4``: the place of a process that builds the entry with others.
+
+        Raises:
+            EntryLockedError: another process, another builder of this one, or a shard, holds it.
+            StorageError: the folder cannot be written.
+        """
+        self._entry, self._shard = entry, shard
+        self._whole = _OwnedFile(beside(entry, LOCK), beside(entry, OWNER), str(entry))
+        self._own = None if shard is None else _shard_file(entry, shard)
+        self.for_all()
+
+    def for_all(self) -> None:
+        """Take the entry's lock, and give the shard's own one back.
+
+        Raises:
+            EntryLockedError: it is held by a process that builds the entry alone, or for long; or a
+                shard is at work, and this is none or one of another number of shards.
+            StorageError: the folder cannot be written.
+        """
+        if self._own is not None:
+            self._own.release(keep=False)
+        start = time.monotonic()
+        while True:
+            try:
+                self._whole.acquire(self._shard)
+                break
+            except EntryLockedError:
+                patience = _MOMENT if self._whole.held_alone else _PATIENCE
+                if self._shard is None or time.monotonic() >= start + patience:
+                    raise
+            time.sleep(_POLL_SECONDS)
+        try:
+            self.refuse_shards(None if self._shard is None else _of_how_many(self._shard))
+        except BaseException:
+            self.release()
+            raise
+
+    def for_share(self) -> None:
+        """Give the entry's lock back for the shard's own one; there is a folder for it by now.
+
+        Raises:
+            EntryLockedError: another process is the same shard.
+            StorageError: the folder cannot be written.
+        """
+        assert self._own is not None, "the entry is built by one process"
+        self._own.acquire(self._shard)
+        self._whole.release(keep=True)
+
+    def release(self) -> None:
+        """Give all locks back; the entry's empty file stays while there is an entry."""
+        if self._own is not None:
+            self._own.release(keep=False)
+        self._whole.release(keep=remains(self._entry))
+
+    def refuse_shards(self, but: str | None = None) -> None:
+        """Refuse to go on while shards are at work; they take their locks under this one alone.
+
+        Args:
+            but: of how many shards those are that may go on.
+
+        Raises:
+            EntryLockedError: one is at work.
+        """
+        for file in sorted(shards_folder(self._entry).glob(f"*{LOCK}")):
+            name = file.name.removesuffix(LOCK)
+            if but is None or _of_how_many(name) != but:
+                other = _shard_file(self._entry, name)
+                other.acquire(name)
+                other.release(keep=False)
 
     def __enter__(self) -> Self:
         return self
@@ -82,10 +186,20 @@ class EntryLock:
         self.release()
 
 
+def _shard_file(entry: Path, shard: str) -> _OwnedFile:
+    path = shards_folder(entry) / f"{shard}{LOCK}"
+    what = f"shard {shard.replace('-of-', '/')} of {entry}"
+    return _OwnedFile(path, path.with_name(f"{shard}{OWNER}"), what)
+
+
+def _of_how_many(shard: str) -> str:
+    return shard.rpartition("-")[2]
+
+
 def read_owner(file: Path) -> dict[str, Any] | None:
     """Return the host, process and start that an owner file names; None where it is none."""
     found = read_object(file)
-    return found if found is not None and found.keys() == _OWNER_FIELDS else None
+    return found if found is not None and found.keys() - {"shard"} == _OWNER_FIELDS else None
 
 
 def install(partial: Path, path: Path) -> None:

@@ -58,6 +58,7 @@ _COMPUTED = {
     "device": types.text,
     "compiled": types.boolean,
     "batch_tokens": types.whole(1, 2**53),
+    "threads": types.whole(1, 2**53),
     "units": _COUNTS,
 }
 _BATCHING = {"padded_to": types.optional(_COUNT), "alone": types.boolean}

@@ -19,6 +19,12 @@ from probekit.store.files import write_whole
 from probekit.store.json_types import read_object
 from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
 
+_SHORT = 80
+"""Characters of two values that a message shows."""
+
+_LAID_OUT = ("arrays", "units")
+"""What a plan makes of its other values."""
+
 checksum = xxhash.xxh3_128_hexdigest
 """The 128 bits of XXH3 (32 hex digits) over the bytes of a chunk.
 
@@ -116,17 +122,29 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
     begun, done = unfinished_plan(path), unfinished_units(path)
     if begun is None or not done or digest(begun) == digest(plan):
         return
+    differing = "; ".join(plan_differences(begun, plan))
     raise EntryError(
         f"{path}: {len(done)} of {len(begun['units'])} units are finished, of another extraction: "
-        f"{'; '.join(_differences(begun, plan))}. Give the options of that one to go on with it, "
-        "or --restart to throw them away."
+        f"{differing}. Give the options of that one to go on with it, or --restart to throw them "
+        "away."
     )
 
 
-def _differences(begun: Mapping[str, Any], plan: Mapping[str, Any]) -> list[str]:
-    """Say in what an unfinished build differs from the one that is wanted."""
-    return [
-        f"{name} {begun.get(name)}, now {value}" if isinstance(value, str) else f"other {name}"
-        for name, value in plan.items()
-        if begun.get(name) != value
+def plan_differences(
+    begun: Mapping[str, Any], plan: Mapping[str, Any], between: str = ", now"
+) -> list[str]:
+    """Say in what an unfinished build differs from another: short values, or just their names.
+
+    Args:
+        begun: the plan of the one.
+        plan: the plan of the other.
+        between: what stands between their values.
+    """
+    one, other = ({**found, **found.get("request", {})} for found in (begun, plan))
+    names = [name for name, value in other.items() if one.get(name) != value]
+    said = [
+        f"{name} {one.get(name)}{between} {other[name]}"
+        for name in names
+        if name not in _LAID_OUT and len(f"{one.get(name)}{other[name]}") <= _SHORT
     ]
+    return said or [f"other {name}" for name in names if name != "request"]

@@ -7,11 +7,13 @@ from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module
 
 
-def extract_in_small_units(model: str, corpus: str, cache: Path, backend: str) -> Path:
+def extract_in_small_units(
+    model: str, corpus: str, cache: Path, backend: str, shard: str | None
+) -> None:
     """Extract the train split in some twenty units of a few chunks each."""
     units.UNIT_BYTES = 8_000
     plan_module.chunk_rows_for = lambda dim, dtype, rows: 16
-    (entry,) = extract(
+    extract(
         model,
         corpus,
         kind="tagging",
@@ -20,11 +22,11 @@ def extract_in_small_units(model: str, corpus: str, cache: Path, backend: str) -
         cache=cache,
         options=ExtractOptions(format=backend, compute_dtype="float32", batch_tokens=64),
         device="cpu",
+        shard=shard,
     )
-    return entry.path
 
 
-def run(model: str, corpus: str, cache: Path, backend: str) -> None:
+def run(model: str, corpus: str, cache: Path, backend: str, shard: str | None = None) -> None:
     """Extract with one thread, as a child process."""
     os.environ["OMP_NUM_THREADS"] = "1"
-    extract_in_small_units(model, corpus, cache, backend)
+    extract_in_small_units(model, corpus, cache, backend, shard)

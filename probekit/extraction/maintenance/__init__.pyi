@@ -3,6 +3,7 @@ from .entries import LEFT_OVER as LEFT_OVER
 from .entries import check_chunks as check_chunks
 from .entries import describe as describe
 from .entries import list_cache as list_cache
+from .merging import merge_shards as merge_shards
 from .reduction import Reduction as Reduction
 from .removal import Removable as Removable
 from .removal import Stale as Stale

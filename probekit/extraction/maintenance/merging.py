@@ -1,0 +1,252 @@
+"""Join what the shards of an extraction wrote, in one cache or in caches of their own, and seal it.
+
+Neither the model nor the text is needed: shards keep a draft of the entry beside its units.
+"""
+
+import logging
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from probekit.base.fingerprint import digest
+from probekit.base.notices import ProgressBar
+from probekit.errors import EntryError, OptionError
+from probekit.extraction.write import seal
+from probekit.store.arrays import ArraySpec, PlainArray
+from probekit.store.backends import BACKENDS
+from probekit.store.builder import EntryBuilder
+from probekit.store.checksums import read_chunk
+from probekit.store.draft import Draft, is_drafted
+from probekit.store.entry import Entry, folder_of_key, list_entries
+from probekit.store.files import write_whole
+from probekit.store.labels import label_files, read_label_file
+from probekit.store.layout import (
+    BUILDING,
+    MANIFEST,
+    PARTIAL,
+    PLAN,
+    UNITS,
+    beside,
+    labels_folder,
+    proven_key,
+    split_and_key,
+)
+from probekit.store.marks import (
+    ChunkSum,
+    UnitMark,
+    plan_differences,
+    read_marks,
+    unfinished_plan,
+)
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Begun:
+    """An entry that is begun: a folder of some of its units, which may be anybody's.
+
+    Attributes:
+        entry: the final folder; what is begun lies beside it.
+        key: of the entry, 64 hex digits.
+        plan: what its units share.
+    """
+
+    entry: Path
+    key: str
+    plan: Mapping[str, Any]
+
+    @classmethod
+    def at(cls, entry: Path) -> "Begun | None":
+        """Return what is begun of an entry; None where nothing is.
+
+        Args:
+            entry: its final folder.
+        """
+        plan, partial = unfinished_plan(entry), beside(entry, PARTIAL)
+        key = "" if plan is None else proven_key(partial / BUILDING / PLAN, partial)
+        return None if plan is None or not key else cls(entry, key, plan)
+
+    @property
+    def partial(self) -> Path:
+        """The folder of its units."""
+        return beside(self.entry, PARTIAL)
+
+    @cached_property
+    def marks(self) -> dict[int, UnitMark]:
+        """The units that are written."""
+        return read_marks(self.partial / BUILDING / UNITS)
+
+    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
+        """Yield the chunks of a unit, each compared with its checksum.
+
+        Raises:
+            EntryError: one is damaged, or none of the entry's.
+        """
+        for chunk in self.marks[unit].chunks:
+            array = self._plain.get(chunk.array)
+            if array is None or not _is_of(chunk, array):
+                raise EntryError(
+                    f"{self.partial}: unit {unit} says that it wrote {chunk}, which its plan does "
+                    "not have. Extract this shard again, into another cache."
+                )
+            yield chunk, read_chunk(chunk, self._places[chunk.array])
+
+    @cached_property
+    def _plain(self) -> dict[str, PlainArray]:
+        specs = map(ArraySpec.from_json, self.plan["arrays"])
+        return {plain.name: plain for spec in specs for plain in spec.plain()}
+
+    @cached_property
+    def _places(self) -> Mapping[str, Any]:
+        backend = BACKENDS[self.plan["backend"]]
+        store = self.partial / backend.filename
+        return {name: backend.places(store, plain) for name, plain in self._plain.items()}
+
+
+def _is_of(chunk: ChunkSum, array: PlainArray) -> bool:
+    rows, layers = array.grid
+    inside = 0 <= chunk.row_chunk < rows and 0 <= chunk.layer_index < layers
+    return inside and chunk.nbytes == array.chunk_nbytes
+
+
+def merge_shards(
+    cache: Path, sources: Sequence[Path] = (), *, progress: bool = False
+) -> list[Entry]:
+    """Complete the entries that shards have begun in a cache.
+
+    What shards wrote into caches of their own is copied first, chunk by chunk, each compared with
+    its checksum. Sources are read only, and stay.
+
+    Args:
+        cache: root of the cache that holds the entries then.
+        sources: roots of other caches, or folders of begun entries, which are all of one entry.
+        progress: show progress on stderr.
+
+    Returns:
+        the entries that are complete now.
+
+    Raises:
+        OptionError: nothing is begun.
+        EntryError: units are in none of the folders, or damaged; or folders are of different
+            extractions.
+        EntryLockedError: a shard is at work in the cache.
+        StorageError: no space left, or no permission.
+    """
+    found = [begun for source in sources for begun in _begun_in(source)]
+    named = [begun for begun in found if begun.entry in map(_final, sources)]
+    for begun in named[1:]:
+        _check_alike(named[0], begun)
+    found += _begun_under(cache) if not named else []
+    if not found:
+        raise OptionError(
+            f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
+            "the shards, or see `probekit cache ls`."
+        )
+    entries = []
+    for key in dict.fromkeys(begun.key for begun in found):
+        entries.append(_merged(cache, [begun for begun in found if begun.key == key], progress))
+    return entries
+
+
+def _begun_in(source: Path) -> list[Begun]:
+    """Return what is begun in a source: all of a cache, or the one entry that it is.
+
+    Raises:
+        OptionError: nothing is.
+    """
+    begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
+    found = _begun_under(source) if begun is None else [begun]
+    if not found:
+        why = "there is no such folder" if not source.is_dir() else "nothing in it is"
+        raise OptionError(
+            f"{source}: expected a cache or an entry that `extract --shard` has begun, and {why}. "
+            "Whole entries are copied (`probekit cache copy`)."
+        )
+    return found
+
+
+def _final(source: Path) -> Path:
+    """Return the final folder of an entry that may be named by its unfinished one."""
+    path = Path(os.path.abspath(source))
+    return path.with_name(path.name.removesuffix(PARTIAL)) if path.name else path
+
+
+def _begun_under(root: Path) -> list[Begun]:
+    """Return what shards have begun in a cache."""
+    unfinished = [
+        _final(folder.path)
+        for folder in list_entries(root)
+        if folder.path.name.endswith(PARTIAL) and is_drafted(folder.path)
+    ]
+    return [begun for begun in map(Begun.at, unfinished) if begun is not None]
+
+
+def _check_alike(one: Begun, other: Begun) -> None:
+    """Refuse units that do not belong together.
+
+    Raises:
+        EntryError: they are of different extractions; says in what they differ.
+    """
+    if digest(one.plan) != digest(other.plan):
+        differing = "; ".join(plan_differences(one.plan, other.plan, between=" and"))
+        raise EntryError(
+            f"{one.partial} and {other.partial} are of different extractions: {differing}. Merge "
+            "shards of the same model, text and options, computed in the same dtype."
+        )
+
+
+def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
+    first = found[0]
+    model, task, name = first.entry.parts[-3:]
+    split, _ = split_and_key(name) or (name, "")
+    folder = folder_of_key(cache, split, first.key) or cache / model / task / name
+    if (folder / MANIFEST).is_file():
+        logger.info("complete already: %s", folder)
+        return Entry.open(folder)
+    for other in found[1:]:
+        _check_alike(first, other)
+    elsewhere = [begun for begun in found if begun.entry.resolve() != folder.resolve()]
+    with EntryBuilder(folder, plan=first.plan, draft=lambda: _draft_of(found)) as builder:
+        _copy_units(builder, elsewhere, progress)
+        if left := builder.left:
+            raise EntryError(
+                f"{folder}: {len(left)} of {len(first.plan['units'])} units are in none of the "
+                f"folders (first: {left[0]}). Run the shards that have not finished again, or name "
+                "their caches as well; what is joined already is kept."
+            )
+        draft = Draft.read(builder.partial)
+        _copy_labels(elsewhere, folder, draft)
+        return seal(builder, draft)
+
+
+def _draft_of(found: Sequence[Begun]) -> Draft:
+    drafted = [begun for begun in found if is_drafted(begun.partial)]
+    return Draft.read((drafted or found)[0].partial)
+
+
+def _copy_units(builder: EntryBuilder, sources: Sequence[Begun], progress: bool) -> None:
+    """Copy what a builder lacks; of a unit that several sources have, the first one's."""
+    todo = {unit: begun for begun in reversed(sources) for unit in begun.marks}
+    todo = {unit: todo[unit] for unit in builder.left if unit in todo}
+    sizes = {unit: sum(c.nbytes for c in todo[unit].marks[unit].chunks) for unit in todo}
+    with ProgressBar(
+        total=sum(sizes.values()), desc="merge", unit="B", unit_scale=True, shown=progress
+    ) as bar:
+        for unit, begun in todo.items():
+            builder.copy_unit(unit, begun.chunks(unit), stats=begun.marks[unit].stats)
+            bar.report(sizes[unit])
+
+
+def _copy_labels(sources: Sequence[Begun], folder: Path, draft: Draft) -> None:
+    """Copy the labels of an entry's text that are not there yet."""
+    mine = draft.manifest.split, draft.manifest.request["text"]
+    target = labels_folder(folder)
+    for begun in sources:
+        for file in label_files(begun.entry, draft.manifest.split):
+            if read_label_file(file).of == mine and not (target / file.name).exists():
+                target.mkdir(parents=True, exist_ok=True)
+                write_whole(target / file.name, file.read_bytes())

@@ -1,0 +1,358 @@
+"""Shards of an extraction leave the bytes of one process: in any order, killed, apart, at once."""
+
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+
+import pytest
+
+from probekit.errors import EntryError, EntryLockedError, OptionError
+from probekit.extraction import ExtractOptions, Shard, extract, units
+from probekit.extraction.maintenance import Removable, check_chunks, list_cache, merge_shards
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
+from probekit.store.labels import label_columns
+from probekit.store.lock import EntryLock
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import interrupted_after
+from tests.extraction.killed import run as run_killed
+from tests.extraction.planned import plan_of
+from tests.extraction.test_kill import digests, marked
+
+KEY = "0" * 64
+
+
+def run(bert, corpus, cache, shard=None, splits=("train",), **options):
+    wanted = ExtractOptions(**{"compute_dtype": "float32", **options})
+    return extract(
+        bert, str(corpus), kind="tagging", label="2", splits=splits, cache=cache, options=wanted,
+        device="cpu", shard=shard,
+    )  # fmt: skip
+
+
+def the_entry(cache):
+    (entry,) = cache.glob("*/*/train-*[0-9a-f]")
+    return entry
+
+
+def the_partial(cache):
+    (partial,) = cache.glob("*/*/train-*.partial")
+    return partial
+
+
+def fresh_bytes(cache):
+    check_chunks(the_entry(cache))
+    return digests(cache)
+
+
+@pytest.fixture
+def small_units(small_units, monkeypatch):
+    """Some eight of them."""
+    monkeypatch.setattr(units, "UNIT_BYTES", 7_000)
+
+
+@pytest.fixture
+def whole(bert, corpus, tmp_path, small_units):
+    """What one process writes, by backend and dtype."""
+
+    def digests_of(**options):
+        cache = tmp_path / "whole"
+        run(bert, corpus, cache, **options)
+        return fresh_bytes(cache)
+
+    return digests_of
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 7, 100])
+def test_every_unit_is_one_shards_and_none_has_far_more_than_its_part(count):
+    plan = plan_of(60_000, 100, 1024, 24, ["cls"])
+    many = plan.units
+    assert len(many) > 5
+    shares = [Shard(i + 1, count).units_of(plan, KEY) for i in range(count)]
+    assert sorted(unit.index for share in shares for unit in share) == [u.index for u in many]
+    sizes = [sum(map(plan.unit_tokens, share)) for share in shares]
+    largest = max(map(plan.unit_tokens, many))
+    # Graham: the last unit that the fullest shard got came to the shard that had least
+    assert max(sizes) <= plan.tokens / count + largest
+    other = [Shard(i + 1, count).units_of(plan, "1" * 64) for i in range(count)]
+    assert sorted(map(len, shares)) == sorted(map(len, other)), "another key turns them"
+
+
+def test_the_units_of_entries_of_one_unit_are_different_shards():
+    plan = plan_of(3, 10, 8, 1, ["cls"])
+    assert len(plan.units) == 1
+    first = {key: [bool(Shard(i, 4).units_of(plan, key)) for i in (1, 2, 3, 4)].index(True)
+             for key in ("0" * 64, "0" * 7 + "1" * 57, "0" * 7 + "2" * 57)}  # fmt: skip
+    assert sorted(first.values()) == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("0/4", r"--shard 0/4: shards of 4 are 1/4 to 4/4, for which .* --array=1-4\."),
+        ("5/4", r"shards of 4 are 1/4 to 4/4\."),
+        ("1/0", "shards of 0"),
+        ("2", "expected which of how many, such as 2/4"),
+        ("a/b", "expected which of how many"),
+        ("-1/4", "expected which of how many"),
+        ("1/4/2", "expected which of how many"),
+    ],
+)
+def test_shards_that_there_are_not(text, says):
+    with pytest.raises(OptionError, match=says):
+        Shard.parse(text)
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+@pytest.mark.parametrize("dtype", ["auto", "int8"])
+def test_any_order_leaves_the_bytes_of_one_process(
+    bert, corpus, tmp_path, whole, backend, dtype, caplog
+):
+    options = {"format": backend, "dtype": dtype}
+    expected = whole(**options)
+    cache = tmp_path / "shards"
+    caplog.set_level("INFO", "probekit")
+    assert run(bert, corpus, cache, "3/3", **options) == []
+    assert "train, shard 3/3: done." in caplog.text
+    assert "units are not written yet" in caplog.text
+    assert run(bert, corpus, cache, "1/3", **options) == []
+    assert run(bert, corpus, cache, "1/3", **options) == [], "a shard that is done does no harm"
+    (entry,) = run(bert, corpus, cache, "2/3", **options)
+    assert label_columns(entry) == ["2"]
+    assert fresh_bytes(cache) == expected
+    assert [row["state"] for row in list_cache(cache)] == ["complete"], "no lock is left"
+    assert [e.path for e in run(bert, corpus, cache, "1/3", **options)] == [entry.path]
+
+
+def test_more_shards_than_units(bert, corpus, tmp_path):
+    """Of one unit, seven shards have nothing to do; whoever has it completes the entry."""
+    found = [run(bert, corpus, tmp_path, f"{i}/8", splits=("dev",)) for i in range(1, 9)]
+    assert sum(map(len, found)) >= 1 and len(found[-1]) == 1
+    check_chunks(found[-1][0].path)
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("shards")
+    model = tiny.build("gpt2", folder / "model")
+    return str(model), str(write_corpus(folder / "corpus", sentences=120))
+
+
+@pytest.fixture(scope="module")
+def processes():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.extraction.killed"])
+    return context
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_processes_at_once_one_of_them_killed(processes, inputs, tmp_path, backend):
+    def start(cache, shard):
+        child = processes.Process(target=run_killed, args=(*inputs, cache, backend, shard))
+        child.start()
+        return child
+
+    def finish(*children):
+        for child in children:
+            child.join(120)
+        assert [child.exitcode for child in children] == [0] * len(children)
+
+    finish(start(tmp_path / "whole", None))
+    expected = fresh_bytes(tmp_path / "whole")
+    cache = tmp_path / "shards"
+    victim, *others = [start(cache, f"{i}/3") for i in (1, 2, 3)]
+    while victim.is_alive() and marked(cache) < 3:
+        time.sleep(0.001)
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.join()
+    finish(*others)
+    assert not list(cache.glob("*/*/train-*[0-9a-f]")), "what the killed one left is missing"
+    finish(start(cache, "1/3"))
+    assert fresh_bytes(cache) == expected
+
+
+def test_shards_that_finish_at_once_seal_once(bert, corpus, tmp_path, small_units, monkeypatch):
+    sealed, together = [], threading.Barrier(2)
+    complete, join = EntryBuilder.complete, EntryBuilder.join
+
+    def counted(*given):
+        sealed.append(1)
+        return complete(*given)
+
+    def at_once(builder):
+        together.wait()
+        return join(builder)
+
+    monkeypatch.setattr(EntryBuilder, "complete", counted)
+    monkeypatch.setattr(EntryBuilder, "join", at_once)
+    for turn in range(10):
+        cache = tmp_path / str(turn)
+        with ThreadPoolExecutor(2) as pool:
+            found = list(pool.map(partial(run, bert, corpus, cache), ("1/2", "2/2")))
+        assert len(sealed) == turn + 1
+        assert len(found[0] + found[1]) == 2, "both see the entry: each came after the last unit"
+        check_chunks(the_entry(cache))
+
+
+class AtWork:
+    """A shard that has begun and holds its place."""
+
+    def __init__(self, bert, corpus, cache, shard, monkeypatch):
+        with monkeypatch.context() as patch:
+            patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
+            with pytest.raises(KeyboardInterrupt):
+                run(bert, corpus, cache, shard)
+        self.entry = the_partial(cache).with_name(the_partial(cache).name.removesuffix(".partial"))
+        self.lock = EntryLock(self.entry, Shard.parse(shard).place)
+        self.lock.for_share()
+
+
+def test_who_may_work_beside_a_shard(bert, corpus, tmp_path, small_units, monkeypatch):
+    at_work = AtWork(bert, corpus, tmp_path, "1/2", monkeypatch)
+    held = f"shard 1/2 of {at_work.entry} is being written by process {os.getpid()}"
+    for shard in ("1/2", "1/3", "2/3", None):
+        with pytest.raises(EntryLockedError, match=held):
+            run(bert, corpus, tmp_path, shard)
+    with pytest.raises(EntryLockedError, match=held):
+        Removable.of(the_partial(tmp_path)).remove()
+    with pytest.raises(EntryLockedError, match=held):
+        merge_shards(tmp_path)
+    assert run(bert, corpus, tmp_path, "2/2") == []
+    at_work.lock.release()
+    with (
+        pytest.raises(EntryLockedError, match="is being written by process"),
+        EntryLock(at_work.entry),
+    ):
+        run(bert, corpus, tmp_path, "1/2")
+    (entry,) = run(bert, corpus, tmp_path, "2/3") or run(bert, corpus, tmp_path, None)
+    check_chunks(entry.path)
+
+
+def test_one_process_and_shards_go_on_from_each_other(bert, corpus, tmp_path, whole, monkeypatch):
+    expected = whole()
+    cache = tmp_path / "cache"
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            run(bert, corpus, cache)
+    with pytest.raises(OptionError, match=r"nothing in .* is begun by `extract --shard`"):
+        merge_shards(cache)
+    assert run(bert, corpus, cache, "1/2") == []
+    run(bert, corpus, cache)
+    assert fresh_bytes(cache) == expected
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_caches_of_their_own_are_merged(bert, corpus, tmp_path, whole, backend):
+    expected = whole(format=backend)
+    roots = [tmp_path / f"node{i}" for i in (1, 2, 3)]
+    for i, root in enumerate(roots):
+        assert run(bert, corpus, root, f"{i + 1}/3", format=backend) == []
+    target = tmp_path / "target"
+    with pytest.raises(EntryError, match=r"\d of \d+ units are in none of the folders \(first: "):
+        merge_shards(target, roots[:2])
+    with pytest.raises(EntryError, match="is unfinished"):
+        Entry.open(roots[0] / the_partial(roots[0]).relative_to(roots[0]).with_suffix(""))
+    before = [sorted(map(str, root.rglob("*"))) for root in roots]
+    (entry,) = merge_shards(target, [the_partial(root) for root in roots])
+    assert fresh_bytes(target) == expected
+    assert label_columns(entry) == ["2"]
+    assert [sorted(map(str, root.rglob("*"))) for root in roots] == before, "sources stay"
+    assert merge_shards(target, roots)[0].path == entry.path, "again is no harm"
+
+
+def test_a_merge_of_what_one_cache_holds(bert, corpus, tmp_path, whole, monkeypatch):
+    """The last shard is killed between its last unit and the seal."""
+    expected = whole()
+    cache = tmp_path / "cache"
+    run(bert, corpus, cache, "1/2")
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "join", lambda builder: os.kill(os.getpid(), signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            run(bert, corpus, cache, "2/2")
+            time.sleep(1)
+    merge_shards(cache)
+    assert fresh_bytes(cache) == expected
+
+
+def test_a_chunk_that_is_damaged_is_not_merged(bert, corpus, tmp_path, small_units):
+    roots = [tmp_path / "one", tmp_path / "two"]
+    for i, root in enumerate(roots):
+        run(bert, corpus, root, f"{i + 1}/2")
+    chunk = sorted(the_partial(roots[1]).glob("features.zarr/words/c.*"))[0]
+    kept = chunk.read_bytes()
+    chunk.write_bytes(bytes([kept[0] ^ 1]) + kept[1:])
+    target = tmp_path / "target"
+    with pytest.raises(EntryError, match=str(chunk)):
+        merge_shards(target, roots)
+    assert not list(target.glob("*/*/train-*[0-9a-f]"))
+    chunk.write_bytes(kept)
+    (entry,) = merge_shards(target, roots)
+    check_chunks(entry.path)
+
+
+def test_shards_of_other_requests_are_not_merged(bert, corpus, tmp_path, small_units):
+    run(bert, corpus, tmp_path / "a", "1/2")
+    run(bert, corpus, tmp_path / "b", "2/2", layers="0,1")
+    run(bert, corpus, tmp_path / "c", "2/2", limit=30)
+    for other, says in (
+        ("b", r"layers \[0, 1, 2, 3\] and \[0, 1\]\."),
+        ("c", r"limit None and 30\."),
+    ):
+        partials = [the_partial(tmp_path / name) for name in ("a", other)]
+        with pytest.raises(EntryError, match=f"are of different extractions: {says}"):
+            merge_shards(tmp_path / "target", partials)
+    assert not (tmp_path / "target").exists()
+
+
+MARKS = {
+    "another array": lambda mark: mark["chunks"][0].__setitem__(0, "../../other"),
+    "another row": lambda mark: mark["chunks"][0].__setitem__(1, 10**6),
+    "below zero": lambda mark: mark["chunks"][0].__setitem__(2, -1),
+    "another size": lambda mark: mark["chunks"][0].__setitem__(3, 1),
+    "no statistics": lambda mark: mark.__setitem__("stats", {}),
+    "other layers": lambda mark: mark["stats"]["statistics"]["words"].__setitem__("max_abs", [1]),
+    "text": lambda mark: mark["stats"].__setitem__("computed", "x"),
+}
+
+
+@pytest.mark.parametrize("what", MARKS)
+def test_marks_of_a_stranger(bert, corpus, tmp_path, small_units, what):
+    run(bert, corpus, tmp_path / "a", "1/2")
+    run(bert, corpus, tmp_path / "b", "2/2")
+    file = sorted(the_partial(tmp_path / "b").glob("building/units/*.json"))[0]
+    mark = json.loads(file.read_text())
+    MARKS[what](mark)
+    file.write_text(json.dumps(mark))
+    with pytest.raises(EntryError, match=r"says that it wrote|does not say how its rows"):
+        merge_shards(tmp_path / "target", [tmp_path / "a", tmp_path / "b"])
+    assert not list((tmp_path / "target").glob("*/*/train-*[0-9a-f]"))
+
+
+@pytest.mark.parametrize("source", ["missing", "empty"])
+def test_sources_that_hold_nothing(tmp_path, source):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(OptionError, match=f"{source}: expected a cache or an entry that"):
+        merge_shards(tmp_path / "target", [tmp_path / source])
+
+
+@pytest.mark.parametrize("what", ["overwrite", "restart"])
+def test_a_shard_throws_nothing_away(bert, corpus, tmp_path, what):
+    with pytest.raises(OptionError, match=f"--shard 1/2 with --{what}: what it would throw away"):
+        extract(bert, str(corpus), kind="tagging", shard="1/2", cache=tmp_path, **{what: True})
+
+
+def test_a_store_that_is_torn_while_others_work(bert, corpus, tmp_path, small_units, monkeypatch):
+    """Nobody begins afresh what others write."""
+    at_work = AtWork(bert, corpus, tmp_path, "1/2", monkeypatch)
+    (the_partial(tmp_path) / "features.zarr" / "zarr.json").write_text("{")
+    with pytest.raises(EntryLockedError, match=f"shard 1/2 of {at_work.entry} is being written"):
+        run(bert, corpus, tmp_path, "2/2")
+    assert marked(tmp_path) == 1
+    at_work.lock.release()

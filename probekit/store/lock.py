@@ -7,6 +7,7 @@ file beside it only names the holder for the message.
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -48,13 +49,7 @@ class EntryLock:
                 entry.parent.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
         except Timeout:
-            who = "another process (it has not written its name yet)"
-            if found := read_owner(self._owner):
-                who = f"process {found['pid']} on {found['host']}, started {found['started']}"
-            raise EntryLockedError(
-                f"{entry} is being written by {who}. Wait until it is done, or stop it and run "
-                "this command again (finished units are kept)."
-            ) from None
+            raise _locked(entry) from None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
@@ -80,6 +75,37 @@ class EntryLock:
 
     def __exit__(self, *error: object) -> None:
         self.release()
+
+
+def check_unlocked(entry: Path) -> None:
+    """Refuse an entry that is being written; nothing is locked, and no file is made.
+
+    Raises:
+        EntryLockedError: a process is writing it.
+    """
+    # the name goes with the lock, so that only one that a kill left is probed
+    if not beside(entry, OWNER).exists():
+        return
+    try:
+        descriptor = os.open(beside(entry, LOCK), os.O_RDONLY)
+    except OSError:  # there is no lock, or none that this user can take
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _locked(entry) from None
+    finally:
+        os.close(descriptor)
+
+
+def _locked(entry: Path) -> EntryLockedError:
+    who = "another process (it has not written its name yet)"
+    if found := read_owner(beside(entry, OWNER)):
+        who = f"process {found['pid']} on {found['host']}, started {found['started']}"
+    return EntryLockedError(
+        f"{entry} is being written by {who}. Wait until it is done, or stop it and run "
+        "this command again (finished units are kept)."
+    )
 
 
 def read_owner(file: Path) -> dict[str, Any] | None:

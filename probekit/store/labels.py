@@ -182,7 +182,7 @@ def carry_labels(entry: Entry, folder: Path) -> list[Path]:
         StorageError: the folder cannot be written.
     """
     written = []
-    for path in label_files(entry.path, entry.manifest.split):
+    for path in filter(Path.is_file, label_files(entry.path, entry.manifest.split)):
         file = read_labels(path).file
         if file.of != (entry.manifest.split, entry.manifest.request["text"]):
             continue

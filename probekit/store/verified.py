@@ -18,7 +18,6 @@ from probekit.store.entry import Entry
 from probekit.store.json_types import is_name
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
 from probekit.store.lock import check_unlocked
-from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
 
 

@@ -122,9 +122,7 @@ def backbone_files(source: VerifiedEntry) -> dict[str, bytes]:
     return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
 
 
-def only(
-    manifest: Manifest, layers: str | None, arrays: Collection[str]
-) -> tuple[ArraySpec, ...]:
+def only(manifest: Manifest, layers: str | None, arrays: Collection[str]) -> tuple[ArraySpec, ...]:
     """Return the arrays that are asked for, with the layers that are.
 
     Args:

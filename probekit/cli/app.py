@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from probekit.cli import (
     cache,
+    cache_copy,
     catalogue,
     demo,
     export,
@@ -64,7 +65,8 @@ class Commands(TyperGroup):
             if sys.stderr.isatty():  # where ^C stands
                 typer.echo(err=True)
             kept = " What is finished is kept: run the same command again to resume."
-            logger.error("interrupted.%s", kept * (ctx.invoked_subcommand in _RESUMABLE))
+            resumes = ctx.invoked_subcommand in _RESUMABLE or cache_copy.RESUMABLE in ctx.meta
+            logger.error("interrupted.%s", kept * resumes)
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):

@@ -39,11 +39,20 @@ Data = Annotated[
 ]
 
 
-def _check_root(root: Path) -> Path:
-    """Read ``~``, and refuse a URL, of which ``Path`` would make a folder called ``s3:``."""
+def local_root(root: Path, named: str) -> Path:
+    """Read ``~``, and refuse a URL, of which ``Path`` would make a folder called ``s3:``.
+
+    Args:
+        root: the root of a cache, as it was typed.
+        named: the option that it was typed for, for the message.
+    """
     if re.match(r"\w+:/", str(root)):
-        raise OptionError(f"--cache {root}: a URL cannot be used in this version; give a folder.")
+        raise OptionError(f"{named} {root}: a URL cannot be used in this version; give a folder.")
     return root.expanduser()
+
+
+def _check_root(root: Path) -> Path:
+    return local_root(root, "--cache")
 
 
 Cache = Annotated[

@@ -4,7 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import cast
 
+import numpy as np
 import torch
+from jaxtyping import Int64
 
 from probekit.backbone import BackboneInfo
 from probekit.base.kinds import ARRAYS
@@ -105,9 +107,37 @@ def make_plan(
     chosen = parse_layers(options.layers, info.n_blocks)
     layers = {name: (info.n_blocks,) if ARRAYS[name].last_only else chosen for name in keep}
     rows = {name: encoded.rows[name] for name in keep}
-    row_bytes = {name: len(layers[name]) * info.dim * 2.0 for name in keep}
-    chunk_rows = {name: chunk_rows_for(info.dim, dtype, int(rows[name].sum())) for name in keep}
-    chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, len(encoded.subwords))
+    arrays, units = lay_out(rows, layers, info.dim, dtype, len(encoded.subwords))
+    check_mappable(choose("backend", options.format, BACKENDS), arrays.values())
+    return Plan(
+        encoded=encoded,
+        arrays=arrays,
+        dtype=dtype,
+        units=units,
+        pooling=pooling,
+        batch_tokens=options.batch_tokens,
+    )
+
+
+def lay_out(
+    rows: Mapping[str, Int64[np.ndarray, " examples"]],
+    layers: Mapping[str, tuple[int, ...]],
+    dim: int,
+    dtype: FeatureDtype,
+    tokens: int,
+) -> tuple[dict[str, ArraySpec], list[Unit]]:
+    """Lay out the arrays and units of an entry.
+
+    Args:
+        rows: per array, the rows of each example.
+        layers: per array, its layers.
+        dim: D, the width.
+        dtype: how rows are stored.
+        tokens: subwords of all examples.
+    """
+    row_bytes = {name: len(layers[name]) * dim * 2.0 for name in rows}
+    chunk_rows = {name: chunk_rows_for(dim, dtype, int(rows[name].sum())) for name in rows}
+    chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, tokens)
     units = plan_units(
         rows,
         chunk_rows=chunk_rows,
@@ -120,21 +150,13 @@ def make_plan(
             name=name,
             rows=slots[name],
             layers=layers[name],
-            dim=info.dim,
+            dim=dim,
             dtype=dtype,
             chunk_rows=chunk_rows[name],
         )
-        for name in keep
+        for name in rows
     }
-    check_mappable(choose("backend", options.format, BACKENDS), arrays.values())
-    return Plan(
-        encoded=encoded,
-        arrays=arrays,
-        dtype=dtype,
-        units=units,
-        pooling=pooling,
-        batch_tokens=options.batch_tokens,
-    )
+    return arrays, units
 
 
 def row_dtypes(

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from typing import Any, Self
@@ -17,15 +18,15 @@ from torch import Tensor
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
-from probekit.errors import EntryError
+from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.checksums import damaged_chunks
+from probekit.store.checksums import damaged_chunks, other_files
 from probekit.store.codec import Piece, cut_pieces, encode_chunk
 from probekit.store.draft import Draft, is_drafted
-from probekit.store.entry import Entry, write_sealed
+from probekit.store.entry import Entry, write_copied, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.layout import BUILDING, PARTIAL, PLAN, REPLACED, UNITS, beside
+from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, REPLACED, UNITS, beside
 from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
@@ -36,6 +37,7 @@ from probekit.store.marks import (
     read_marks,
     unfinished_plan,
 )
+from probekit.store.verified import FileOutline
 
 logger = logging.getLogger(__name__)
 
@@ -77,6 +79,7 @@ class EntryBuilder:
         restart: bool = False,
         share: Share | None = None,
         draft: Callable[[], Draft] | None = None,
+        outlines: Mapping[str, FileOutline] | None = None,
     ) -> None:
         """Lock an entry, and start or resume building it.
 
@@ -91,6 +94,8 @@ class EntryBuilder:
             share: what this process builds of it, beside others; None is all.
             draft: returns what whoever seals the entry is to put into it besides rows; it is kept
                 with what is begun, where none is yet.
+            outlines: of another entry's store, which this one's then is byte for byte: its files
+                without their chunks, by their path in the entry.
 
         Raises:
             EntryLockedError: another process builds the same entry, or the same share of it.
@@ -107,6 +112,7 @@ class EntryBuilder:
         self._backend = choose("backend", plan["backend"], BACKENDS)
         self._store = self.partial / self._backend.filename
         self._units_folder = self.partial / BUILDING / UNITS
+        self._outlines = outlines
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._share = share
         self._lock = EntryLock(path, None if share is None else share.shard)
@@ -180,23 +186,35 @@ class EntryBuilder:
     ) -> None:
         """Write the chunks of one unit as another entry has them stored, then mark it done.
 
+        Before it is marked, what was written is read back and compared with the checksums.
+
         Args:
             unit: index in the plan's ``units``.
             chunks: place, checksum and bytes of each.
             stats: JSON values kept with the mark.
 
         Raises:
-            StorageError: no space left, or no permission.
+            StorageError: no space left, or no permission; or what was written reads back otherwise.
         """
         self._check_open(unit)
-        plain, written = {array.name: array for array in self._plain}, []
+        plain = {array.name: array for array in self._plain}
+
+        def put(item: tuple[ChunkSum, bytes]) -> ChunkSum:
+            chunk, data = item
+            array = plain[chunk.array]
+            values = np.frombuffer(data, array.dtype).reshape(array.chunks)
+            self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
+            return chunk
+
         with storage_errors(self.partial, self.nbytes_left):
-            for chunk, data in chunks:
-                array = plain[chunk.array]
-                values = np.frombuffer(data, array.dtype).reshape(array.chunks)
-                self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
-                written.append(chunk)
-            mark = UnitMark(unit, tuple(written), dict(stats or {}))
+            with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores())) as pool:
+                written = tuple(pool.map(put, chunks))
+            for damage in damaged_chunks(written, self._chunk_places):
+                raise StorageError(
+                    f"{damage}, where it was just written: the disk does not keep what it is "
+                    "given. Choose another one."
+                )
+            mark = UnitMark(unit, written, dict(stats or {}))
             mark.write(self._units_folder)
             self.marks[unit] = mark
 
@@ -212,6 +230,51 @@ class EntryBuilder:
             EntryError: units are missing, or the manifest describes other arrays.
             StorageError: no space left, or no permission.
         """
+        chunks = self._written()
+        if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
+            raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
+        with storage_errors(self.partial, self.nbytes_left):
+            self._writer.sync()
+            self._writer.close()
+            places = self._places()
+            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
+            self._install()
+        return Entry.open(self.path)
+
+    def complete_as(self, manifest: str, files: Mapping[str, bytes]) -> Entry:
+        """Seal the entry as another one is sealed, byte for byte, and check every file of it.
+
+        Args:
+            manifest: the text of its manifest, which describes the arrays of the plan.
+            files: contents of all its other files outside of the store, by their path.
+
+        Raises:
+            EntryError: units are missing, or others were written than the manifest describes.
+            StorageError: no space left, or no permission; or what was written reads back otherwise.
+        """
+        sealed = Manifest.from_json(manifest, str(self.partial))
+        self._written()
+        with storage_errors(self.partial, self.nbytes_left):
+            self._writer.sync()
+            self._writer.close()
+            write_copied(self.partial, files)
+            found = other_files(self.partial, self._places().values())
+            listed = sealed.files
+            if odd := sorted(n for n in {*found, *listed} if found.get(n) != listed.get(n)):
+                raise StorageError(
+                    f"{self.partial / odd[0]} does not read back as it was written: the disk does "
+                    "not keep what it is given. Choose another one."
+                )
+            write_copied(self.partial, {MANIFEST: manifest.encode()})
+            self._install()
+        return Entry.open(self.path)
+
+    def _written(self) -> list[ChunkSum]:
+        """Return the checksums of all chunks.
+
+        Raises:
+            EntryError: units are missing, or have not written every chunk once.
+        """
         self.check_whole()
         chunks = [chunk for mark in self.marks.values() for chunk in mark.chunks]
         written = {(chunk.array, chunk.row_chunk, chunk.layer_index) for chunk in chunks}
@@ -221,18 +284,14 @@ class EntryBuilder:
                 f"{self.partial}: expected units to write each of {expected} chunks once, found "
                 f"{len(chunks)} writes of {len(written)} chunks. Extract with --overwrite."
             )
-        if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
-            raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
-        with storage_errors(self.partial, self.nbytes_left):
-            self._writer.sync()
-            self._writer.close()
-            places = self._places()
-            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
-            install(self.partial, self.path)
-            # Only now: a kill before the rename must find the units done.
-            shutil.rmtree(self.path / BUILDING)
+        return chunks
+
+    def _install(self) -> None:
+        """Give the sealed entry its name, and the lock back."""
+        install(self.partial, self.path)
+        # Only now: a kill before the rename must find the units done.
+        shutil.rmtree(self.path / BUILDING)
         self.close()
-        return Entry.open(self.path)
 
     def check_whole(self) -> None:
         """Check that every unit is written.
@@ -297,7 +356,11 @@ class EntryBuilder:
             self._lock.refuse_shards()
             shutil.rmtree(self.partial)
         self._units_folder.mkdir(parents=True)
-        self._backend.create(self._store, self._plain)
+        if self._outlines is None:
+            self._backend.create(self._store, self._plain)
+        else:
+            for name, outline in self._outlines.items():
+                outline.write(self.partial / name)
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
         return self._backend.open_writer(self._store, self._plain)
@@ -322,6 +385,10 @@ class EntryBuilder:
         self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
         logger.info("resuming %s: %d of %d units done", self.path, len(self.marks), self._n_units)
         return writer
+
+    @cached_property
+    def _chunk_places(self) -> dict[str, ChunkPlaces]:
+        return self._places()
 
     def _places(self) -> dict[str, ChunkPlaces]:
         return {plain.name: self._backend.places(self._store, plain) for plain in self._plain}

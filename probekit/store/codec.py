@@ -5,7 +5,7 @@ own float32 norm, then uses one scale per (chunk, layer, channel), so that an ou
 the others nothing and a massive channel costs the other channels nothing.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -144,6 +144,26 @@ def _encode_int8(block: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     scale = directions.abs().amax(dim=0) / 127
     levels = (directions / torch.where(scale > 0, scale, 1.0)).round_().clamp_(-127, 127)
     return levels.to(torch.int8), norm, scale
+
+
+def decode_chunk(spec: ArraySpec, stored: Mapping[str, bytes]) -> Float[Tensor, "rows dim"]:
+    """Return the rows of one chunk of one layer, in the dtype in which rows are read.
+
+    Args:
+        spec: the array.
+        stored: the bytes of the chunk, by plain array name.
+    """
+    dtypes = (TORCH_DTYPES[spec.dtype], torch.float32, torch.float32)
+    values, *sides = (
+        torch.frombuffer(bytearray(stored[plain.name]), dtype=dtype)
+        for plain, dtype in zip(spec.plain(), dtypes, strict=False)
+    )
+    rows = values.view(spec.chunk_rows, spec.dim)
+    if not sides:
+        return rows
+    norm, scale = sides
+    one = torch.zeros(spec.chunk_rows, dtype=torch.int64)
+    return StoredRows(rows[None], Int8Scales(norm[None], one, scale[None, None])).float32()[0]
 
 
 @dataclass(frozen=True, eq=False)

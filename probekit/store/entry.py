@@ -217,8 +217,7 @@ def write_sealed(
         chunks: the checksums of all chunks.
         places: where they lie.
     """
-    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
-        left.unlink()  # of a run that was killed while it sealed
+    _remove_torn(folder)
     sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
     examples = examples.cast(example_schema(examples.column_names))
     (folder / BACKBONE).mkdir(exist_ok=True)
@@ -229,3 +228,24 @@ def write_sealed(
     manifest = replace(manifest, files=other_files(folder, places))
     write_whole(folder / MANIFEST, manifest.to_json().encode(), sync=True)
     sync_path(folder)
+
+
+def write_copied(folder: Path, files: Mapping[str, bytes]) -> None:
+    """Write files of another entry into a folder under construction, and sync it.
+
+    Args:
+        folder: the entry under construction.
+        files: contents by their path in it.
+    """
+    _remove_torn(folder)
+    (folder / BACKBONE).mkdir(exist_ok=True)
+    for name, data in files.items():
+        write_whole(folder / name, data, sync=True)
+    sync_path(folder / BACKBONE)
+    sync_path(folder)
+
+
+def _remove_torn(folder: Path) -> None:
+    """Remove what is left of files of a run that was killed while it sealed."""
+    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
+        left.unlink()

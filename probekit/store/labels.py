@@ -168,5 +168,33 @@ def labels_of(entry: Entry) -> list[LabelFile]:
     return [file for file in files if file.of == mine]
 
 
+def carry_labels(entry: Entry, folder: Path) -> list[Path]:
+    """Copy the label files of an entry's text as they are; return those that were written.
+
+    A version that is there already stays, unless the other is newer.
+
+    Args:
+        entry: whose labels they are.
+        folder: the label folder of the same task in another cache.
+
+    Raises:
+        EntryError: one of them is damaged.
+        StorageError: the folder cannot be written.
+    """
+    written = []
+    for path in filter(Path.is_file, label_files(entry.path, entry.manifest.split)):
+        file = read_labels(path).file
+        if file.of != (entry.manifest.split, entry.manifest.request["text"]):
+            continue
+        there = folder / path.name
+        if there.exists() and read_label_file(there).created >= file.created:
+            continue
+        with storage_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            write_whole(there, path.read_bytes())
+        written.append(there)
+    return written
+
+
 def _slug(part: str) -> str:
     return re.sub(r"[^\w.]+", "_", part)

@@ -8,6 +8,7 @@ file beside it only names the holder for the message.
 
 import ctypes
 import errno
+import fcntl
 import json
 import os
 import shutil
@@ -61,13 +62,7 @@ class _OwnedFile:
                 folder.mkdir(parents=True, exist_ok=True)
                 self._lock.acquire()
         except Timeout:
-            who = "another process (it has not written its name yet)"
-            if found := read_owner(self._owner):
-                who = f"process {found['pid']} on {found['host']}, started {found['started']}"
-            raise EntryLockedError(
-                f"{self._what} is being written by {who}. Wait until it is done, or stop it and "
-                "run this command again (finished units are kept)."
-            ) from None
+            raise _locked(self._what, self._owner) from None
         started = datetime.now(UTC).isoformat(timespec="seconds")
         owner = {"host": socket.gethostname(), "pid": os.getpid(), "started": started}
         try:
@@ -194,6 +189,37 @@ def _shard_file(entry: Path, shard: str) -> _OwnedFile:
 
 def _of_how_many(shard: str) -> str:
     return shard.rpartition("-")[2]
+
+
+def check_unlocked(entry: Path) -> None:
+    """Refuse an entry that is being written; nothing is locked, and no file is made.
+
+    Raises:
+        EntryLockedError: a process is writing it.
+    """
+    # the name goes with the lock, so that only one that a kill left is probed
+    if not beside(entry, OWNER).exists():
+        return
+    try:
+        descriptor = os.open(beside(entry, LOCK), os.O_RDONLY)
+    except OSError:  # there is no lock, or none that this user can take
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise _locked(str(entry), beside(entry, OWNER)) from None
+    finally:
+        os.close(descriptor)
+
+
+def _locked(what: str, owner: Path) -> EntryLockedError:
+    who = "another process (it has not written its name yet)"
+    if found := read_owner(owner):
+        who = f"process {found['pid']} on {found['host']}, started {found['started']}"
+    return EntryLockedError(
+        f"{what} is being written by {who}. Wait until it is done, or stop it and run this command "
+        "again (finished units are kept)."
+    )
 
 
 def read_owner(file: Path) -> dict[str, Any] | None:

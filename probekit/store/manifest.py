@@ -44,6 +44,7 @@ _REQUEST = {
     ),
     "max_length": types.optional(_COUNT),
     "overlong": types.text,
+    "through": types.list_of(types.one_of(*FEATURE_DTYPES)),
 }
 _NEEDED = ("model", "text", "keep", "layers")
 _MODEL = {
@@ -103,7 +104,8 @@ class Manifest:
         versions: library versions.
         created: UTC time, ISO 8601.
         extra: ``limit``; how rows were computed (``computed``, ``batching``, ``units``), which
-            `check_says` requires where it is read; ``reduced_from``; room for minor additions.
+            `check_says` requires where it is read; ``reduced_from``, ``converted_from``; room for
+            minor additions.
         files: bytes (``nbytes``) and checksum (``xxh128``) of every file but this one and those
             that hold chunks alone, by its path in the entry; of an HDF5 file the checksum is that
             of what is no chunk. Sealing fills it in.

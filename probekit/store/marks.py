@@ -124,10 +124,15 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
         return
     differing = "; ".join(plan_differences(begun, plan))
     raise EntryError(
-        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of another extraction: "
+        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of {_maker(begun)}: "
         f"{differing}. Give the options of that one to go on with it, or --restart to throw them "
         "away."
     )
+
+
+def _maker(begun: Mapping[str, Any]) -> str:
+    made_by = begun.get("made_by")
+    return f"an unfinished `{made_by:.20}`" if isinstance(made_by, str) else "another extraction"
 
 
 def plan_differences(

@@ -338,7 +338,7 @@ def test_marks_of_a_stranger(bert, corpus, tmp_path, small_units, what):
 @pytest.mark.parametrize("source", ["missing", "empty"])
 def test_sources_that_hold_nothing(tmp_path, source):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(OptionError, match=f"{source}: expected a cache or an entry that"):
+    with pytest.raises(OptionError, match=f"{source}: expected a cache, or an entry, that"):
         merge_shards(tmp_path / "target", [tmp_path / source])
 
 

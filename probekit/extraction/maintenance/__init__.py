@@ -1,4 +1,4 @@
-"""Cache maintenance: list, describe, verify, reduce and remove entries."""
+"""Cache maintenance: list, describe, verify, copy, convert, reduce and remove entries."""
 
 import lazy_loader
 

@@ -1,8 +1,13 @@
 from .chosen_entries import select_folders as select_folders
+from .chosen_entries import select_sources as select_sources
+from .conversion import Conversion as Conversion
+from .conversion import convert_entries as convert_entries
 from .entries import LEFT_OVER as LEFT_OVER
 from .entries import check_chunks as check_chunks
 from .entries import describe as describe
 from .entries import list_cache as list_cache
+from .entry_copy import EntryCopy as EntryCopy
+from .entry_copy import copy_entries as copy_entries
 from .merging import merge_shards as merge_shards
 from .reduction import Reduction as Reduction
 from .removal import Removable as Removable

@@ -1,5 +1,6 @@
 """Which entries a user names: paths, keys, or a model, a task and perhaps a split."""
 
+import logging
 import os
 import re
 from collections.abc import Callable, Sequence
@@ -13,7 +14,10 @@ from probekit.errors import EntryNotFoundError, OptionError, ProbekitError
 from probekit.store.entry import EntryFolder, list_entries
 from probekit.store.find import Wanted, names_entry
 from probekit.store.layout import MANIFEST, PARTIAL, asked_of
+from probekit.store.manifest import read_manifest
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
+
+logger = logging.getLogger(__name__)
 
 
 def select_folders(names: Sequence[str], root: Path) -> list[Path]:
@@ -56,6 +60,34 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
             f"`probekit cache ls{where}` lists them."
         )
     return found
+
+
+def select_sources(names: Sequence[str], root: Path) -> list[Path]:
+    """Return the complete entries that the user names, those of a whole cache by its root.
+
+    Of several, what is unfinished is left out, and said.
+
+    Args:
+        names: a cache root, or as for `select_folders`.
+        root: the cache root of the others.
+
+    Raises:
+        EntryNotFoundError: nothing matches.
+        EntryError: what is named is unfinished.
+        OptionError: as for `select_folders`.
+    """
+    given = Path(names[0]).expanduser()
+    whole = len(names) == 1 and not _is_entry(given) and given.is_dir()
+    found = [folder.path for folder in list_entries(given)] if whole else []
+    found = found or select_folders(names, root)
+    complete = [path for path in found if not path.name.endswith(PARTIAL)]
+    for path in [path for path in found if path not in complete]:
+        if not complete or os.path.abspath(path) in map(os.path.abspath, names):
+            read_manifest(path)  # says what to do
+        logger.warning(
+            "left out: %s is unfinished. The command that began it goes on with it.", path
+        )
+    return complete
 
 
 def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:

@@ -14,13 +14,14 @@ from typing import Any
 from probekit.base.fingerprint import digest
 from probekit.base.notices import ProgressBar
 from probekit.errors import EntryError, OptionError
+from probekit.extraction.maintenance.entry_copy import copy_entries
 from probekit.extraction.write import seal
 from probekit.store.arrays import ArraySpec, PlainArray
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import read_chunk
 from probekit.store.draft import Draft, is_drafted
-from probekit.store.entry import Entry, folder_of_key, list_entries
+from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
 from probekit.store.files import write_whole
 from probekit.store.labels import label_files, read_label_file
 from probekit.store.layout import (
@@ -119,7 +120,8 @@ def merge_shards(
     """Complete the entries that shards have begun in a cache.
 
     What shards wrote into caches of their own is copied first, chunk by chunk, each compared with
-    its checksum. Sources are read only, and stay.
+    its checksum, and so are the entries that one of them completed: those of a single unit. Sources
+    are read only, and stay.
 
     Args:
         cache: root of the cache that holds the entries then.
@@ -136,37 +138,45 @@ def merge_shards(
         EntryLockedError: a shard is at work in the cache.
         StorageError: no space left, or no permission.
     """
-    found = [begun for source in sources for begun in _begun_in(source)]
-    named = [begun for begun in found if begun.entry in map(_final, sources)]
+    named = [begun for begun in map(_named, sources) if begun is not None]
     for begun in named[1:]:
         _check_alike(named[0], begun)
+    roots = [source for source in sources if _named(source) is None]
+    found = [*named, *(begun for root in roots for begun in _begun_under(root))]
     found += _begun_under(cache) if not named else []
-    if not found:
+    whole = [entry for root in roots for entry in _complete_under(root, cache)]
+    if not found and not whole:
         raise OptionError(
             f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
             "the shards, or see `probekit cache ls`."
         )
-    entries = []
+    entries = {}
+    for copy, _ in copy_entries(whole, cache, progress=progress):
+        entries[copy.part.manifest.key] = Entry.open(copy.destination.path)
     for key in dict.fromkeys(begun.key for begun in found):
-        entries.append(_merged(cache, [begun for begun in found if begun.key == key], progress))
-    return entries
+        if key not in entries:
+            of_key = [begun for begun in found if begun.key == key]
+            entries[key] = _merged(cache, of_key, progress)
+    return list(entries.values())
 
 
-def _begun_in(source: Path) -> list[Begun]:
-    """Return what is begun in a source: all of a cache, or the one entry that it is.
+def _named(source: Path) -> Begun | None:
+    """Return what is begun of the one entry that a source is; None where it is a cache.
 
     Raises:
-        OptionError: nothing is.
+        OptionError: it is neither.
     """
     begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
-    found = _begun_under(source) if begun is None else [begun]
-    if not found:
-        why = "there is no such folder" if not source.is_dir() else "nothing in it is"
+    if begun is None and not any(map(_is_held, list_entries(source))):
+        why = "nothing in it is" if source.is_dir() else "there is no such folder"
         raise OptionError(
-            f"{source}: expected a cache or an entry that `extract --shard` has begun, and {why}. "
-            "Whole entries are copied (`probekit cache copy`)."
+            f"{source}: expected a cache, or an entry, that `extract --shard` has begun, and {why}."
         )
-    return found
+    return begun
+
+
+def _is_held(folder: EntryFolder) -> bool:
+    return folder.complete or is_drafted(folder.path)
 
 
 def _final(source: Path) -> Path:
@@ -180,9 +190,16 @@ def _begun_under(root: Path) -> list[Begun]:
     unfinished = [
         _final(folder.path)
         for folder in list_entries(root)
-        if folder.path.name.endswith(PARTIAL) and is_drafted(folder.path)
+        if not folder.complete and is_drafted(folder.path)
     ]
     return [begun for begun in map(Begun.at, unfinished) if begun is not None]
+
+
+def _complete_under(root: Path, cache: Path) -> list[Path]:
+    """Return the complete entries of a cache that is another one."""
+    if root.resolve() == cache.resolve():
+        return []
+    return [folder.path for folder in list_entries(root) if folder.complete]
 
 
 def _check_alike(one: Begun, other: Begun) -> None:

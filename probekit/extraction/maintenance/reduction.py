@@ -1,29 +1,18 @@
 """Take layers or arrays out of an entry: what is left is the entry that asks for the rest."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY
-from probekit.base.layers import parse_layers
 from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
+from probekit.extraction.maintenance.part import Part, without
 from probekit.extraction.maintenance.removal import Removable
-from probekit.store.arrays import ArraySpec
-from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import places_of, read_checksums, read_chunk
 from probekit.store.entry import Entry
 from probekit.store.files import free_bytes
 from probekit.store.layout import beside_entry
-from probekit.store.manifest import Manifest
-from probekit.store.marks import ChunkSum
-from probekit.store.tables import STARTS
+from probekit.store.verified import VerifiedEntry
 
 
 @dataclass(frozen=True)
@@ -34,13 +23,11 @@ class Reduction:
     extraction with fewer layers or arrays would find, and one that wants all does not take it.
 
     Attributes:
-        entry: the entry as it is.
-        manifest: of what is left.
+        part: what is left, of the entry as it is.
         path: the folder of what is left.
     """
 
-    entry: Entry
-    manifest: Manifest
+    part: Part
     path: Path
 
     @classmethod
@@ -54,24 +41,29 @@ class Reduction:
 
         Raises:
             OptionError: it is no entry, one is not there, or nothing would be left.
+            EntryLockedError: another process writes it.
             EntryError: the entry is unfinished or damaged.
         """
-        entry = Entry.open(path)
+        source = VerifiedEntry(path)
         Removable.of(path)  # as it is removed in the end
-        kept = _without(entry.manifest, layers, arrays)
-        manifest = _reduced(entry.manifest, kept)
-        folder = beside_entry(path, manifest.key)
+        part = Part.of(source, without(source.manifest, layers, arrays))
+        folder = beside_entry(path, part.manifest.key)
         if folder.exists():
             raise OptionError(
                 f"{folder} holds just what would be left of {path}: remove that as a whole, "
                 f"probekit cache rm {path}"
             )
-        return cls(entry, manifest, folder)
+        return cls(part, folder)
+
+    @property
+    def entry(self) -> Entry:
+        """The entry as it is."""
+        return self.part.source.entry
 
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks that are left."""
-        return sum(spec.nbytes for spec in self.manifest.arrays)
+        return self.part.nbytes
 
     @property
     def freed(self) -> int:
@@ -91,124 +83,11 @@ class Reduction:
                 f"{self.path}: what is left is {human_bytes(self.nbytes)} and written before the "
                 f"rest is removed; {human_bytes(free)} are free."
             )
-        old = self.entry
-        files = {file.name: file.read_bytes() for file in sorted(old.backbone.iterdir())}
-        with EntryBuilder(self.path, plan=self._plan()) as builder:
-            for unit in sorted(set(range(self._n_units)) - builder.marks.keys()):
-                builder.copy_unit(unit, self._chunks(unit))
-            entry = builder.complete(self.manifest, _table(old, self.manifest), files)
-        Removable.of(old.path).remove()
+        part = self.part
+        plan = part.plan(reduced_from=self.entry.manifest.key)
+        with EntryBuilder(self.path, plan=plan) as builder:
+            for unit in sorted(set(range(part.n_units)) - builder.marks.keys()):
+                builder.copy_unit(unit, part.chunks(unit))
+            entry = builder.complete(part.manifest, part.table(), part.backbone())
+        Removable.of(self.entry.path).remove()
         return entry
-
-    @property
-    def _n_units(self) -> int:
-        return max(spec.n_row_chunks for spec in self.manifest.arrays)
-
-    def _plan(self) -> dict[str, Any]:
-        return {
-            "request": dict(self.manifest.request),
-            "reduced_from": self.entry.manifest.key,
-            "limit": self.manifest.limit,  # `limit_of` reads it: own text is found by its part
-            "backend": self.manifest.backend,
-            "arrays": [spec.to_json() for spec in self.manifest.arrays],
-            "units": list(range(self._n_units)),
-        }
-
-    def _chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
-        """Yield the chunks of one run of rows, at their new places among the layers."""
-        for spec in self.manifest.arrays:
-            if unit >= spec.n_row_chunks:
-                continue
-            before = self.entry.manifest.array(spec.name)
-            for plain in before.plain():
-                for at, layer in enumerate(spec.layers):
-                    found = self._sums[plain.name, unit, before.layers.index(layer)]
-                    yield (
-                        replace(found, layer_index=at),
-                        read_chunk(found, self._places[plain.name]),
-                    )
-
-    @cached_property
-    def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self.entry.path, self.entry.manifest)
-
-    @cached_property
-    def _sums(self) -> dict[tuple[str, int, int], ChunkSum]:
-        listed = read_checksums(self.entry.path, self.entry.manifest)
-        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
-
-
-def _without(
-    manifest: Manifest, layers: str | None, arrays: Collection[str]
-) -> tuple[ArraySpec, ...]:
-    """Return the arrays that are left, with their layers."""
-    for name in arrays:
-        manifest.array(name)
-    kept = [spec for spec in manifest.arrays if spec.name not in arrays]
-    if layers is not None:
-        gone = set(parse_layers(layers, manifest.n_blocks))
-        held = _chosen(kept)
-        if not gone <= held:
-            raise OptionError(
-                f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
-                f"{', '.join(LAST_ONLY)}, which keeps its own; there are {sorted(held)}."
-            )
-        kept = [
-            spec if spec.name in LAST_ONLY
-            else replace(spec, layers=tuple(n for n in spec.layers if n not in gone))
-            for spec in kept
-            if spec.name in LAST_ONLY or not set(spec.layers) <= gone
-        ]  # fmt: skip
-    if not kept:
-        raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
-    return tuple(kept)
-
-
-def _chosen(arrays: Iterable[ArraySpec]) -> set[int]:
-    """Return the layers of the arrays that hold every layer that was chosen."""
-    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
-
-
-def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
-    """Return the manifest of what is left: with the request that asks for just this."""
-    names = {spec.name for spec in kept}
-    gone = {spec.name for spec in manifest.arrays} - names
-    request = dict(manifest.request)
-    request["keep"] = sorted({*request["keep"], *names} - gone)
-    if chosen := _chosen(kept):
-        request["layers"] = sorted(chosen)
-    return replace(
-        manifest,
-        key=digest(request),
-        request=request,
-        arrays=kept,
-        statistics={
-            name: _statistics(values, manifest, kept)
-            for name, values in manifest.statistics.items()
-        },
-        extra={**manifest.extra, "reduced_from": manifest.key},
-        files={},
-    )
-
-
-def _statistics(
-    values: Mapping[str, Sequence[float]], manifest: Manifest, kept: Sequence[ArraySpec]
-) -> dict[str, list[float]]:
-    """Return of numbers per array and layer those that are left."""
-    found = {}
-    for spec in kept:
-        if spec.name in values:
-            before = dict(zip(manifest.array(spec.name).layers, values[spec.name], strict=True))
-            found[spec.name] = [before[layer] for layer in spec.layers]
-    return found
-
-
-def _table(entry: Entry, manifest: Manifest) -> pa.Table:
-    """Return the example table, in which arrays that went have no first row."""
-    table, names = entry.examples.table, {spec.name for spec in manifest.arrays}
-    for column, arrays in STARTS.items():
-        if column in table.column_names and not names & set(arrays):
-            at, field = table.column_names.index(column), table.schema.field(column)
-            none = pa.array([-1] * len(table), field.type)
-            table = table.set_column(at, field, none)
-    return table

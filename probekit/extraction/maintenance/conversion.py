@@ -1,0 +1,245 @@
+"""Store an entry in another format or dtype, without the model that it is of."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, cast
+
+from probekit.base.fingerprint import digest
+from probekit.base.registry import choose
+from probekit.errors import OptionError, StateRangeError
+from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
+from probekit.extraction.maintenance.entry_copy import copy_units
+from probekit.extraction.maintenance.part import Part
+from probekit.extraction.maintenance.restored import Restored
+from probekit.extraction.maintenance.stored_values import (
+    as_gathered,
+    auto_is_float16,
+    check_range,
+    through,
+)
+from probekit.extraction.write import writer_thread
+from probekit.store.arrays import FEATURE_DTYPES, FeatureDtype
+from probekit.store.backends import BACKENDS
+from probekit.store.builder import EntryBuilder
+from probekit.store.codec import fits
+from probekit.store.entry import Entry
+from probekit.store.labels import carry_labels
+from probekit.store.manifest import Manifest
+from probekit.store.mapping import check_mappable
+from probekit.store.verified import VerifiedEntry
+
+_MADE_BY = "cache convert"
+
+
+@dataclass(frozen=True)
+class Conversion:
+    """An entry, and the one that holds its rows in another form.
+
+    Attributes:
+        source: the entry.
+        manifest: of the other one.
+        rows: its rows in their new places; None where chunks stay as they are.
+        destination: where it lies.
+    """
+
+    source: VerifiedEntry
+    manifest: Manifest
+    rows: Restored | None
+    destination: Destination
+
+    @classmethod
+    def of(
+        cls,
+        path: Path,
+        *,
+        format: str | None = None,
+        dtype: str | None = None,
+        root: Path | None = None,
+        overwrite: bool = False,
+    ) -> "Conversion":
+        """Plan it; nothing is written yet.
+
+        Args:
+            path: the entry's folder.
+            format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
+            dtype: stored dtype, or ``auto`` as in an extraction; as it is if None.
+            root: the cache root that gets the entry; that of ``path`` if None.
+            overwrite: replace an entry, or throw away a begun one, that is there.
+
+        Raises:
+            OptionError: nothing is to change, ``auto`` cannot be known, or a process could not map
+                so many files.
+            UnknownNameError: there is no such format or dtype.
+            StateRangeError: a layer has values that the dtype does not hold.
+            EntryLockedError: a process is writing the entry.
+            EntryNotFoundError: there is no such entry.
+            EntryError: it is unfinished or damaged, or another one is in the way.
+        """
+        if format is not None:
+            choose("format", format, BACKENDS)
+        if dtype is not None:
+            choose("stored dtype", dtype, dict.fromkeys(("auto", *FEATURE_DTYPES)))
+        source = VerifiedEntry(path)
+        asked = source.manifest.request
+        format, dtype = format or source.manifest.backend, dtype or asked.get("dtype")
+        if (format, dtype) == (source.manifest.backend, asked.get("dtype")):
+            raise OptionError(
+                f"{path} is {dtype} in {format} already. Give another --format or --dtype; "
+                "`probekit cache copy` copies it as it is."
+            )
+        manifest, rows = _converted(source, format, cast(str, dtype))
+        destination = Destination.of(
+            root or Path(path).absolute().parents[2],
+            path,
+            manifest.key,
+            overwrite=overwrite,
+            same=True,
+        )
+        return cls(source, manifest, rows, destination)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its chunks."""
+        return sum(spec.nbytes for spec in self.manifest.arrays)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its rows are others than an extraction with these options would store."""
+        return bool(self.manifest.request.get("through"))
+
+    def apply(self, report: Callable[[int], object] = lambda count: None) -> Entry:
+        """Write what is not there yet, and the labels of its text.
+
+        About two units of rows are in memory at a time.
+
+        Args:
+            report: receives the bytes of chunks that were written since the last call.
+
+        Raises:
+            EntryLockedError: another process writes the entry.
+            EntryError: a chunk or file of the source is damaged, which one is said; or another
+                entry is begun in the place. What was written is kept.
+            StateRangeError: a value does not fit the dtype.
+            StorageError: there is no room left.
+        """
+        source, to = self.source, self.destination
+        if to.there:
+            carry_labels(source.entry, to.labels)
+            return Entry.open(to.path)
+        part = Part(source, self.manifest)
+        more: dict[str, Any] = {"made_by": _MADE_BY, "source": digest(source.manifest_text)}
+        if self.rows is not None:
+            more["units"] = [[unit.start, unit.stop] for unit in self.rows.units]
+        with to.builder(part.plan(**more)) as builder:
+            if self.rows is None:
+                copy_units(part, builder, report)
+            else:
+                _write(self.rows, builder, report)
+            source.check_standing()
+            carry_labels(source.entry, to.labels)
+            table = part.table() if self.rows is None else self.rows.table()
+            return builder.complete(self.manifest, table, part.backbone())
+
+
+def convert_entries(
+    sources: Sequence[Path],
+    *,
+    format: str | None = None,
+    dtype: str | None = None,
+    root: Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Iterator[tuple[Conversion, bool]]:
+    """Convert entries; yield each conversion with whether its entry was there already.
+
+    All are planned, and room for them is looked for, before the first is written.
+
+    Args:
+        sources: the entries' folders.
+        format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
+        dtype: stored dtype, or ``auto``; as it is if None.
+        root: the cache root that gets the entries; that of each if None.
+        overwrite: replace entries that are there.
+        progress: show progress on stderr.
+
+    Raises:
+        ProbekitError: as `Conversion.of` and `Conversion.apply`.
+    """
+    planned = [
+        Conversion.of(Path(path), format=format, dtype=dtype, root=root, overwrite=overwrite)
+        for path in sources
+    ]
+    for place in {one.destination.path.parents[2] for one in planned}:
+        mine = [one for one in planned if one.destination.path.parents[2] == place]
+        check_room(place, sum(one.destination.left(one.nbytes) for one in mine))
+    for one in planned:
+        there = one.destination.there
+        with bar_of(one.destination, one.nbytes, shown=progress and not there) as bar:
+            one.apply(bar.report)
+        yield one, there
+
+
+def _converted(source: VerifiedEntry, format: str, dtype: str) -> tuple[Manifest, Restored | None]:
+    """Return the manifest of what is made, and its rows where they are stored in another dtype."""
+    before = source.manifest
+    stored = _settled(source, dtype)
+    rows = None if stored == before.dtype else Restored.of(source, stored)
+    arrays = before.arrays if rows is None else tuple(rows.arrays.values())
+    if format != before.backend:
+        check_mappable(BACKENDS[format], arrays)
+    request = {**before.request, "format": format, "dtype": dtype}
+    request.pop("through", None)
+    if gone := through(before, stored):
+        request["through"] = gone
+    statistics, largest = before.statistics, before.statistics.get("max_abs", {})
+    if rows is not None:
+        check_range(largest, rows.arrays, before)
+        statistics = {**statistics, "max_abs": as_gathered(largest, rows.arrays, before)}
+    manifest = replace(
+        before,
+        key=digest(request),
+        request=request,
+        backend=format,
+        dtype=stored,
+        arrays=arrays,
+        statistics=statistics,
+        extra={**before.extra, "converted_from": before.key},
+        files={},
+    )
+    return manifest, rows
+
+
+def _settled(source: VerifiedEntry, dtype: str) -> FeatureDtype:
+    """Return what is stored; for ``auto`` what an extraction chooses, by its largest unit."""
+    asked, stored = source.manifest.request.get("dtype"), source.manifest.dtype
+    if dtype != "auto":
+        return cast(FeatureDtype, dtype)
+    if asked == "auto":
+        return cast(FeatureDtype, stored)
+    if auto_is_float16(source.manifest):
+        return "float16"
+    rows = Restored.of(source, "float16")
+    largest = as_gathered(rows.largest(), rows.arrays, source.manifest).values()
+    fit = all(fits("float16", value) for values in largest for value in values)
+    return "float16" if fit else "bfloat16"
+
+
+def _write(rows: Restored, builder: EntryBuilder, report: Callable[[int], object]) -> None:
+    """Write the units that are not marked yet, the next one read while one is written."""
+
+    def write(item: tuple[int, dict[str, Any]]) -> None:
+        index, blocks = item
+        builder.write_unit(index, rows.units[index].row_start, blocks)
+        report(rows.unit_nbytes(index))
+
+    try:
+        with writer_thread(write) as put:
+            for index in range(len(rows.units)):
+                if index in builder.marks:
+                    report(rows.unit_nbytes(index))
+                else:
+                    put((index, rows.read(index)))
+    except StateRangeError:
+        builder.discard()  # going on would meet the same value again
+        raise

@@ -1,0 +1,159 @@
+"""Where an entry that is made of another one lies, in the same cache or in another."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from probekit.base.fingerprint import digest
+from probekit.base.notices import ProgressBar, human_bytes
+from probekit.errors import EntryError, OptionError, StorageError
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry, folder_of_key
+from probekit.store.files import disk_bytes, free_bytes, nearest
+from probekit.store.layout import (
+    MANIFEST,
+    PARTIAL,
+    beside,
+    entry_folder,
+    labels_folder,
+    proven_key,
+    split_and_key,
+    standing,
+)
+from probekit.store.marks import unfinished_plan
+from probekit.store.verified import FileOutline
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The place of an entry, and what is done about one that is there.
+
+    Attributes:
+        path: its folder.
+        overwrite: whether an entry that is there, finished or not, is replaced.
+    """
+
+    path: Path
+    overwrite: bool
+
+    @classmethod
+    def of(
+        cls, root: Path, source: Path, key: str, *, overwrite: bool, same: bool = False
+    ) -> "Destination":
+        """Find the place of an entry in a cache root: where its key is already, or else new.
+
+        Args:
+            root: the cache root; it need not exist.
+            source: the folder of the entry that it is made of: model, task and split are called as
+                there.
+            key: the key of what is made.
+            overwrite: whether an entry that is there, finished or not, is replaced.
+            same: whether the root may be the one that the source lies in.
+
+        Raises:
+            OptionError: it may not be, or the root lies inside of an entry; or the source's folder
+                has not the name of an entry.
+            EntryError: another entry, or a damaged one, is in the place.
+        """
+        root, source = Path(os.path.abspath(root)), Path(os.path.abspath(source))
+        named = split_and_key(source.name)
+        if named is None or len(source.parts) < 4 or not _is_named(source):
+            raise OptionError(
+                f"{source} does not have the name of the entry in it. Give the folder its old "
+                "name, <root>/<model>/<task>/<split>-<first 8 digits of the key>."
+            )
+        for above in (root, *root.parents):
+            if (above / MANIFEST).is_file():
+                raise OptionError(f"{root} lies in an entry, {above}. Give the root of a cache.")
+        if not same and source.parents[2].resolve() == root.resolve():
+            raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
+        model, task, split = *source.parts[-3:-1], named[0]
+        place = folder_of_key(root, split, key, task) or entry_folder(root, model, task, split, key)
+        if place.exists() and not overwrite:
+            _check_entry(place, key)
+        return cls(place, overwrite)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is such an entry already, which is left alone."""
+        return self.path.exists() and not self.overwrite
+
+    @property
+    def labels(self) -> Path:
+        """The folder of its labels."""
+        return labels_folder(self.path)
+
+    def left(self, nbytes: int) -> int:
+        """Return the bytes that are still to be written of so many."""
+        return 0 if self.there else max(nbytes - disk_bytes(beside(self.path, PARTIAL)), 0)
+
+    def builder(
+        self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None = None
+    ) -> EntryBuilder:
+        """Start or go on building the entry.
+
+        Args:
+            plan: as for `EntryBuilder`; ``made_by`` says which command it is of.
+            outlines: as for `EntryBuilder`.
+
+        Raises:
+            EntryError: another one was begun there, and is not to be thrown away.
+            EntryLockedError: another process builds it.
+            StorageError: the folder cannot be written.
+        """
+        begun = unfinished_plan(self.path)
+        if begun is not None and not self.overwrite and digest(begun) != digest(dict(plan)):
+            by = begun.get("made_by", "extract")
+            partial = beside(self.path, PARTIAL)
+            raise EntryError(
+                f"{partial} was begun by `probekit {by!s:.20}`, of another source or with other "
+                "options. Give --overwrite to throw away what is done, or remove it: "
+                f"probekit cache rm {partial}"
+            )
+        return EntryBuilder(
+            self.path,
+            plan=plan,
+            overwrite=self.overwrite,
+            restart=self.overwrite,
+            outlines=outlines,
+        )
+
+
+def _is_named(source: Path) -> bool:
+    return bool(proven_key(standing(source) / MANIFEST, source))
+
+
+def _check_entry(place: Path, key: str) -> None:
+    try:
+        there = Entry.open(place).manifest.key
+    except EntryError as error:
+        raise EntryError(f"{place} is in the way, and damaged: {error}") from None
+    if there != key:
+        raise EntryError(
+            f"{place} holds another entry, whose key begins in the same way ({key[:16]}... is "
+            f"wanted, {there[:16]}... is there). Choose another root."
+        )
+
+
+def bar_of(to: Destination, nbytes: int, *, shown: bool) -> ProgressBar:
+    """Return a bar over the bytes of an entry's chunks."""
+    model, task = to.path.parts[-3:-1]
+    split = to.path.name.rpartition("-")[0]
+    return ProgressBar(
+        total=nbytes, desc=f"{model} {task} {split}", unit="B", unit_scale=True, shown=shown
+    )
+
+
+def check_room(root: Path, needed: int) -> None:
+    """Refuse to start where the disk cannot hold what is to be written.
+
+    Raises:
+        StorageError: fewer than ``needed`` bytes are free.
+    """
+    if needed > (free := free_bytes(root)):
+        raise StorageError(
+            f"the disk of {nearest(root)} has {human_bytes(free)} free, and {human_bytes(needed)} "
+            "are to be written. Free some space, or choose another root."
+        )

@@ -1,0 +1,229 @@
+"""Some layers or arrays of an entry, or all of it, as an entry of its own: chunks as they lie."""
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+from typing import Any
+
+import pyarrow as pa
+
+from probekit.base.fingerprint import digest
+from probekit.base.kinds import LAST_ONLY
+from probekit.base.layers import parse_layers
+from probekit.errors import OptionError
+from probekit.store.arrays import ArraySpec
+from probekit.store.layout import BACKBONE
+from probekit.store.manifest import Manifest
+from probekit.store.marks import ChunkSum
+from probekit.store.tables import STARTS
+from probekit.store.verified import VerifiedEntry
+
+
+@dataclass(frozen=True)
+class Part:
+    """An entry whose chunks are all chunks of another one.
+
+    Attributes:
+        source: the other one.
+        manifest: of the part; its request asks for just this, so it has a key of its own.
+    """
+
+    source: VerifiedEntry
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, source: VerifiedEntry, kept: Sequence[ArraySpec]) -> "Part":
+        """Plan it.
+
+        Args:
+            source: the entry.
+            kept: the arrays that are kept, with the layers that are: see `only` and `without`.
+        """
+        if tuple(kept) == source.manifest.arrays:
+            return cls(source, source.manifest)
+        return cls(source, _reduced(source.manifest, tuple(kept)))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of its chunks."""
+        return sum(spec.nbytes for spec in self.manifest.arrays)
+
+    @property
+    def n_units(self) -> int:
+        """Number of its units: a unit is one run of rows, of all arrays and layers."""
+        return max(spec.n_row_chunks for spec in self.manifest.arrays)
+
+    def plan(self, **more: Any) -> dict[str, Any]:
+        """Return what an `EntryBuilder` must know, and what a resumed one must share.
+
+        Args:
+            more: JSON values that it must share as well.
+        """
+        return {
+            "request": dict(self.manifest.request),
+            "limit": self.manifest.limit,  # `limit_of` reads it: own text is found by its part
+            "backend": self.manifest.backend,
+            "arrays": [spec.to_json() for spec in self.manifest.arrays],
+            "units": list(range(self.n_units)),
+            **more,
+        }
+
+    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
+        """Yield the chunks of a unit, verified, at their new places among the layers.
+
+        Raises:
+            EntryError: one is damaged.
+        """
+        for spec in self.manifest.arrays:
+            if unit >= spec.n_row_chunks:
+                continue
+            before = self.source.manifest.array(spec.name)
+            for plain in before.plain():
+                for at, layer in enumerate(spec.layers):
+                    found, data = self.source.chunk(plain.name, unit, before.layers.index(layer))
+                    yield replace(found, layer_index=at), data
+
+    def unit_nbytes(self, unit: int) -> int:
+        """Return the bytes of a unit's chunks."""
+        return sum(
+            plain.chunk_nbytes * plain.grid[1]
+            for spec in self.manifest.arrays
+            for plain in spec.plain()
+            if unit < spec.n_row_chunks
+        )
+
+    def table(self) -> pa.Table:
+        """Return the example table, in which arrays that went have no first row."""
+        table = self.source.entry.examples.table
+        names = {spec.name for spec in self.manifest.arrays}
+        for column, arrays in STARTS.items():
+            if column in table.column_names and not names & set(arrays):
+                at, field = table.column_names.index(column), table.schema.field(column)
+                none = pa.array([-1] * len(table), field.type)
+                table = table.set_column(at, field, none)
+        return table
+
+    def backbone(self) -> dict[str, bytes]:
+        """Return the contents of ``backbone/`` by file name, verified.
+
+        Raises:
+            EntryError: one is damaged.
+        """
+        return backbone_files(self.source)
+
+
+def backbone_files(source: VerifiedEntry) -> dict[str, bytes]:
+    """Return the contents of an entry's ``backbone/`` by file name, verified.
+
+    Raises:
+        EntryError: one is damaged.
+    """
+    found = {PurePosixPath(name): data for name, data in source.small_files().items()}
+    return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
+
+
+def only(manifest: Manifest, layers: str | None, arrays: Collection[str]) -> tuple[ArraySpec, ...]:
+    """Return the arrays that are asked for, with the layers that are.
+
+    Args:
+        manifest: of the entry.
+        layers: the layers, as `parse_layers` reads them; ``tokens`` has its one in any case.
+        arrays: the arrays; none is all.
+
+    Raises:
+        OptionError: a layer is not in the entry.
+        EntryError: an array is not.
+    """
+    wanted = [manifest.array(name) for name in arrays]
+    kept = [spec for spec in manifest.arrays if not wanted or spec in wanted]
+    if layers is None:
+        return tuple(kept)
+    chosen, held = set(parse_layers(layers, manifest.n_blocks)), _chosen(kept)
+    if not chosen <= held:
+        raise OptionError(
+            f"--layers {layers}: the entry does not hold layer {min(chosen - held)} of the arrays "
+            f"that are asked for; it holds {sorted(held)}."
+        )
+    return tuple(_with_layers(kept, chosen))
+
+
+def without(
+    manifest: Manifest, layers: str | None, arrays: Collection[str]
+) -> tuple[ArraySpec, ...]:
+    """Return the arrays that are left, with the layers that are.
+
+    Args:
+        manifest: of the entry.
+        layers: the layers that go, as `parse_layers` reads them; ``tokens`` keeps its one.
+        arrays: the arrays that go.
+
+    Raises:
+        OptionError: a layer is not in the entry, or nothing would be left.
+        EntryError: an array is not.
+    """
+    for name in arrays:
+        manifest.array(name)
+    kept = [spec for spec in manifest.arrays if spec.name not in arrays]
+    if layers is not None:
+        gone = set(parse_layers(layers, manifest.n_blocks))
+        held = _chosen(kept)
+        if not gone <= held:
+            raise OptionError(
+                f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
+                f"{', '.join(LAST_ONLY)}, which keeps its own; there are {sorted(held)}."
+            )
+        kept = _with_layers(kept, held - gone)
+    if not kept:
+        raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
+    return tuple(kept)
+
+
+def _with_layers(arrays: Iterable[ArraySpec], layers: Collection[int]) -> list[ArraySpec]:
+    """Return the arrays with some layers each, less those that then have none."""
+    found = []
+    for spec in arrays:
+        kept = tuple(n for n in spec.layers if n in layers)
+        if spec.name in LAST_ONLY:
+            found.append(spec)
+        elif kept:
+            found.append(replace(spec, layers=kept))
+    return found
+
+
+def _chosen(arrays: Iterable[ArraySpec]) -> set[int]:
+    """Return the layers of the arrays that hold every layer that was chosen."""
+    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
+
+
+def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
+    """Return the manifest of what is kept: with the request that asks for just this."""
+    names = {spec.name for spec in kept}
+    gone = {spec.name for spec in manifest.arrays} - names
+    request = dict(manifest.request)
+    request["keep"] = sorted({*request["keep"], *names} - gone)
+    if chosen := _chosen(kept):
+        request["layers"] = sorted(chosen)
+    return replace(
+        manifest,
+        key=digest(request),
+        request=request,
+        arrays=kept,
+        statistics={
+            name: _statistics(values, manifest, kept)
+            for name, values in manifest.statistics.items()
+        },
+        extra={**manifest.extra, "reduced_from": manifest.key},
+        files={},
+    )
+
+
+def _statistics(
+    values: Mapping[str, Sequence[float]], manifest: Manifest, kept: Sequence[ArraySpec]
+) -> dict[str, list[float]]:
+    """Return of numbers per array and layer those that are kept."""
+    found = {}
+    for spec in kept:
+        if spec.name in values:
+            before = dict(zip(manifest.array(spec.name).layers, values[spec.name], strict=True))
+            found[spec.name] = [before[layer] for layer in spec.layers]
+    return found

@@ -1,0 +1,216 @@
+"""An entry read as another one is made of it: every byte of it is checked on the way."""
+
+import os
+import stat
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path, PurePosixPath
+
+import xxhash
+
+from probekit.errors import EntryError, EntryNotFoundError, reason_of
+from probekit.store.backends import BACKENDS, ChunkPlaces
+from probekit.store.backends.contract import REMEDY
+from probekit.store.checksums import places_of, read_checksums, read_chunk
+from probekit.store.entry import Entry
+from probekit.store.json_types import is_name
+from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
+from probekit.store.lock import check_unlocked
+from probekit.store.marks import ChunkSum
+
+
+@dataclass(frozen=True)
+class FileOutline:
+    """A file of an entry without the chunks in it.
+
+    Attributes:
+        nbytes: its size, chunks included.
+        parts: first byte and bytes of every run that is no chunk, in their order.
+    """
+
+    nbytes: int
+    parts: tuple[tuple[int, bytes], ...]
+
+    def write(self, file: Path) -> None:
+        """Write it, with room for its chunks, and wait until it is on the disk."""
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with file.open("wb") as sink:
+            sink.truncate(self.nbytes)
+            for start, data in self.parts:
+                sink.seek(start)
+                sink.write(data)
+            sink.flush()
+            os.fsync(sink.fileno())
+
+    def sums(self) -> dict[str, object]:
+        """Return size and checksum as a manifest has them."""
+        state = xxhash.xxh3_128()
+        for _, data in self.parts:
+            state.update(data)
+        return {"nbytes": self.nbytes, "xxh128": state.hexdigest()}
+
+
+class VerifiedEntry:
+    """A complete entry, of which nothing is given out that is not what was written.
+
+    It is read as it stood when it was opened; where another one takes its place meanwhile, that is
+    an error.
+
+    Attributes:
+        path: the folder it stands in.
+        manifest: what it is.
+        manifest_text: the manifest, as it lies on the disk.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open an entry that nobody is writing, and check its manifest against its seal.
+
+        Raises:
+            EntryLockedError: a process is writing it.
+            EntryNotFoundError: there is no such folder.
+            EntryError: it is unfinished or damaged, or lists files that no entry has.
+        """
+        check_unlocked(path)
+        self._named = path
+        self.entry = Entry.open(path)
+        self.path, self.manifest = self.entry.path, self.entry.manifest
+        self.manifest_text = _text(self.path)
+        if self.manifest_text != self.manifest.to_json():
+            raise EntryError(
+                f"{self.path / MANIFEST} is not as it was written: its seal does not fit. {REMEDY}"
+            )
+        for name in self.manifest.files:
+            if not _belongs(name, BACKENDS[self.manifest.backend].filename):
+                raise EntryError(f"{self.path / MANIFEST} lists {name!r:.80}, no file of an entry.")
+        if missing := sorted({EXAMPLES, CHECKSUMS} - self.manifest.files.keys()):
+            raise EntryError(f"{self.path / MANIFEST} does not list {missing[0]}. {REMEDY}")
+
+    def chunk(self, array: str, row_chunk: int, layer_index: int) -> tuple[ChunkSum, bytes]:
+        """Return a chunk of a stored array, with its checksum.
+
+        Raises:
+            EntryError: it is damaged, or the entry was replaced.
+        """
+        found = self._chunk_sums[array, row_chunk, layer_index]
+        try:
+            return found, read_chunk(found, self.places[array])
+        except EntryError:
+            self.check_standing()
+            raise
+
+    def outlines(self) -> dict[str, FileOutline]:
+        """Return the store's files that are not of chunks alone, by their path in the entry.
+
+        Raises:
+            EntryError: one is damaged, or the entry was replaced.
+        """
+        store = BACKENDS[self.manifest.backend].filename
+        return {
+            name: self._outline(name)
+            for name in self.manifest.files
+            if PurePosixPath(name).parts[0] == store
+        }
+
+    def small_files(self) -> dict[str, bytes]:
+        """Return the tables and the files of the backbone, by their path in the entry.
+
+        Raises:
+            EntryError: one is damaged, or the entry was replaced.
+        """
+        store = BACKENDS[self.manifest.backend].filename
+        names = [n for n in self.manifest.files if PurePosixPath(n).parts[0] != store]
+        return {name: b"".join(data for _, data in self._outline(name).parts) for name in names}
+
+    def check_standing(self) -> None:
+        """Check that the entry still is the one that was opened.
+
+        Raises:
+            EntryError: another one has taken its place.
+            EntryNotFoundError: it was removed.
+        """
+        folder = standing(self._named)
+        if not (folder / MANIFEST).is_file():
+            raise EntryNotFoundError(f"{self._named} was removed while it was read.")
+        if _text(folder) != self.manifest_text:
+            raise EntryError(
+                f"{self._named} was replaced while it was read. Run the same command again."
+            )
+
+    @cached_property
+    def places(self) -> Mapping[str, ChunkPlaces]:
+        """Where the chunks lie, by the names of stored arrays."""
+        return places_of(self.path, self.manifest)
+
+    @cached_property
+    def _chunk_sums(self) -> Mapping[tuple[str, int, int], ChunkSum]:
+        self._outline(CHECKSUMS)  # the table itself
+        listed = read_checksums(self.path, self.manifest)
+        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
+
+    @cached_property
+    def _within(self) -> Mapping[str, list[tuple[int, int]]]:
+        """First and last byte of the chunks in files that hold other things as well."""
+        spans = defaultdict[str, list[tuple[int, int]]](list)
+        for place in self.places.values():
+            if place.tail is None:
+                starts = place.offsets.ravel().tolist()
+                for index, start in zip(place.file_index.flat, starts, strict=True):
+                    spans[place.files[index]].append((start, start + place.array.chunk_nbytes))
+        return spans
+
+    def _outline(self, name: str) -> FileOutline:
+        file = self.path / name
+        try:
+            size = _size(file)
+            chunks = sorted(self._within[str(file)]) if str(file) in self._within else []
+            outline = FileOutline(size, tuple(_parts(file, [*chunks, (size, size)])))
+        except OSError as error:
+            self.check_standing()
+            raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None
+        if outline.sums() != self.manifest.files[name]:
+            self.check_standing()
+            raise EntryError(f"{file} is not as it was written. {REMEDY}")
+        return outline
+
+
+def _text(folder: Path) -> str:
+    file = folder / MANIFEST
+    try:
+        return file.read_bytes().decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None
+
+
+def _belongs(name: str, store: str) -> bool:
+    """Say whether a path, which anybody may have written, is one of an entry's own files."""
+    parts = name.split("/")
+    if not all(map(is_name, parts)):
+        return False
+    if len(parts) == 1:
+        return name in (EXAMPLES, CHECKSUMS, store)
+    return parts[0] == store or (parts[0] == BACKBONE and len(parts) == 2)
+
+
+def _size(file: Path) -> int:
+    """Return the bytes of a regular file; a link, or a pipe that nobody writes to, is none.
+
+    Raises:
+        OSError: it is something else.
+    """
+    found = os.lstat(file)
+    if not stat.S_ISREG(found.st_mode):
+        raise FileNotFoundError(f"{file.name} is no regular file")
+    return found.st_size
+
+
+def _parts(file: Path, chunks: list[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
+    """Yield what lies between chunks, of which the last is the end of the file."""
+    start = 0
+    with file.open("rb") as source:
+        for first, last in chunks:
+            if first > start:
+                source.seek(start)
+                yield start, source.read(first - start)
+            start = max(start, last)

@@ -132,6 +132,8 @@ class FigureLook:
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
+Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
+Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 LogFile = Annotated[
     Path | None,
     typer.Option(

@@ -32,6 +32,7 @@ class Place:
         "time, into the same cache or for `cache merge`.",
         metavar="I/N",
     )
+    workers: arguments.Workers = 1
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
     revision: str | None = option(None, "Hub branch, tag or commit.")
 
@@ -56,12 +57,19 @@ def extract(
     own: arguments.OwnData,
     label: Label = None,
     log_file: arguments.LogFile = None,
+    engine: arguments.Engine = "local",
     json: arguments.Json = False,
     dry_run: DryRun = False,
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.extraction import ExtractTarget, Shard, forecast, open_session
+    from probekit.extraction import (
+        ExtractTarget,
+        Shard,
+        extract_splits,
+        forecast,
+        open_session,
+    )
 
     arguments.check_order(model, task)
     given = vars(place).copy()
@@ -71,11 +79,10 @@ def extract(
     splits = None if split is None else tuple(arguments.split_list(split))
     target = ExtractTarget(
         model=model, task=task, own=own.parse(), label=label, splits=splits, **given,
-        shard=None if shard is None else Shard.parse(shard),
+        shard=Shard.asked(shard, place.workers),
     )  # fmt: skip
     session, chosen = open_session(target, shared, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, chosen), json=json)
     else:
-        found = (session.extract(one) for one in chosen)
-        print_entries([entry for entry in found if entry is not None], json=json)
+        print_entries(extract_splits(session, chosen, engine=engine), json=json)

@@ -28,8 +28,6 @@ Ablate = Annotated[
         "their train mean, nothing is fitted again) or refit (fitted again on the other layers).",
     ),
 ]
-Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
-Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 
 
 @spread
@@ -57,7 +55,7 @@ def train(
         bool,
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
-    workers: Workers = 1,
+    workers: arguments.Workers = 1,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -90,8 +88,8 @@ def sweep(
     save: Save = None,
     predictions: Predictions = False,
     ablate: Ablate = None,
-    workers: Workers = 1,
-    engine: Engine = "local",
+    workers: arguments.Workers = 1,
+    engine: arguments.Engine = "local",
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -120,8 +118,8 @@ def depth(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = True,
-    workers: Workers = 1,
-    engine: Engine = "local",
+    workers: arguments.Workers = 1,
+    engine: arguments.Engine = "local",
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:

@@ -4,6 +4,7 @@ from .dry_run import forecast as forecast
 from .dry_run import training_split as training_split
 from .extract_target import ExtractTarget as ExtractTarget
 from .extraction_call import extract as extract
-from .extraction_call import open_session as open_session
+from .extraction_call import extract_splits as extract_splits
+from .opening import open_session as open_session
 from .request_options import ExtractOptions as ExtractOptions
 from .shards import Shard as Shard

@@ -121,7 +121,7 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
         StorageError: the cache's folder cannot be written.
     """
     plans = [session.plan(split) for split in splits]
-    places = [session.target.place(session.request, split) for split in splits]
+    places = [session.place(split) for split in splits]
     complete = [session.finished(place) is not None for place in places]
     pairs = zip(plans, places, complete, strict=True)
     missing = sum(missing_bytes(plan, place) for plan, place, done in pairs if not done)

@@ -21,7 +21,7 @@ from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
 
-_TYPED = ("data", "splits", "revision", "label", "device", "name", "cache", "shard")
+_TYPED = ("data", "splits", "revision", "label", "device", "name", "cache", "shard", "workers")
 """What a command line names, in its order; what is done once stays out."""
 
 
@@ -45,9 +45,11 @@ class ExtractTarget:
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
         shard: which of several processes this is, that extract the same entries together.
+        workers: processes that one command starts, which are its shards.
 
     Raises:
-        OptionError: a shard is to replace what other shards may be writing.
+        OptionError: several processes are to replace what one of them may be writing, or to share
+            what is in the memory of one.
     """
 
     model: str
@@ -65,27 +67,43 @@ class ExtractTarget:
     overwrite: bool = False
     restart: bool = False
     shard: Shard | None = None
+    workers: int = 1
 
     def __post_init__(self) -> None:
-        """Check that a shard throws nothing away."""
+        """Check that several processes can do it."""
+        if self.workers < 1:
+            raise OptionError(f"--workers must be at least 1; found {self.workers}.")
+        if self.shard is None and self.workers == 1:
+            return
+        many = f"--shard {self.shard}" if self.workers == 1 else f"--workers {self.workers}"
         for name in ("overwrite", "restart"):
-            if self.shard is not None and getattr(self, name):
+            if getattr(self, name):
                 raise OptionError(
-                    f"--shard {self.shard} with --{name}: what it would throw away may be what the "
-                    "other shards have just written. Remove it first (`probekit cache rm`)."
+                    f"{many} with --{name}: what it would throw away may be what another process "
+                    "has just written. Remove it first (`probekit cache rm`)."
                 )
+        if self.workers > 1 and (self.given is not None or self.examples is not None):
+            raise OptionError(
+                f"{many}: a model, or examples, in the memory of this process cannot be shared "
+                "with others. Save them first, or use one worker."
+            )
 
     def command(self, options: ExtractOptions) -> str:
         """Return the command line that extracts it with some options; Python, if need be."""
         if self.given is not None or self.examples is not None:
             return self._call(options)
         words = [self.model, self.task, *self.own.typed]
-        for name in _TYPED:
+        for name in self._typed:
             value = getattr(self, name)
             if value != getattr(ExtractTarget, name):
                 option = "--split" if name == "splits" else f"--{name}"
                 words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
         return shlex.join(["probekit", "extract", *words, *options.words()])
+
+    @property
+    def _typed(self) -> list[str]:
+        """What was typed of the target besides model, task and own data."""
+        return [name for name in _TYPED if name != "shard" or self.workers == 1]
 
     def _call(self, options: ExtractOptions) -> str:
         """Return the call of the library that extracts what no command line can name."""

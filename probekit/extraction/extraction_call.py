@@ -2,24 +2,21 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone import GivenModel, Inspection, as_given, choose_device, inspect_backbone
-from probekit.backbone.remembered import inspect_and_remember
-from probekit.base.machine.buffers import ReusedMemory
-from probekit.errors import MissingFileError, OptionError
+from probekit.backbone import GivenModel, as_given
+from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.request import Request
+from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
+from probekit.extraction.workers import run_workers
 from probekit.store.entry import Entries
 from probekit.store.layout import model_slug
-from probekit.tasks import TASKS, Split, Task, TextOptions, examples_task, get_task, is_own
+from probekit.tasks import TASKS, Split, TextOptions
 from probekit.tasks.task import slugify
-from probekit.tasks.text_options import Choice
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -44,6 +41,8 @@ def extract(
     overwrite: bool = False,
     restart: bool = False,
     shard: str | None = None,
+    workers: int = 1,
+    engine: str = "local",
     name: str | None = None,
     revision: str | None = None,
     kind: str | None = None,
@@ -75,6 +74,8 @@ def extract(
         restart: throw away what an unfinished extraction with other options has finished.
         shard: ``2/4``: extract the second of four shares of each entry; other processes, at any
             time and on any machine that sees the cache, the others.
+        workers: processes that share the work.
+        engine: what runs them, a name of ``probekit.engines.ENGINES``.
         name: what to call the model in the cache, and as MODEL from then on; a model in memory
             needs one.
         revision: Hub branch, tag or commit of the model.
@@ -104,93 +105,18 @@ def extract(
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
-        shard=None if shard is None else Shard.parse(shard),
+        shard=Shard.asked(shard, workers), workers=workers,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
-    found = (session.extract(split) for split in texts)
+    return extract_splits(session, texts, engine=engine)
+
+
+def extract_splits(session: Session, splits: Sequence[Split], *, engine: str = "local") -> Entries:
+    """Extract splits, in this process or in several; errors are those of `extract`."""
+    if session.target.workers > 1:
+        run_workers(session, splits, engine=engine)
+    found = (session.extract(split) for split in splits)
     return Entries(entry for entry in found if entry is not None)
-
-
-def open_session(
-    target: ExtractTarget, options: ExtractOptions | None = None, *, progress: bool = False
-) -> tuple[Session, list[Split]]:
-    """Read a task's text and the model's facts; nothing is computed yet.
-
-    Errors are those of `extract`.
-
-    Returns:
-        the session and the splits, in their order.
-    """
-    options = options or ExtractOptions()
-    task = _read_task(target)
-    inspection = _inspect(target, options.random_init)
-    texts = _read_texts(target, task, options.limit)
-    request = Request(inspection=inspection, task=task, options=options)
-    device = choose_device(inspection, target.device)
-    reused = ReusedMemory(pinned=device.startswith("cuda"))
-    session = Session(
-        target=target, request=request, device=device, reused=reused, progress=progress
-    )
-    return session, texts
-
-
-def _read_task(target: ExtractTarget) -> Task:
-    """Return the task that is meant.
-
-    Raises:
-        OptionError: a folder of published files for data of the user's own.
-    """
-    if target.examples is None:
-        task = get_task(target.task, target.own, target.label)
-    else:
-        choice = Choice(label=target.label, **target.own.given)
-        task = examples_task(target.examples, target.task, choice)
-    if target.data is not None and is_own(task):
-        raise OptionError(f"{target.task} is the data already; leave --data {target.data} out.")
-    return task
-
-
-def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
-    """Learn the model's facts, and whether it can go by its name.
-
-    Raises:
-        OptionError: a revision of a model in memory, or a name that is another model's.
-    """
-    if target.given is None:
-        return inspect_and_remember(target.model, revision=target.revision, random_init=random_init)
-    if target.revision is not None:
-        raise OptionError(
-            f"--revision {target.revision} is of a repository of the Hub, and the model is given "
-            "in memory. Leave it out."
-        )
-    inspection = inspect_backbone(target.given, random_init=random_init)
-    target.check_name(asdict(inspection.info.identity))
-    return inspection
-
-
-def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
-    """Read the splits that are asked for; of all, those that are there.
-
-    Raises:
-        OptionError: none is asked for.
-        MissingFileError: one is not there, or none is.
-    """
-    if target.splits is not None and not target.splits:
-        raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
-    texts: list[Split] = []
-    missing: list[MissingFileError] = []
-    for name in task.splits if target.splits is None else target.splits:
-        try:
-            texts.append(task.read(name, target.data).first(limit))
-        except MissingFileError as error:
-            if target.splits is not None:
-                raise
-            missing.append(error)
-    if not texts:
-        raise missing[0]
-    for reason in missing:
-        logger.info("left out: %s", reason)
-    return texts
 
 
 def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | None:

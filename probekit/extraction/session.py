@@ -24,7 +24,7 @@ from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
 from probekit.extraction.units import Unit
-from probekit.extraction.write import make_draft, seal, token_bar, write_units
+from probekit.extraction.write import Progress, counted_tokens, make_draft, seal, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, Share
@@ -51,14 +51,14 @@ class Session:
         request: what is asked of them.
         device: where the model runs.
         reused: memory for units, of all splits.
-        progress: show progress on stderr.
+        progress: who hears of it.
     """
 
     target: ExtractTarget
     request: Request
     device: str
     reused: ReusedMemory
-    progress: bool
+    progress: Progress
 
     @cached_property
     def backbone(self) -> Backbone:
@@ -94,7 +94,7 @@ class Session:
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
-        place = self.target.place(self.request, split)
+        place = self.place(split)
         entry = self.finished(place)
         if entry is None:
             self.target.say_namesakes(place)
@@ -125,6 +125,10 @@ class Session:
                 split.name,
                 split.origin,
             )
+
+    def place(self, split: Split) -> Place:
+        """Return where the entry of a split lies, or is to lie; errors are the target's."""
+        return self.target.place(self.request, split)
 
     def finished(self, place: Place) -> Entry | None:
         """Return the entry of a place if it is complete, and not to be computed again.
@@ -209,7 +213,7 @@ class Session:
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
         begun = self.begun(split, plan, place, units)
         logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
-        plan, computed = self._settle_dtype(plan, place, title)
+        plan, computed = self._settle_dtype(plan, place, title, units)
         shared = self._shared(split, plan, place)
 
         def draft() -> Draft:
@@ -267,7 +271,7 @@ class Session:
             raise
 
     def _settle_dtype(
-        self, plan: Plan, place: Place, title: str
+        self, plan: Plan, place: Place, title: str, units: Sequence[Unit]
     ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
@@ -280,8 +284,10 @@ class Session:
         if not self.target.restart and unfinished_plan(place.folder) is not None:
             return self._in_dtype(plan, place), {}
         largest = plan.largest_first[0]
-        with token_bar(plan, [largest], title, leave=False, progress=self.progress) as bar:
-            first = compute_unit(self.backbone, plan, largest, bar.report, self.reused)
+        # what is not this shard's is no part of what it does
+        progress = self.progress if largest in units else Progress(self.progress.shown)
+        with counted_tokens(plan, [largest], title, leave=False, progress=progress) as report:
+            first = compute_unit(self.backbone, plan, largest, report, self.reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")

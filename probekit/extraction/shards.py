@@ -42,6 +42,20 @@ class Shard:
             )
         return cls(index, count)
 
+    @classmethod
+    def asked(cls, text: str | None, workers: int) -> "Shard | None":
+        """Read the shard that a user asks for, if any.
+
+        Raises:
+            OptionError: as `parse`; or workers are asked for as well.
+        """
+        if text is not None and workers != 1:
+            raise OptionError(
+                f"--shard {text} with --workers {workers}: each worker is a shard already. Leave "
+                "one of them out."
+            )
+        return None if text is None else cls.parse(text)
+
     def __str__(self) -> str:
         """Return the form that `parse` reads."""
         return f"{self.index}/{self.count}"

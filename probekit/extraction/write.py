@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any, TypeVar
@@ -48,6 +48,19 @@ _STATS = {
 _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
 
+@dataclass(frozen=True)
+class Progress:
+    """Who hears how far an extraction is.
+
+    Attributes:
+        shown: whether a bar shows it on stderr.
+        heard: called with the number of subwords that were just read.
+    """
+
+    shown: bool
+    heard: Callable[[int], object] = lambda count: None
+
+
 def write_units(
     backbone: Backbone,
     plan: Plan,
@@ -56,7 +69,7 @@ def write_units(
     *,
     computed: dict[int, ComputedUnit],
     reused: ReusedMemory,
-    progress: bool,
+    progress: Progress,
     title: str,
 ) -> None:
     """Compute and write every unit that is not done yet.
@@ -69,7 +82,7 @@ def write_units(
         computed: units that were computed already, by index; taken out as they are written, so
             that their memory is used again.
         reused: gives the memory for units, and takes it back.
-        progress: show progress on stderr.
+        progress: who hears of it.
         title: the bar's title.
 
     Raises:
@@ -91,38 +104,45 @@ def write_units(
         reused.give_back(item.memory)
 
     with (
-        token_bar(plan, units, title, done=done, progress=progress) as bar,
+        counted_tokens(plan, units, title, done=done, progress=progress) as report,
         writer_thread(write) as put,
     ):
         for unit in todo:
             item = computed.pop(unit.index, None)
             if item is None:
-                item = compute_unit(backbone, plan, unit, bar.report, reused)
+                item = compute_unit(backbone, plan, unit, report, reused)
             check_range(item, plan)
             put(item)
             del item  # the next unit is computed while this one is written
 
 
-def token_bar(
+@contextmanager
+def counted_tokens(
     plan: Plan,
     units: Sequence[Unit],
     title: str,
     *,
     done: Collection[int] = (),
     leave: bool = True,
-    progress: bool,
-) -> ProgressBar:
-    """Return a bar over the subwords of units; those of ``done`` count from the start."""
+    progress: Progress,
+) -> Iterator[Callable[[int], object]]:
+    """Yield what hears of the subwords of units that are read; those of ``done`` count before."""
     tokens = {unit.index: plan.unit_tokens(unit) for unit in units}
-    return ProgressBar(
+    with ProgressBar(
         total=sum(tokens.values()),
         initial=sum(count for index, count in tokens.items() if index in done),
         desc=title,
         unit="tok",
         unit_scale=True,
         leave=leave,
-        shown=progress,
-    )
+        shown=progress.shown,
+    ) as bar:
+
+        def report(count: int) -> None:
+            bar.report(count)
+            progress.heard(count)
+
+        yield report
 
 
 @contextmanager

@@ -1,0 +1,121 @@
+"""Several processes that one call starts leave what one process does."""
+
+import pytest
+
+from probekit.engines import ENGINES, run_local
+from probekit.errors import OptionError, UnknownNameError
+from probekit.extraction import ExtractOptions, ExtractTarget, Shard, extract, units, workers
+from probekit.extraction.maintenance import check_chunks
+from probekit.store.builder import EntryBuilder
+from tests.extraction.extracted import interrupted_after
+from tests.extraction.test_kill import digests
+
+
+def run(bert, corpus, cache, **options):
+    return extract(
+        bert, str(corpus), kind="tagging", label="2", cache=cache,
+        options=ExtractOptions(compute_dtype="float32"), device="cpu", **options,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def in_turn(small_units, monkeypatch):
+    """An engine that runs jobs here, one after the other, on small units; the jobs it was given."""
+    monkeypatch.setattr(units, "UNIT_BYTES", 7_000)
+    given = []
+
+    def start(jobs, *, workers, report):
+        given.append((jobs, workers))
+        yield from run_local(jobs, workers=1, report=report)
+
+    monkeypatch.setitem(ENGINES, "in-turn", start)
+    return given
+
+
+def test_shards_of_one_call_leave_the_bytes_of_one_process(bert, corpus, tmp_path, in_turn):
+    alone = run(bert, corpus, tmp_path / "alone")
+    shared = run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
+    assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
+    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
+    ((jobs, workers),) = in_turn
+    assert workers == 3 and [str(job.target.shard) for job in jobs] == ["1/3", "2/3", "3/3"]
+    run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
+    assert len(in_turn) == 1, "what is complete starts no worker"
+
+
+def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
+    bert, corpus, tmp_path, in_turn, monkeypatch
+):
+    seen = []
+
+    class Bar:
+        def __init__(self, *, total, initial=0, desc, shown, leave=True, **_):
+            self.own = desc == "train"
+            if self.own:
+                seen.append([total, initial])
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            pass
+
+        def report(self, news):
+            if self.own:
+                seen[-1][1] += news
+
+    monkeypatch.setattr("probekit.extraction.workers.ProgressBar", Bar)
+    split = {"splits": ["train"], "engine": "in-turn", "workers": 2}
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            run(bert, corpus, tmp_path, **split)
+    run(bert, corpus, tmp_path, **split)
+    (total, before), (again, after) = seen
+    assert total == again == after and 0 < before < total
+
+
+def test_worker_processes(bert, corpus, tmp_path, capfd):
+    entries = run(bert, corpus, tmp_path, workers=2)
+    assert [entry.manifest.split for entry in entries] == ["train", "dev"]
+    for entry in entries:
+        check_chunks(entry.path)
+        assert [way["device"] for way in entry.manifest.extra["computed"]] == ["cpu"]
+
+
+def test_commands_name_the_workers_and_not_their_shards():
+    target = ExtractTarget(model="m", task="conll", shard=Shard(1, 2), workers=2)
+    assert target.command(ExtractOptions()) == "probekit extract m conll --workers 2"
+    target = ExtractTarget(model="m", task="conll", shard=Shard(1, 2))
+    assert target.command(ExtractOptions()) == "probekit extract m conll --shard 1/2"
+
+
+@pytest.mark.parametrize(
+    ("device", "expected"),
+    [
+        ("auto", ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda", ["cuda:0", "cuda:1", "cuda:0"]),
+        ("cuda:1", ["cuda:1"] * 3),
+        ("cpu", ["cpu"] * 3),
+    ],
+)
+def test_gpus_are_taken_in_turn(monkeypatch, device, expected):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    target = ExtractTarget(model="m", task="conll", device=device, workers=3)
+    assert [place for _, place in workers._places(target)] == expected
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"workers": 0}, "--workers must be at least 1; found 0"),
+        ({"workers": 2, "overwrite": True}, "--workers 2 with --overwrite"),
+        ({"workers": 2, "restart": True}, "--workers 2 with --restart"),
+        ({"workers": 2, "shard": "1/2"}, "--shard 1/2 with --workers 2"),
+        ({"workers": 2, "engine": "cloud"}, "cloud"),
+    ],
+)
+def test_what_workers_cannot_do(bert, corpus, tmp_path, options, says):
+    with pytest.raises((OptionError, UnknownNameError), match=says):
+        run(bert, corpus, tmp_path / "cache", **options)
+    assert not (tmp_path / "cache").exists()

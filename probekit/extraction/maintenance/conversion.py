@@ -96,7 +96,7 @@ class Conversion:
             )
         manifest, rows = _converted(source, format, cast(str, dtype))
         destination = Destination.of(
-            root or Path(path).absolute().parents[2],
+            root,
             path,
             manifest.key,
             overwrite=overwrite,

@@ -3,12 +3,16 @@
 import time
 from pathlib import Path
 
+from probekit.extraction import plan as plan_module
+from probekit.extraction import units
 from probekit.extraction.maintenance import Conversion, EntryCopy
 from probekit.store.builder import EntryBuilder
 
 
 def make_slowly(path: Path, root: Path, dtype: str | None) -> None:
-    """Copy an entry, or convert it, with a pause behind each unit."""
+    """Copy an entry, or convert it in small units, with a pause behind each unit."""
+    units.UNIT_BYTES = 6_000
+    plan_module.chunk_rows_for = lambda dim, dtype, rows: 16
     for name in ("copy_unit", "write_unit"):
         setattr(EntryBuilder, name, _slow(getattr(EntryBuilder, name)))
     made = (

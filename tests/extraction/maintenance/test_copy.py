@@ -21,6 +21,7 @@ from probekit.errors import (
     StorageError,
 )
 from probekit.extraction.maintenance import (
+    Conversion,
     EntryCopy,
     Reduction,
     check_chunks,
@@ -60,10 +61,12 @@ def caches(inputs, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
         patch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
-        for form in [*FORMS, ("zarr", "float32")]:
-            cache = root / "-".join(form)
-            extract(*inputs, cache, keep=("words", "tokens"), format=form[0], dtype=form[1])
-            found[form] = cache
+        keep = ("words", "tokens")
+        entry = extract(*inputs, root / "zarr-float32", keep=keep)
+        found["zarr", "float32"] = root / "zarr-float32"
+        for format, dtype in FORMS:
+            found[format, dtype] = cache = root / f"{format}-{dtype}"
+            Conversion.of(entry.path, format=format, dtype=dtype, root=cache).apply()
     return found
 
 
@@ -194,7 +197,7 @@ def test_labels_that_are_newer_come_along_and_newer_ones_stay(cache, tmp_path):
     (labels_folder(entry.path) / "notes.parquet").write_text("no labels of this split")
     EntryCopy.of(entry.path, tmp_path / "to").apply()
     (labels_folder(entry.path) / "train-2-00000000.parquet").write_text("torn")
-    with pytest.raises(EntryError, match="train-2-00000000.parquet"):
+    with pytest.raises(EntryError, match=r"train-2-00000000\.parquet"):
         EntryCopy.of(entry.path, tmp_path / "to").apply()
 
 
@@ -274,7 +277,7 @@ def test_a_cache_through_a_link_is_copied(cache, tmp_path):
         select_sources([str(tmp_path / "linked")], tmp_path), tmp_path / "t"
     )
     assert folder_bytes(copy.destination.path) == folder_bytes(entry_in(cache))
-    with pytest.raises(OptionError, match="is in .* already"):
+    with pytest.raises(OptionError, match=r"is in .* already"):
         EntryCopy.of(entry_in(cache), tmp_path / "linked")
 
 
@@ -309,7 +312,7 @@ def test_a_disk_that_keeps_something_else_is_told_of(cache, tmp_path, monkeypatc
         write(writer, array, row_chunk, layer_index, data * (row_chunk != 1))
 
     monkeypatch.setattr(_ZarrWriter, "write", forgets)
-    with pytest.raises(StorageError, match="row chunk 1.*does not keep what it is given"):
+    with pytest.raises(StorageError, match=r"row chunk 1.*does not keep what it is given"):
         EntryCopy.of(entry_in(cache), tmp_path / "to").apply()
 
 
@@ -317,7 +320,7 @@ def test_room_is_asked_for_before(cache, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "probekit.extraction.maintenance.destination.free_bytes", lambda folder: 100
     )
-    with pytest.raises(StorageError, match="has 100 B free, and .* are to be written"):
+    with pytest.raises(StorageError, match=r"has 100 B free, and .* are to be written"):
         list(copy_entries([entry_in(cache)], tmp_path / "to"))
     assert not (tmp_path / "to").exists()
 
@@ -336,7 +339,7 @@ def test_a_full_disk_keeps_what_is_done(cache, tmp_path, monkeypatch):
 
     with monkeypatch.context() as patch:
         patch.setattr(WholeFiles, "write", full)
-        with pytest.raises(StorageError, match="No space left .* run the same command again"):
+        with pytest.raises(StorageError, match=r"No space left .* run the same command again"):
             EntryCopy.of(path, to).apply()
     assert list(to.rglob("units/*.json"))
     assert folder_bytes(EntryCopy.of(path, to).apply().path) == folder_bytes(path)
@@ -344,7 +347,7 @@ def test_a_full_disk_keeps_what_is_done(cache, tmp_path, monkeypatch):
 
 def test_who_writes_and_what_is_unfinished(cache, tmp_path):
     path = entry_in(cache)
-    with EntryLock(path), pytest.raises(EntryLockedError, match="written by process .* Wait"):
+    with EntryLock(path), pytest.raises(EntryLockedError, match=r"written by process .* Wait"):
         EntryCopy.of(path, tmp_path / "to")
     copy = EntryCopy.of(path, tmp_path / "to")
     with EntryLock(copy.destination.path), pytest.raises(EntryLockedError):
@@ -390,7 +393,7 @@ def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path, monkeypatch)
 
 def test_where_copies_cannot_go(cache, tmp_path):
     path = entry_in(cache)
-    with pytest.raises(OptionError, match="is in .* already: give another root"):
+    with pytest.raises(OptionError, match=r"is in .* already: give another root"):
         EntryCopy.of(path, cache)
     with pytest.raises(OptionError, match="lies in an entry"):
         EntryCopy.of(path, path / "deeper")
@@ -398,7 +401,7 @@ def test_where_copies_cannot_go(cache, tmp_path):
     with pytest.raises(OptionError, match="does not have the name of the entry in it"):
         EntryCopy.of(moved, tmp_path / "to")
     (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match="cannot write to .*file"):
+    with pytest.raises(StorageError, match=r"cannot write to .*file"):
         EntryCopy.of(path, tmp_path / "file").apply()
 
 
@@ -417,31 +420,30 @@ def test_of_several_the_sound_ones_are_copied(cache, caches, tmp_path):
     ("form", "dtype"),
     [(("zarr", "float32"), None), (("hdf5", "int8"), None), (("hdf5", "float32"), "int8")],
 )
-def test_a_killed_one_goes_on(caches, tmp_path, form, dtype):
+def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype):
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["tests.extraction.maintenance.copied"])
     path = entry_in(caches[form])
     process = context.Process(target=make_slowly, args=(path, tmp_path / "killed", dtype))
     process.start()
-    units = lambda: list((tmp_path / "killed").rglob("units/*.json"))  # noqa: E731
+
+    def units():
+        return list((tmp_path / "killed").rglob("units/*.json"))
+
     while process.is_alive() and len(units()) < 2:
         time.sleep(0.005)
     os.kill(process.pid, signal.SIGKILL)
     process.join()
     assert process.exitcode == -signal.SIGKILL and units()
     assert not [folder for folder in list_entries(tmp_path / "killed") if folder.complete]
-    done_before = {file.stat().st_mtime_ns for file in units()}
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("tests.extraction.maintenance.copied.time.sleep", lambda seconds: None)
-        for root in ("killed", "whole"):
-            make(path, tmp_path / root, dtype)
-    assert done_before
+    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
+    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
+    for root in ("killed", "whole"):
+        make(path, tmp_path / root, dtype)
     assert folder_bytes(entry_in(tmp_path / "killed")) == folder_bytes(entry_in(tmp_path / "whole"))
 
 
 def make(path, root, dtype):
-    from probekit.extraction.maintenance import Conversion
-
     if dtype is None:
         EntryCopy.of(path, root).apply()
     else:
@@ -474,7 +476,8 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
     outcome = done("cache", "copy", path, "few", "--layers", "2:", "--array", "words")
     (row,) = done("cache", "ls", "--cache", "few", "--json").rows
     assert (row["layers"], row["state"]) == (2, "complete") and row["key"] in outcome.err
-    done("train", *inputs, "--cache", "few", "--head", "mean", "--epochs", "1", "--hold-out", "0.2")
+    few = ("--cache", "few", "--layers", "2,3", "--hold-out", "0.2")
+    done("train", *inputs, "--head", "mean", *few)
     assert "already: give another root" in refused("cache", "copy", "cache", "cache")
     assert "a URL cannot be used" in refused("cache", "copy", "cache", "s3://bucket/x")
     assert "no cache entry matches nothing" in refused("cache", "copy", "nothing", "to")
@@ -499,8 +502,6 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
 
 
 def test_the_part_of_a_conversion_and_the_conversion_of_a_part_are_one(caches, tmp_path):
-    from probekit.extraction.maintenance import Conversion
-
     path = entry_in(caches["zarr", "float32"])
     part = EntryCopy.of(path, tmp_path / "a", layers="1", arrays=["words"]).apply()
     one = Conversion.of(part.path, format="hdf5").apply()

@@ -201,7 +201,7 @@ def _useful(sources: Sequence[Path], format: str | None, dtype: str | None) -> l
             logger.info("left alone: %s is %s in %s already", path, form[1], form[0])
             continue
         # what is not to change tells them apart
-        same = [str(path.parent), manifest.split, form[0] if format is None else ""]
+        same: list[Any] = [str(path.parent), manifest.split, form[0] if format is None else ""]
         same.append(form[1] if dtype is None else "")
         asked = {name: value for name, value in request.items() if name not in _FORM}
         held = (

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import h5py
 import pytest
@@ -24,6 +25,7 @@ from probekit.extraction.maintenance import (
     verify_rows,
 )
 from probekit.extraction.maintenance.stored_values import is_exact, through
+from probekit.page.rerun_commands import extract_command
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.lock import EntryLock
@@ -332,3 +334,16 @@ def test_of_several_the_one_that_holds_rows_best_is_converted(inputs, tmp_path):
     assert made.source.path == exact.path and there
     formats = list(convert_entries([small, half.path], format="hdf5"))
     assert [one.manifest.dtype for one, _ in formats] == ["int8", "float16"]
+
+
+def test_a_page_says_how_it_was_made(made):
+    manifest = made().manifest
+    request = {**manifest.request, "dtype": "int8", "through": ["bfloat16", "float16"]}
+    command = extract_command(replace(manifest, request=request), Path("c"), "own.txt")
+    extracted, *converted = command.split(" && ")
+    assert "--dtype bfloat16" in extracted and extracted.startswith("probekit extract ")
+    model = manifest.model_info["name"]
+    assert converted == [
+        f"probekit cache convert {model} own.txt --dtype {dtype} --cache c"
+        for dtype in ("float16", "int8")
+    ]

@@ -159,9 +159,9 @@ def convert_entries(
 ) -> Iterator[tuple[Conversion, bool]]:
     """Convert entries; yield each conversion with whether its entry was there already.
 
-    All are planned, and room for them is looked for, before the first is written. Of several, those
-    that are in that form are left alone, and of those that differ in how rows are stored alone, the
-    one that holds them best is converted.
+    It works as it is iterated. All are planned, and room for them is looked for, before the first
+    is written. Of several, those that are in that form are left alone, and of those that differ in
+    how rows are stored alone, the one that holds them best is converted.
 
     Args:
         sources: the entries' folders.

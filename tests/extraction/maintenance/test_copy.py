@@ -100,6 +100,27 @@ def test_a_copy_is_the_same_byte_for_byte(caches, tmp_path, form):
     assert labels_for(entry, "2") and not find_stale(tmp_path)
 
 
+def test_shards_stay_shards(cache, tmp_path, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("probekit.store.backends.zarr_folder._MOST_FILES", 4)
+        other = Conversion.of(entry_in(cache), dtype="float16", root=tmp_path / "a").apply()
+    assert (other.path / "features.zarr" / "words" / "c.0.0.0").stat().st_size > 4 * 16 * 2
+    copied = EntryCopy.of(other.path, tmp_path / "b").apply()
+    assert folder_bytes(copied.path) == folder_bytes(other.path)
+    part = EntryCopy.of(other.path, tmp_path / "b", layers="1").apply()
+    assert check_chunks(copied.path) > check_chunks(part.path) > 0
+
+
+def test_an_extraction_says_what_goes_on_with_a_conversion(inputs, caches, tmp_path, monkeypatch):
+    way = Conversion.of(entry_in(caches["zarr", "float32"]), dtype="float16", root=tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "complete", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            way.apply()
+    with pytest.raises(EntryError, match=r"of `probekit cache convert`\. Run that command again"):
+        extract(*inputs, tmp_path, keep=("words", "tokens"), dtype="float16")
+
+
 def test_a_store_that_another_version_made_stays_as_it_is(cache, caches, tmp_path):
     """Metadata with other spaces, and an HDF5 file repacked, are copied, not made again."""
     entry = Entry.open(entry_in(cache))
@@ -497,6 +518,8 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
     again = done("cache", "convert", *inputs, "--cache", "half", "--dtype", "int8")
     assert again.err.splitlines()[-1].startswith("there already: half/")
     done("cache", "verify", *inputs, "--cache", "half", "--rows", "10")
+    told = done("cache", "info", *inputs, "--cache", "half").out
+    assert "int8, rounded to float16, computed in float32" in told
     both = refused("train", *inputs, "--cache", "half", "--head", "mean", "--hold-out", "0.2")
     assert "2 entries match" in both and "through float16" in both
 

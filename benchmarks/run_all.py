@@ -43,6 +43,7 @@ PROGRAMS: Programs = (
     ((22,), "packing.py", ()),
     ((23,), "chunk_writing.py", ()),
     ((24,), "mixture_orders.py", ()),
+    ((27, 28), "cache_copying.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -29,7 +29,7 @@ def copy(
     source: Annotated[
         list[str],
         typer.Argument(
-            metavar="SRC...", help="A cache root, paths or keys of entries, or MODEL TASK [SPLIT]."
+            metavar="SRC", help="A cache root, paths or keys of entries, or MODEL TASK [SPLIT]."
         ),
     ],
     to: Annotated[Path, typer.Argument(metavar="DST", help="The cache root that gets the copies.")],

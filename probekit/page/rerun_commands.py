@@ -113,13 +113,20 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
         "overlong": "stride",
         "max_length": None,
     }
-    given = {name: asked[name] for name, value in usual.items() if asked.get(name, value) != value}
+    through = asked.get("through")
+    # as it was extracted; it was converted afterwards
+    made = {**asked, "dtype": through[0]} if through else asked
+    given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
     given |= {"limit": manifest.limit, "revision": manifest.model_info.get("revision")}
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
-    return shlex.join(["probekit", "extract", *words, *_root(cache)])
+    command = shlex.join(["probekit", "extract", *words, *_root(cache)])
+    for dtype in [*through[1:], asked["dtype"]] if through else ():
+        again = ["probekit", "cache", "convert", words[0], task, "--dtype", dtype, *_root(cache)]
+        command += f" && {shlex.join(again)}"
+    return command
 
 
 def _kind_words(kind: str | None) -> list[str]:

@@ -19,7 +19,7 @@ from probekit.errors import (
 from probekit.store import json_types as types
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
-from probekit.store.layout import MANIFEST, PARTIAL, beside, standing
+from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, beside, standing
 
 T = TypeVar("T")
 
@@ -275,11 +275,13 @@ def manifest_in(path: Path) -> Manifest:
     """Read the manifest that lies in a folder; the errors are those of `read_manifest`."""
     file, partial = path / MANIFEST, path.name.endswith(PARTIAL)
     if partial or not file.is_file():
-        if partial or beside(path, PARTIAL).is_dir():
+        begun = path if partial else beside(path, PARTIAL)
+        if partial or begun.is_dir():
+            by = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by", "extract")
+            call = " (or `probekit.extract` with the same model and examples)"
             raise EntryError(
-                f"{path} is unfinished. Run the same `probekit extract` command (or "
-                "`probekit.extract` with the same model and examples) again: it resumes where it "
-                "stopped."
+                f"{path} is unfinished. Run the same `probekit {by!s:.20}` command"
+                f"{call if by == 'extract' else ''} again: it resumes where it stopped."
             )
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")

@@ -122,17 +122,16 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
     begun, done = unfinished_plan(path), unfinished_units(path)
     if begun is None or not done or digest(begun) == digest(plan):
         return
-    differing = "; ".join(plan_differences(begun, plan))
+    finished = f"{path}: {len(done)} of {len(begun['units'])} units are finished"
+    if isinstance(made_by := begun.get("made_by"), str):
+        raise EntryError(
+            f"{finished}, of `probekit {made_by:.20}`. Run that command again to go on with it, or "
+            "give --restart to throw them away."
+        )
     raise EntryError(
-        f"{path}: {len(done)} of {len(begun['units'])} units are finished, of {_maker(begun)}: "
-        f"{differing}. Give the options of that one to go on with it, or --restart to throw them "
-        "away."
+        f"{finished}, of another extraction: {'; '.join(plan_differences(begun, plan))}. Give the "
+        "options of that one to go on with it, or --restart to throw them away."
     )
-
-
-def _maker(begun: Mapping[str, Any]) -> str:
-    made_by = begun.get("made_by")
-    return f"an unfinished `{made_by:.20}`" if isinstance(made_by, str) else "another extraction"
 
 
 def plan_differences(

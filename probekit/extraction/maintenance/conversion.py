@@ -1,5 +1,6 @@
 """Store an entry in another format or dtype, without the model that it is of."""
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +17,7 @@ from probekit.extraction.maintenance.stored_values import (
     as_gathered,
     auto_is_float16,
     check_range,
+    is_exact,
     through,
 )
 from probekit.extraction.write import writer_thread
@@ -25,11 +27,15 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.codec import fits
 from probekit.store.entry import Entry
 from probekit.store.labels import carry_labels
-from probekit.store.manifest import Manifest
+from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.mapping import check_mappable
 from probekit.store.verified import VerifiedEntry
 
+logger = logging.getLogger(__name__)
+
 _MADE_BY = "cache convert"
+_FORM = ("format", "dtype", "through")
+"""What a request says of how rows are stored."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +96,7 @@ class Conversion:
             )
         manifest, rows = _converted(source, format, cast(str, dtype))
         destination = Destination.of(
-            root or Path(path).absolute().parents[2],
+            root,
             path,
             manifest.key,
             overwrite=overwrite,
@@ -153,7 +159,9 @@ def convert_entries(
 ) -> Iterator[tuple[Conversion, bool]]:
     """Convert entries; yield each conversion with whether its entry was there already.
 
-    All are planned, and room for them is looked for, before the first is written.
+    It works as it is iterated. All are planned, and room for them is looked for, before the first
+    is written. Of several, those that are in that form are left alone, and of those that differ in
+    how rows are stored alone, the one that holds them best is converted.
 
     Args:
         sources: the entries' folders.
@@ -168,7 +176,7 @@ def convert_entries(
     """
     planned = [
         Conversion.of(Path(path), format=format, dtype=dtype, root=root, overwrite=overwrite)
-        for path in sources
+        for path in _useful(sources, format, dtype)
     ]
     for place in {one.destination.path.parents[2] for one in planned}:
         mine = [one for one in planned if one.destination.path.parents[2] == place]
@@ -178,6 +186,34 @@ def convert_entries(
         with bar_of(one.destination, one.nbytes, shown=progress and not there) as bar:
             one.apply(bar.report)
         yield one, there
+
+
+def _useful(sources: Sequence[Path], format: str | None, dtype: str | None) -> list[Path]:
+    """Leave out, of several entries, those that are in a form or less exact than another one."""
+    if len(sources) < 2:
+        return list(sources)
+    best: dict[str, tuple[tuple[bool, ...], Path]] = {}
+    for path in sources:
+        manifest = read_manifest(path)
+        request = manifest.request
+        form = manifest.backend, request.get("dtype")
+        if form == (format or form[0], dtype or form[1]):
+            logger.info("left alone: %s is %s in %s already", path, form[1], form[0])
+            continue
+        # what is not to change tells them apart
+        same: list[Any] = [str(path.parent), manifest.split, form[0] if format is None else ""]
+        same.append(form[1] if dtype is None else "")
+        asked = {name: value for name, value in request.items() if name not in _FORM}
+        held = (
+            is_exact(manifest),
+            not request.get("through"),
+            manifest.dtype != "int8",
+            manifest.dtype == "float16",
+        )
+        group = digest([same, asked])
+        if group not in best or held > best[group][0]:
+            best[group] = held, path
+    return [path for _, path in best.values()]
 
 
 def _converted(source: VerifiedEntry, format: str, dtype: str) -> tuple[Manifest, Restored | None]:

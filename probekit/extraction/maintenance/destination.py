@@ -40,12 +40,12 @@ class Destination:
 
     @classmethod
     def of(
-        cls, root: Path, source: Path, key: str, *, overwrite: bool, same: bool = False
+        cls, root: Path | None, source: Path, key: str, *, overwrite: bool, same: bool = False
     ) -> "Destination":
         """Find the place of an entry in a cache root: where its key is already, or else new.
 
         Args:
-            root: the cache root; it need not exist.
+            root: the cache root, which need not exist; that of the source if None.
             source: the folder of the entry that it is made of: model, task and split are called as
                 there.
             key: the key of what is made.
@@ -57,14 +57,16 @@ class Destination:
                 has not the name of an entry.
             EntryError: another entry, or a damaged one, is in the place.
         """
-        root, source = Path(os.path.abspath(root)), Path(os.path.abspath(source))
+        typed, source = source, Path(os.path.abspath(source))
         named = split_and_key(source.name)
         if named is None or len(source.parts) < 4 or not _is_named(source):
             raise OptionError(
                 f"{source} does not have the name of the entry in it. Give the folder its old "
                 "name, <root>/<model>/<task>/<split>-<first 8 digits of the key>."
             )
-        for above in (root, *root.parents):
+        if root is None:  # as it was typed, if that says it
+            root = (typed if len(typed.parts) > 3 else source).parents[2]
+        for above in (there := Path(os.path.abspath(root)), *there.parents):
             if (above / MANIFEST).is_file():
                 raise OptionError(f"{root} lies in an entry, {above}. Give the root of a cache.")
         if not same and source.parents[2].resolve() == root.resolve():

@@ -101,6 +101,7 @@ def describe(path: Path) -> dict[str, Any]:
     entry = Entry.open(path)
     manifest, first = entry.manifest, entry.manifest.arrays[0]
     largest = manifest.statistics.get("max_abs", {}).get(first.name, ())
+    through = "".join(f"rounded to {gone}, " for gone in manifest.request.get("through", ()))
     return {
         "path": str(path),
         "size": human_bytes(disk_bytes(path)),
@@ -119,7 +120,7 @@ def describe(path: Path) -> dict[str, Any]:
         "last layer": "after the final norm"
         if manifest.final_norm
         else "as the last block left it",
-        "dtype": f"{manifest.dtype}, computed in {manifest.compute_dtype}",
+        "dtype": f"{manifest.dtype}, {through}computed in {manifest.compute_dtype}",
         "pooling": manifest.pooling,
         **{name.replace("_", " "): f"{count:,}" for name, count in manifest.counts.items()},
         "max |x|": ", ".join(f"{x:.4g}" for x in largest) or "unknown",

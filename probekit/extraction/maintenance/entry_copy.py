@@ -103,8 +103,8 @@ def copy_entries(
 ) -> Iterator[tuple[EntryCopy, bool]]:
     """Copy entries to a cache root; yield each copy with whether it was there already.
 
-    All are planned, and room for them is looked for, before the first is copied. Where one proves
-    damaged, the others are copied nevertheless.
+    It works as it is iterated. All are planned, and room for them is looked for, before the first
+    is copied. Where one proves damaged, the others are copied nevertheless.
 
     Args:
         sources: the entries' folders.

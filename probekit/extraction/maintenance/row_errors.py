@@ -15,6 +15,7 @@ from probekit.data.stored import encoded_of
 from probekit.errors import OptionError
 from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
 from probekit.store.entry import Entry
+from probekit.store.manifest import Manifest
 from probekit.store.tables import ExampleTable
 from probekit.tasks import Example
 
@@ -150,8 +151,14 @@ def _compare(
         layers=tuple(entry.arrays[sample.arrays[0]].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
-        tolerance=max(_COMPUTE_TOLERANCE[computed], _STORE_TOLERANCE[entry.manifest.dtype]),
+        tolerance=max(_COMPUTE_TOLERANCE[computed], _stored_tolerance(entry.manifest)),
     )
+
+
+def _stored_tolerance(manifest: Manifest) -> float:
+    """Return what storing may have changed: once, and before as often as rows were converted."""
+    stored = [*manifest.request.get("through", ()), manifest.dtype]
+    return sum(_STORE_TOLERANCE[dtype] for dtype in stored)
 
 
 def _fresh_rows(

@@ -1,0 +1,349 @@
+"""`cache convert`: another format or dtype, and the key of an extraction only where it is one."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import h5py
+import pytest
+import torch
+import zarr
+
+from probekit.base.fingerprint import digest
+from probekit.errors import (
+    EntryError,
+    EntryLockedError,
+    OptionError,
+    StateRangeError,
+    StorageError,
+    UnknownNameError,
+)
+from probekit.extraction.maintenance import (
+    Conversion,
+    check_chunks,
+    convert_entries,
+    verify_rows,
+)
+from probekit.extraction.maintenance.stored_values import is_exact, through
+from probekit.page.rerun_commands import extract_command
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
+from probekit.store.lock import EntryLock
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import all_rows
+from tests.extraction.extracted import run as extract
+from tests.store.synthetic import folder_bytes
+
+KEEP = ("words", "mean", "tokens")
+WAYS = [
+    *(("float32", dtype, "zarr", "zarr") for dtype in ("float16", "bfloat16", "int8", "auto")),
+    ("float32", "int8", "zarr", "hdf5"),
+    ("auto", "float16", "zarr", "zarr"),
+    ("auto", "auto", "zarr", "hdf5"),
+    ("float16", "auto", "zarr", "zarr"),
+    ("int8", "int8", "zarr", "hdf5"),
+]
+
+
+@pytest.fixture(scope="module")
+def inputs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("inputs")
+    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus", sentences=24)
+
+
+@pytest.fixture(scope="module")
+def made(inputs, tmp_path_factory):
+    """A function to an entry in a dtype and format; each is extracted once, and not changed."""
+    root, found = tmp_path_factory.mktemp("made"), {}
+
+    def entry(dtype="float32", format="zarr", keep=KEEP):
+        if (dtype, format, keep) not in found:
+            cache = root / f"{len(found)}"
+            found[dtype, format, keep] = extract(
+                *inputs, cache, keep=keep, dtype=dtype, format=format, max_length=16
+            )
+        return found[dtype, format, keep]
+
+    return entry
+
+
+@pytest.fixture(scope="module")
+def wide(tmp_path_factory, inputs):
+    """The same model, with embeddings that exceed float16."""
+    from transformers import AutoModel
+
+    folder = tiny.build("bert", tmp_path_factory.mktemp("wide") / "wide")
+    model = AutoModel.from_pretrained(folder)
+    with torch.no_grad():
+        model.embeddings.LayerNorm.weight.mul_(1e5)
+    model.save_pretrained(folder)
+    return folder, inputs[1]
+
+
+def without_manifest(entry):
+    files = folder_bytes(entry.path)
+    del files["manifest.json"]
+    return files
+
+
+def manifest_of(entry):
+    """The manifest, less what says when and from what it was made."""
+    said = json.loads((entry.path / "manifest.json").read_text())
+    for name in ("created", "seal"):
+        del said[name]
+    said["extra"].pop("converted_from", None)
+    return said
+
+
+@pytest.mark.parametrize(("before", "after", "old", "new"), WAYS)
+def test_a_conversion_is_the_extraction_byte_for_byte(made, tmp_path, before, after, old, new):
+    source, fresh = made(before, old), made(after, new)
+    way = Conversion.of(source.path, format=new, dtype=after, root=tmp_path)
+    assert not way.rounded
+    entry = way.apply()
+    assert entry.path.relative_to(tmp_path).parts[-3:] == fresh.path.parts[-3:]
+    assert without_manifest(entry) == without_manifest(fresh)
+    assert manifest_of(entry) == manifest_of(fresh)
+    assert entry.manifest.extra["converted_from"] == source.manifest.key
+    assert check_chunks(entry.path) > 0
+
+
+def test_extraction_takes_what_it_would_have_stored(inputs, tmp_path, monkeypatch):
+    source = extract(*inputs, tmp_path, keep=("words",))
+    entry = Conversion.of(source.path, dtype="int8", format="hdf5").apply()
+    monkeypatch.delattr("probekit.extraction.session.load_backbone")
+    found = extract(*inputs, tmp_path, keep=("words",), dtype="int8", format="hdf5")
+    assert found.path == entry.path and found.manifest == entry.manifest
+
+
+@pytest.mark.usefixtures("small_units")
+@pytest.mark.parametrize(("dtype", "pooling"), [("float16", "mean"), ("int8", "first")])
+def test_units_are_laid_out_anew(inputs, tmp_path, monkeypatch, dtype, pooling):
+    """Where chunks have other rows in the new dtype, and units end elsewhere."""
+    sizes = {"float32": 16, "float16": 32, "bfloat16": 32, "int8": 64}
+    monkeypatch.setattr(
+        "probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: sizes[dtype]
+    )
+    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 8_000)
+    options = {"keep": KEEP, "pooling": pooling, "batch_tokens": 1}  # no text beside another one
+    source = extract(*inputs, tmp_path / "a", **options)
+    fresh = extract(*inputs, tmp_path / "b", dtype=dtype, **options)
+    assert len(fresh.manifest.extra["units"]) > 1
+    entry = Conversion.of(source.path, dtype=dtype, root=tmp_path / "c").apply()
+    assert without_manifest(entry) == without_manifest(fresh)
+    told, said = manifest_of(entry), manifest_of(fresh)
+    extra = told.pop("extra")
+    del said["extra"]
+    assert told == said
+    for name in ("units", "computed", "batching"):  # of the pass that computed the rows
+        assert extra[name] == source.manifest.extra[name]
+
+
+def test_what_was_computed_in_bfloat16_is_exact_in_it(inputs, tmp_path):
+    options = {"keep": ("words", "tokens"), "compute_dtype": "bfloat16"}
+    source = extract(*inputs, tmp_path / "a", dtype="bfloat16", **options)
+    way = Conversion.of(source.path, dtype="float32", root=tmp_path / "c")
+    assert not way.rounded
+    fresh = extract(*inputs, tmp_path / "b", dtype="float32", **options)
+    assert without_manifest(way.apply()) == without_manifest(fresh)
+
+
+@pytest.mark.parametrize(
+    ("computed", "pooling", "arrays", "exact"),
+    [
+        ("bfloat16", "first", ("words", "tokens"), True),
+        ("float32", "first", ("words",), False),
+        ("float16", "first", ("words",), False),
+        ("bfloat16", "mean", ("words",), False),
+        ("bfloat16", "mean", ("tokens",), True),
+        ("bfloat16", "first", ("words", "mean"), False),
+    ],
+)
+def test_what_is_exact(made, computed, pooling, arrays, exact):
+    manifest = made("bfloat16").manifest
+    kept = tuple(map(manifest.array, arrays))
+    changed = replace(manifest, compute_dtype=computed, pooling=pooling, arrays=kept)
+    assert is_exact(changed) == exact
+    assert through(changed, "float32") == ([] if exact else ["bfloat16"])
+
+
+@pytest.mark.parametrize("after", ["int8", "float32", "bfloat16"])
+def test_what_was_rounded_does_not_pass_for_more(made, tmp_path, after):
+    source = made("float16")
+    way = Conversion.of(source.path, dtype=after, root=tmp_path)
+    assert way.rounded
+    entry = way.apply()
+    assert entry.manifest.request == source.manifest.request | {
+        "dtype": after, "through": ["float16"],
+    }  # fmt: skip
+    assert entry.manifest.key == digest(entry.manifest.request)
+    rows = all_rows(source)
+    expected = {"float32": rows, "bfloat16": rows.bfloat16().float()}
+    if after == "int8":
+        assert verify_rows(entry, 20).passed
+        exact, direct = all_rows(made()), all_rows(made("int8"))
+        twice = (all_rows(entry) - direct).norm()
+        assert twice < (direct - exact).norm() / 2, "the first rounding is the smaller one"
+    else:
+        assert torch.equal(all_rows(entry), expected[after])
+    assert made(after).manifest.key != entry.manifest.key, "an extraction does not take it"
+    assert check_chunks(entry.path) > 0
+
+
+def test_a_way_back_is_known(made, tmp_path):
+    source = made("float16")
+    wider = Conversion.of(source.path, dtype="float32", root=tmp_path / "b").apply()
+    back = Conversion.of(wider.path, dtype="float16", root=tmp_path / "c")
+    assert not back.rounded
+    entry = back.apply()
+    assert entry.manifest.key == source.manifest.key
+    assert without_manifest(entry) == without_manifest(source)
+    assert through(wider.manifest, "int8") == ["float16"]
+    small = Conversion.of(wider.path, dtype="int8", root=tmp_path / "b").apply()
+    assert through(small.manifest, "float32") == ["float16", "int8"]
+    assert through(small.manifest, "int8") == ["float16"], "chunks stay as they are"
+    assert not is_exact(small.manifest)
+
+
+def test_auto_is_what_extraction_chooses(wide, tmp_path):
+    source = extract(*wide, tmp_path / "a", keep=("words",))
+    entry = Conversion.of(source.path, dtype="auto", root=tmp_path / "c").apply()
+    fresh = extract(*wide, tmp_path / "b", keep=("words",), dtype="auto")
+    assert (entry.manifest.dtype, entry.manifest.key) == ("bfloat16", fresh.manifest.key)
+    assert without_manifest(entry) == without_manifest(fresh)
+    other = Conversion.of(fresh.path, format="hdf5", root=tmp_path / "c")
+    assert other.manifest.request["dtype"] == "auto" and other.manifest.dtype == "bfloat16"
+    stated = Conversion.of(fresh.path, dtype="bfloat16", root=tmp_path / "c").apply()
+    assert extract(*wide, tmp_path / "c", keep=("words",), dtype="bfloat16").path == stated.path
+    with pytest.raises(OptionError, match=r"holds it rounded to bfloat16[.] Say which"):
+        Conversion.of(stated.path, dtype="auto")
+
+
+def test_values_out_of_range_are_refused_before_anything_is_written(wide, tmp_path):
+    source = extract(*wide, tmp_path, keep=("words",))
+    with pytest.raises(StateRangeError, match=r"layer 0 of array 'words'.*ends at 65,504.*bfloat"):
+        Conversion.of(source.path, dtype="float16", root=tmp_path / "c")
+    assert not (tmp_path / "c").exists()
+
+
+def test_values_that_no_statistics_tell_of_are_refused_as_they_are_written(wide, tmp_path):
+    source = extract(*wide, tmp_path, keep=("words",))
+    made = Conversion.of(source.path, dtype="bfloat16", root=tmp_path / "c")
+    for spec in made.rows.arrays.values():  # a plan that the statistics would not have let pass
+        object.__setattr__(spec, "dtype", "float16")
+    with pytest.raises(StateRangeError, match="values that fit float16"):
+        made.apply()
+    assert not list((tmp_path / "c").rglob("*.partial"))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "int8"])
+def test_other_libraries_read_the_result(made, tmp_path, dtype):
+    source = made()
+    rows = torch.from_numpy(source.examples.rows)
+    found = {}
+    for format in ("zarr", "hdf5"):
+        way = Conversion.of(source.path, format=format, dtype=dtype, root=tmp_path / format)
+        path = way.apply().path
+        if format == "zarr":
+            group = zarr.open_group(str(path / "features.zarr"), mode="r")
+            found[format] = {name: group[name][:] for name in group.array_keys()}
+        else:
+            with h5py.File(path / "features.h5") as file:
+                found[format] = {name: file[name][:] for name in file}
+        moved = Entry.open(path).examples.rows
+    for stored in found.values():
+        values = torch.from_numpy(stored["words"].astype("float32"))
+        if dtype == "int8":
+            size = source.arrays["words"].spec.rows // len(stored["words_scale"])
+            scale = torch.from_numpy(stored["words_scale"]).repeat_interleave(size, 0)
+            norm = torch.from_numpy(stored["words_norm"])[..., None]
+            wanted = source.arrays["words"].read(rows)
+            error = (values * scale * norm)[moved] - wanted
+            assert error.norm(dim=-1).max() < 0.02 * wanted.norm(dim=-1).max()
+        else:
+            assert torch.equal(values[moved], source.arrays["words"].read(rows).half().float())
+
+
+@pytest.mark.usefixtures("small_units")
+def test_a_conversion_that_was_broken_off_goes_on(made, tmp_path, monkeypatch):
+    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
+    source = made()
+    whole = Conversion.of(source.path, dtype="float16", root=tmp_path / "b").apply()
+    write, done = EntryBuilder.write_unit, []
+
+    def convert(most):
+        def call(builder, unit, *arguments):
+            if len(done) == most:
+                raise KeyboardInterrupt
+            write(builder, unit, *arguments)
+            done.append(unit)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(EntryBuilder, "write_unit", call)
+            return Conversion.of(source.path, dtype="float16", root=tmp_path / "c").apply()
+
+    with pytest.raises(KeyboardInterrupt):
+        convert(2)
+    assert not list((tmp_path / "c").glob("*/*/train-????????"))
+    entry = convert(None)
+    assert len(done) == len(set(done)) > 3, "no unit is written twice"
+    assert without_manifest(entry) == without_manifest(whole)
+
+
+def test_a_damaged_chunk_is_named(inputs, tmp_path):
+    source = extract(*inputs, tmp_path, keep=("words",))
+    file = source.path / "features.zarr" / "words" / "c.0.3.0"
+    data = file.read_bytes()
+    file.write_bytes(data[:8] + bytes([data[8] ^ 1]) + data[9:])
+    for change in ({"dtype": "float16"}, {"format": "hdf5"}):
+        with pytest.raises(EntryError, match="'words', row chunk 0, layer index 3"):
+            Conversion.of(source.path, **change).apply()
+    file.write_bytes(data)
+    assert check_chunks(Conversion.of(source.path, dtype="float16").apply().path) > 0
+
+
+def test_what_cannot_be(inputs, tmp_path, monkeypatch):
+    source = extract(*inputs, tmp_path, keep=("words",))
+    with pytest.raises(OptionError, match="is float32 in zarr already"):
+        Conversion.of(source.path, dtype="float32", format="zarr")
+    with pytest.raises(UnknownNameError, match="float64"):
+        Conversion.of(source.path, dtype="float64")
+    with pytest.raises(UnknownNameError, match="csv"):
+        Conversion.of(source.path, format="csv")
+    with EntryLock(source.path), pytest.raises(EntryLockedError, match="is being written by"):
+        Conversion.of(source.path, dtype="int8")
+    made = Conversion.of(source.path, dtype="int8").apply()
+    again = Conversion.of(source.path, dtype="int8")
+    assert again.destination.there and again.apply().path == made.path
+    monkeypatch.setattr(
+        "probekit.extraction.maintenance.destination.free_bytes", lambda folder: 100
+    )
+    with pytest.raises(StorageError, match="has 100 B free"):
+        list(convert_entries([source.path], dtype="float16"))
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+def test_of_several_the_one_that_holds_rows_best_is_converted(inputs, tmp_path):
+    exact = extract(*inputs, tmp_path, keep=("words",))
+    half = extract(*inputs, tmp_path, keep=("words",), dtype="float16")
+    ((made, there),) = convert_entries([half.path, exact.path], dtype="int8")
+    assert made.source.path == exact.path and not made.rounded and not there
+    small = made.destination.path
+    ((made, there),) = convert_entries([small, half.path, exact.path], dtype="int8")
+    assert made.source.path == exact.path and there
+    formats = list(convert_entries([small, half.path], format="hdf5"))
+    assert [one.manifest.dtype for one, _ in formats] == ["int8", "float16"]
+
+
+def test_a_page_says_how_it_was_made(made):
+    manifest = made().manifest
+    request = {**manifest.request, "dtype": "int8", "through": ["bfloat16", "float16"]}
+    command = extract_command(replace(manifest, request=request), Path("c"), "own.txt")
+    extracted, *converted = command.split(" && ")
+    assert "--dtype bfloat16" in extracted and extracted.startswith("probekit extract ")
+    model = manifest.model_info["name"]
+    assert converted == [
+        f"probekit cache convert {model} own.txt --dtype {dtype} --cache c"
+        for dtype in ("float16", "int8")
+    ]

@@ -24,6 +24,7 @@ from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
+from probekit.data.token_batch import TokenBatch
 from probekit.errors import BackboneError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
@@ -114,6 +115,27 @@ class Backbone:
                     f"for a batch whose layers should have {expected}. Choose another model."
                 )
         return states
+
+    def states_of(
+        self, batch: TokenBatch, layers: Sequence[int]
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Run the model over a batch; see `layers`."""
+        return self.layers(batch.input_ids, batch.lengths, layers, batch.token_types)
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills padding."""
+        return self.inspection.pad_id
+
+    @property
+    def computed_on(self) -> str:
+        """What makes the states: the device."""
+        return str(self.device)
+
+    @property
+    def overflow(self) -> str:
+        """What values that are not finite come from, and what to do."""
+        return "The forward pass overflowed: rerun with --compute-dtype float32."
 
     @property
     def compute_dtype_name(self) -> str:

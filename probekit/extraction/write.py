@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from probekit.backbone import Backbone
+from probekit.backbone import StateSource
 from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.notices import ProgressBar
@@ -31,7 +31,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
 
 def write_units(
-    backbone: Backbone,
+    backbone: StateSource,
     plan: Plan,
     builder: EntryBuilder,
     *,
@@ -60,7 +60,7 @@ def write_units(
     for index in builder.marks.keys() & computed.keys():  # by an earlier run
         reused.give_back(computed.pop(index).memory)
     done = builder.marks.keys() | computed.keys()
-    how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
+    how = {"device": backbone.computed_on, "batch_tokens": plan.batch_tokens}
 
     def write(item: ComputedUnit) -> None:
         statistics = {name: asdict(part) for name, part in item.statistics.items()}
@@ -76,7 +76,7 @@ def write_units(
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, bar.report, reused)
-            check_range(item, plan)
+            check_range(item, plan, backbone.overflow)
             put(item)
             del item  # the next unit is computed while this one is written
 
@@ -124,7 +124,7 @@ def make_manifest(
     split: Split,
     task: Task,
     plan: Plan,
-    backbone: Backbone,
+    backbone: StateSource,
     unit_stats: Sequence[Mapping[str, Any]],
 ) -> Manifest:
     """Describe a complete entry.

@@ -62,7 +62,11 @@ class TokenBatch:
         ids = self.input_ids[:count, : int(lengths.max())]
         types = None if self.token_types is None else self.token_types[:count, : ids.shape[1]]
         return TokenBatch(
-            input_ids=ids, lengths=lengths, picks={}, windows=self.windows[:count], token_types=types
+            input_ids=ids,
+            lengths=lengths,
+            picks={},
+            windows=self.windows[:count],
+            token_types=types,
         )
 
 

@@ -93,9 +93,9 @@ def extract(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
-    given = _given(model, tokenizer, name)
+    given = as_named(model, tokenizer, name)
     target = ExtractTarget(
-        model=str(model) if given is None else given.name, task=_task_name(task, examples),
+        model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
@@ -115,9 +115,9 @@ def open_session(
         the session and the splits, in their order.
     """
     options = options or ExtractOptions()
-    task = _read_task(target)
-    inspection = _inspect(target, options.random_init)
-    texts = _read_texts(target, task, options.limit)
+    task = read_task(target)
+    inspection = inspect_target(target, options.random_init)
+    texts = read_texts(target, task, options.limit)
     request = Request(inspection=inspection, task=task, options=options)
     device = choose_device(inspection, target.device)
     reused = ReusedMemory(pinned=device.startswith("cuda"))
@@ -127,7 +127,7 @@ def open_session(
     return session, texts
 
 
-def _read_task(target: ExtractTarget) -> Task:
+def read_task(target: ExtractTarget) -> Task:
     """Return the task that is meant.
 
     Raises:
@@ -143,7 +143,7 @@ def _read_task(target: ExtractTarget) -> Task:
     return task
 
 
-def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
+def inspect_target(target: ExtractTarget, random_init: int | None) -> Inspection:
     """Learn the model's facts, and whether it can go by its name.
 
     Raises:
@@ -161,7 +161,7 @@ def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
     return inspection
 
 
-def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
+def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
     """Read the splits that are asked for; of all, those that are there.
 
     Raises:
@@ -186,7 +186,7 @@ def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Sp
     return texts
 
 
-def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
+def as_named(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
     """Return the model that is given in memory; None where it lies elsewhere.
 
     Raises:
@@ -209,7 +209,7 @@ def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | N
     return GivenModel.of(model, tokenizer, name)
 
 
-def _task_name(task: str | None, examples: Any) -> str:
+def name_task(task: str | None, examples: Any) -> str:
     """Return what the task is called.
 
     Raises:

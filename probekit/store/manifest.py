@@ -19,7 +19,7 @@ from probekit.errors import (
 from probekit.store import json_types as types
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
-from probekit.store.layout import MANIFEST, PARTIAL, beside, standing
+from probekit.store.layout import MANIFEST, PARTIAL, asked_of, beside, standing
 
 T = TypeVar("T")
 
@@ -44,6 +44,17 @@ _REQUEST = {
     ),
     "max_length": types.optional(_COUNT),
     "overlong": types.text,
+    "imported": types.fields_of(
+        {
+            "producer": types.optional(types.text),
+            "states": types.text,
+            "layer_ids": _COUNTS,
+            "form": types.one_of("token-ids", "word-ids", "words"),
+            "special_tokens": types.one_of(None, "present", "absent", "stripped"),
+            "last_layer": types.one_of(None, "raw"),
+        },
+        needed=("states", "form"),
+    ),
 }
 _NEEDED = ("model", "text", "keep", "layers")
 _MODEL = {
@@ -155,6 +166,19 @@ class Manifest:
     def limit(self) -> int | None:
         """N where the entry holds only the first N examples of its split; None if it has all."""
         return self.extra.get("limit")
+
+    @property
+    def imported(self) -> Mapping[str, Any] | None:
+        """What tells states that another program computed; None where probekit did."""
+        return self.request.get("imported")
+
+    @property
+    def states_from(self) -> str:
+        """What computed the states, in words."""
+        if self.imported is None:
+            return "computed by probekit"
+        producer = self.imported.get("producer")
+        return f"imported{f', computed by {producer}' if producer else ''}"
 
     @property
     def part(self) -> str:
@@ -273,6 +297,12 @@ def manifest_in(path: Path) -> Manifest:
     file, partial = path / MANIFEST, path.name.endswith(PARTIAL)
     if partial or not file.is_file():
         if partial or beside(path, PARTIAL).is_dir():
+            if "imported" in asked_of(path if partial else beside(path, PARTIAL)):
+                raise EntryError(
+                    f"{path} is unfinished. Run the same `probekit cache import` command (or "
+                    "`probekit.import_states` with the same arrays) again: it resumes where it "
+                    "stopped."
+                )
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit extract` command (or "
                 "`probekit.extract` with the same model and examples) again: it resumes where it "

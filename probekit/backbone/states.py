@@ -1,7 +1,7 @@
 """Rows of hidden states: take those of batches from their source, and pool them into buffers."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -16,6 +16,7 @@ from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.probe.model_parts.final_norm import FinalNorm
 
 
+@runtime_checkable
 class StateSource(Protocol):
     """Where hidden states come from: a model that runs, or files that another program wrote."""
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, Protocol, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD
@@ -23,6 +23,7 @@ _AS_GIVEN = ("format", "dtype", "compute_dtype", "overlong", "max_length")
 """Options that a key hashes as they were given; the batch size moves the last bits at most."""
 
 
+@runtime_checkable
 class Asked(Protocol):
     """What is asked for one task, of a model or of files with its states."""
 

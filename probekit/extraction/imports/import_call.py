@@ -72,17 +72,24 @@ class ImportSession(EntrySession):
 
     Attributes:
         request: what is asked of them.
-        backbone: the states.
-        output_head: None.
+        states: the states.
     """
 
     request: ImportRequest
-    backbone: ImportedStates
-    output_head: None = None
+    states: ImportedStates
+
+    @property
+    def backbone(self) -> ImportedStates:
+        """The states, in place of a model."""
+        return self.states
+
+    @property
+    def output_head(self) -> None:
+        """None: an import keeps no weights."""
 
     def plan(self, split: Split) -> Plan:
         """Lay out the entry of the split."""
-        request, encoded = self.request, self.backbone.matched.encoded
+        request, encoded = self.request, self.states.matched.encoded
         longest = int(encoded.window_lengths.max(initial=0))
         if cuts := describe_cuts(split.name, encoded.counts, longest):
             logger.warning("%s", cuts)
@@ -283,7 +290,7 @@ class _Importing:
             config=config,
         )  # fmt: skip
         session = ImportSession(
-            target=self.target, request=request, backbone=states, reused=self.reused,
+            target=self.target, request=request, states=states, reused=self.reused,
             progress=self.progress,
         )  # fmt: skip
         return session.extract(split)

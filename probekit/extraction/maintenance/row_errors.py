@@ -9,14 +9,13 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, as_given, load_again, read_arrays
+from probekit.backbone import Backbone, UnnormedBackbone, as_given, load_again, read_arrays
 from probekit.data.alignment import learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
 from probekit.data.stored import encoded_of
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
-from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.store.entry import Entry
 from probekit.store.tables import ExampleTable
 from probekit.tasks import Example
@@ -114,10 +113,11 @@ def verify_rows(
         made=str(entry.path),
     )
     sample = sample_rows(entry, count, seed)
+    if _of_import(entry, "last_layer") == "raw":
+        backbone = UnnormedBackbone.of(backbone)
     fresh = _fresh_rows(backbone, entry, sample)
     computed = entry.manifest.compute_dtype
-    norm = backbone.final_norm if _of_import(entry, "last_layer") == "raw" else None
-    return _compare(entry, sample, fresh, "float32 pass, one sentence", computed, norm)
+    return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)
 
 
 def _of_import(entry: Entry, name: str) -> Any:
@@ -173,22 +173,9 @@ def _compare(
     fresh: Float[Tensor, "rows layers dim"],
     reference: str,
     computed: str,
-    norm: FinalNorm | None = None,
 ) -> RowErrors:
-    """Return the errors of a sample's rows.
-
-    Args:
-        entry: whose rows are checked.
-        sample: which rows.
-        fresh: the same rows from elsewhere.
-        reference: where that is.
-        computed: the dtype that may make the errors.
-        norm: the final norm, for a last layer that was stored before it.
-    """
+    """Return the errors of a sample's rows; ``computed`` is the dtype that may make them."""
     cached, fresh = read_sample(entry, sample).double(), fresh.double()
-    if norm is not None:
-        at = entry.arrays[sample.arrays[0]].layers.index(entry.manifest.n_blocks)
-        cached[:, at] = norm(cached[:, at]).double()
     size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
     errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
     quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)

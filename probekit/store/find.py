@@ -287,18 +287,22 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
     made = [folder.manifest for folder in of_model if folder.manifest is not None]
     given = any(manifest.model_info.get("source") == "memory" for manifest in made)
     texts = any(m.origin == EXAMPLES_IN_MEMORY and m.task == wanted.slug for m in made)
+    own = [manifest for manifest in made if manifest.task in (wanted.task, wanted.slug)]
+    imported = bool(own) and all(manifest.imported is not None for manifest in own)
     if given or texts:
         name = f"tokenizer=TOKENIZER, name={wanted.model!r}"
         words = [f"model=MODEL, {name}" if given else f"model={wanted.model!r}"]
         words.append("examples=EXAMPLES" if texts else f"task={wanted.task!r}")
+        words += ["states=STATES"] if imported else []
         words += [] if root == Path("cache") else [f"cache={str(root)!r}"]
-        return f"probekit.extract({', '.join(words)})"
-    command, states = ["extract"], []
-    if made and all(m.imported is not None for m in made if m.task in (wanted.task, wanted.slug)):
-        command, states = ["cache", "import"], [f"{split or 'SPLIT'}=STATES"]
-    words = ["probekit", *command, wanted.model, wanted.task, *states, *wanted.typed]
-    words += [] if root == Path("cache") else ["--cache", str(root)]
-    return shlex.join([*words, "--split", split] if split and not states else words)
+        return f"probekit.{'import_states' if imported else 'extract'}({', '.join(words)})"
+    root_words = [] if root == Path("cache") else ["--cache", str(root)]
+    if imported:
+        states = f"{split or 'SPLIT'}=STATES"
+        words = ["cache", "import", wanted.model, wanted.task, states, *wanted.typed]
+        return shlex.join(["probekit", *words, *root_words])
+    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed, *root_words]
+    return shlex.join([*words, "--split", split] if split else words)
 
 
 def _near(name: str, folders: Sequence[EntryFolder]) -> str:

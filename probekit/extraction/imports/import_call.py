@@ -185,12 +185,13 @@ def import_states(
     )  # fmt: skip
     about = read_task(target)
     _check_task(about)
-    inspection = None if wanted.n_blocks else inspect_target(target, None)
-    _check_named(target, inspection)
     texts = read_texts(target, about, wanted.limit)
     source = _Source(states, token_ids, word_offsets, wanted)
+    opened = [source.of(split.name, len(texts)) for split in texts]
+    inspection = None if wanted.n_blocks else inspect_target(target, None)
+    _check_named(target, inspection)
     importing = _Importing(target, about, inspection, ReusedMemory(), progress)
-    return Entries(importing.entry(split, source.of(split.name, len(texts))) for split in texts)
+    return Entries(map(importing.entry, texts, opened))
 
 
 def _check_task(task: Task) -> None:

@@ -74,6 +74,8 @@ class Exporter:
         states, rows = self.states(encoded), []
         for word in range(len(words)):
             own = states[np.flatnonzero(owners == word)]
+            if not len(own):  # the tokenizer deletes the word
+                own = torch.zeros(1, *states.shape[1:])
             rows.append(own.mean(0) if pooling == "mean" else own[0 if pooling == "first" else -1])
         return torch.stack(rows)
 

@@ -1,12 +1,13 @@
 """``probekit cache import``, from states of plain transformers to a trained head."""
 
 import json
+import shlex
 
 import pytest
 
 from probekit.store.entry import Entry
 from tests.cli.conftest import FLOAT32, entry_of
-from tests.cli.console import done, refused
+from tests.cli.console import done, refused, run
 from tests.extraction.imports.exporting import Exporter, elmo_file, vllm_folder
 
 PLAIN = ("--layer-ids", "0:4", "--dtype", "float32", "--label", "2")
@@ -63,6 +64,21 @@ def test_what_cannot_be_imported_is_said_in_one_line(states, bert, corpus, here)
     assert not (here / "cache").exists()
 
 
+def test_the_command_for_another_dtype_is_said_and_works(bert, corpus, here):
+    exporter, found = Exporter(bert), []
+    for words in sentences(corpus / "dev.conll"):
+        ids, states = exporter.tokens(words)
+        found.append((ids, states * 1e6))
+    vllm_folder(here / "large states", found)
+    options = ("--layer-ids", "0:4", "--dtype", "float16", "--label", "2")
+    failed = run("cache", "import", bert, corpus, "dev=large states", *options)
+    assert failed.code == 1
+    command = shlex.split(failed.err.partition("Rerun: ")[2])
+    assert command[:3] == ["probekit", "cache", "import"] and "dev=large states" in command
+    done(*command[1:])
+    assert Entry.open(entry_of(here / "cache", "dev")).manifest.dtype == "bfloat16"
+
+
 def test_a_name_alone_and_the_files_of_elmo(bert, corpus, here):
     exporter = Exporter(bert)
     words = sentences(corpus / "dev.conll")
@@ -71,5 +87,6 @@ def test_a_name_alone_and_the_files_of_elmo(bert, corpus, here):
     done(*command, "--layer-ids", "0,1,2", "--n-blocks", "2")
     entry = Entry.open(entry_of(here / "cache", "dev"))
     assert entry.manifest.imported["form"] == "words" and entry.manifest.n_blocks == 2
-    said = refused("cache", "verify", "elmo-original", corpus, "--rows", "3")
-    assert "nothing is known of the model elmo-original but its name" in said
+    verified = run("cache", "verify", "elmo-original", corpus, "--rows", "3")
+    assert verified.code == 1 and "chunks match their checksums" in verified.err
+    assert "nothing is known of the model elmo-original but its name" in verified.err

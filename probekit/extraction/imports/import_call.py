@@ -3,7 +3,7 @@
 import logging
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -21,16 +21,14 @@ from probekit.extraction.extraction_call import (
     read_texts,
 )
 from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_request import (
-    ImportRequest,
-    make_request,
-    named_info,
-    settle_layers,
-)
+from probekit.extraction.imports.import_request import ImportRequest, make_request, named_info
 from probekit.extraction.imports.imported_states import ImportedStates
-from probekit.extraction.imports.matching import Matched, Specials, match_tokens, match_words
+from probekit.extraction.imports.layer_numbers import settle_layers
+from probekit.extraction.imports.matching import Matched, Specials, match_words
 from probekit.extraction.imports.sentence_file import SUFFIXES, sentence_file
-from probekit.extraction.imports.sequences import Sequences, given_sequences, tensor_sequences
+from probekit.extraction.imports.sequences import Sequences
+from probekit.extraction.imports.tensor_sequences import given_sequences, tensor_sequences
+from probekit.extraction.imports.token_matching import match_tokens
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import EntrySession
@@ -60,7 +58,10 @@ class ImportTarget(ExtractTarget):
         wanted = replace(self.wanted, dtype=options.dtype)
         if self.given is not None or self.examples is not None or not self.typed_states:
             return f"probekit.import_states(..., options=probekit.{wanted!r})"
-        extract = shlex.split(super().command(ExtractOptions()))
+        plain = {one.name: getattr(self, one.name) for one in fields(ExtractTarget)}
+        if any("=" in states for states in self.typed_states):
+            plain["splits"] = None  # they say their splits
+        extract = shlex.split(ExtractTarget(**plain).command(ExtractOptions()))
         model_and_task, others = extract[2:4], extract[4:]
         words = ["probekit", "cache", "import", *model_and_task, *self.typed_states, *others]
         return shlex.join([*words, *wanted.words()])

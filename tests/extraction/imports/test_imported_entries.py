@@ -10,7 +10,7 @@ import probekit
 from probekit.errors import BackboneError, EntryError, EntryNotFoundError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.imports import ImportOptions, import_states
-from probekit.extraction.imports.sequences import TensorSequences
+from probekit.extraction.imports.tensor_sequences import TensorSequences
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features
 from probekit.store.builder import EntryBuilder

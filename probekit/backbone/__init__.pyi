@@ -5,8 +5,10 @@ from .facts import inspect_backbone as inspect_backbone
 from .given_model import GivenModel as GivenModel
 from .given_model import as_given as as_given
 from .model import Backbone as Backbone
+from .model import UnnormedBackbone as UnnormedBackbone
 from .model import choose_device as choose_device
 from .model import load_backbone as load_backbone
 from .same_model import load_again as load_again
+from .states import StateSource as StateSource
 from .states import add_rows as add_rows
 from .states import read_arrays as read_arrays

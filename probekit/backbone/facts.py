@@ -10,7 +10,13 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import build_model, building, load_config, takes
+from probekit.backbone.architecture import (
+    build_model,
+    building,
+    load_config,
+    plain_config,
+    takes,
+)
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import (
@@ -97,6 +103,10 @@ class Inspection:
         # the second one is asked for only where it is needed: transformers logs that it is not set
         ids = (getattr(self.tokenizer, role) for role in ("pad_token_id", "eos_token_id"))
         return next((i for i in ids if i is not None and i < self.info.vocab_size), 0)
+
+    def config_json(self) -> dict[str, Any]:
+        """Return the configuration as JSON values."""
+        return plain_config(self.config)
 
     def encode(
         self,

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import torch
@@ -24,6 +24,7 @@ from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
+from probekit.data.token_batch import TokenBatch
 from probekit.errors import BackboneError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
@@ -115,6 +116,27 @@ class Backbone:
                 )
         return states
 
+    def states_of(
+        self, batch: TokenBatch, layers: Sequence[int]
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Run the model over a batch; see `layers`."""
+        return self.layers(batch.input_ids, batch.lengths, layers, batch.token_types)
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills padding."""
+        return self.inspection.pad_id
+
+    @property
+    def computed_on(self) -> str:
+        """What makes the states: the device."""
+        return str(self.device)
+
+    @property
+    def overflow(self) -> str:
+        """What values that are not finite come from, and what to do."""
+        return "The forward pass overflowed: rerun with --compute-dtype float32."
+
     @property
     def compute_dtype_name(self) -> str:
         """The compute dtype as options and manifests write it ("bfloat16")."""
@@ -139,6 +161,31 @@ class Backbone:
                 "model with a language-model head."
             )
         return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
+
+
+class UnnormedBackbone(Backbone):
+    """A backbone whose layer L is what goes into the final norm, as some programs export it."""
+
+    @classmethod
+    def of(cls, backbone: Backbone) -> "UnnormedBackbone":
+        """Return the same model, told to keep what goes into its final norm."""
+        return cls(**{part.name: getattr(backbone, part.name) for part in fields(cls) if part.init})
+
+    def states_of(
+        self, batch: TokenBatch, layers: Sequence[int]
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Run the model over a batch, and take what its final norm was given for layer L."""
+        name = self.inspection.structure.final_norm
+        assert name is not None, "the model has a final norm"
+        given: list[Tensor] = []
+        norm = self._model.get_submodule(name)
+        handle = norm.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+        try:
+            states = super().states_of(batch, layers)
+        finally:
+            handle.remove()
+        pairs = zip(layers, states, strict=True)
+        return [given[-1] if layer == self.info.n_blocks else state for layer, state in pairs]
 
 
 def load_backbone(

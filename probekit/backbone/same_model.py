@@ -34,11 +34,17 @@ def load_again(
         made: what was made with it, for the message.
 
     Raises:
-        BackboneError: it is another model: weights, tokenizer, configuration, ...
+        BackboneError: it is another model (weights, tokenizer, configuration, ...), or one whose
+            states were imported and differ from what it computes.
         MissingFileError: no model lies at that path; or it was in memory, and none is given.
         HubError: the repository is missing, gated or unreachable.
     """
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
+    if apart := about.get("apart"):
+        raise BackboneError(
+            f"{made} was made of states of {name!r} that were imported, and a pass of the model "
+            f"makes other ones: {apart}. Extract the entry with probekit instead."
+        )
     if model is None:
         inspection = _find_again(about, made, expected.random_init)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:

@@ -1,36 +1,88 @@
-"""Rows of hidden states: run a backbone over batches and pool what it returns into buffers."""
+"""Rows of hidden states: take those of batches from their source, and pool them into buffers."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone.model import Backbone
+from probekit.backbone.facts import BackboneInfo
 from probekit.base.kinds import ARRAYS
+from probekit.data.batching import Batching
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.probe.model_parts.final_norm import FinalNorm
+
+
+@runtime_checkable
+class StateSource(Protocol):
+    """Where hidden states come from: a model that runs, or files that another program wrote."""
+
+    @property
+    def info(self) -> BackboneInfo:
+        """The facts of the model whose states they are."""
+
+    @property
+    def device(self) -> torch.device:
+        """Where the states are."""
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The dtype of the states."""
+
+    @property
+    def compute_dtype_name(self) -> str:
+        """The same as manifests write it ("bfloat16")."""
+
+    @property
+    def batching(self) -> Batching:
+        """Which windows may share a batch."""
+
+    @property
+    def pad_id(self) -> int:
+        """The id that fills padding."""
+
+    @property
+    def final_norm(self) -> FinalNorm | None:
+        """The norm after the last block, where it is known."""
+
+    @property
+    def computed_on(self) -> str:
+        """What made the states, as manifests write it: a device, or ``imported``."""
+
+    @property
+    def overflow(self) -> str:
+        """What values that are not finite come from, and what to do, for a message."""
+
+    def states_of(
+        self, batch: TokenBatch, layers: Sequence[int]
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Return some layers of a batch's windows, right-padded, as ``Backbone.layers`` does."""
+
+    def config_json(self) -> dict[str, Any]:
+        """Return the model's configuration as JSON values; empty where it is not known."""
 
 
 def add_rows(
-    backbone: Backbone,
+    backbone: StateSource,
     batch: TokenBatch,
     layers: Mapping[str, Sequence[int]],
     blocks: Mapping[str, Float[Tensor, "_ _ dim"]],
 ) -> None:
-    """Run the model over one batch and write its rows into the buffer of each array.
+    """Take the states of one batch and write its rows into the buffer of each array.
 
     Nothing of the batch outlives the call, so two batches never lie in memory at once.
 
     Args:
-        backbone: the frozen model.
+        backbone: the frozen model, or what stands in its place.
         batch: with picks for every array of ``layers``.
         layers: per array, the layer numbers along axis 0 of its buffer.
         blocks: per array, a buffer of shape (layers, rows, dim), on any device.
     """
     wanted = sorted({layer for numbers in layers.values() for layer in numbers})
-    found = backbone.layers(batch.input_ids, batch.lengths, wanted, batch.token_types)
+    found = backbone.states_of(batch, wanted)
     states = dict(zip(wanted, found, strict=True))
     for name, numbers in layers.items():
         picks = batch.picks[name].to(backbone.device, blocks[name].device)
@@ -39,7 +91,7 @@ def add_rows(
 
 
 def read_arrays(
-    backbone: Backbone,
+    backbone: StateSource,
     encoded: EncodedSplit,
     start: int,
     stop: int,
@@ -76,7 +128,7 @@ def read_arrays(
         start,
         stop,
         batch_tokens=batch_tokens,
-        pad_id=backbone.inspection.pad_id,
+        pad_id=backbone.pad_id,
         pooling=pooling,
         arrays=tuple(layers),
         batching=backbone.batching,

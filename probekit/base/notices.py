@@ -130,12 +130,17 @@ def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
         message: with ``%`` places for the values, if any, as for ``logger.warning``.
         values: what the message is about; they tell one warning from another.
     """
-    _give(logger.name, message % values if values else message)
+    _give(logger.name, message % values if values else message, logging.WARNING)
+
+
+def info_once(logger: logging.Logger, message: str, *values: object) -> None:
+    """Log what is worth knowing, unless this process has said the same before; see `warn_once`."""
+    _give(logger.name, message % values if values else message, logging.INFO)
 
 
 @lru_cache(maxsize=1024)
-def _give(name: str, text: str) -> None:
-    logging.getLogger(name).warning("%s", text)
+def _give(name: str, text: str, level: int) -> None:
+    logging.getLogger(name).log(level, "%s", text)
 
 
 def human_bytes(count: float) -> str:

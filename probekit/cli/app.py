@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from probekit.cli import (
     cache,
     cache_copy,
+    cache_import,
     catalogue,
     demo,
     export,
@@ -147,6 +148,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
 for _name, _command in _COMMANDS.items():
     _kind = PlanCommand if _name in ("train", "sweep", "depth") else InPanels
     app.command(_name, cls=_kind)(in_panels(_name, _command))
+cache.app.command("import", cls=InPanels)(in_panels("import", cache_import.import_entries))
 app.add_typer(cache.app, name="cache")
 offer_completion([app, cache.app])
 offer_config({"": app, "cache": cache.app})

@@ -114,6 +114,8 @@ VALUES: Mapping[str, Values] = {
     "compute_dtype": _some(*COMPUTE_DTYPES),
     "overlong": _some(*OVERLONG),
     "split": _some("train", "dev", "test"),
+    "special_tokens": _some("present", "stripped", "absent"),
+    "last_layer": _some("normed", "raw"),
     "device": _some("auto", "cpu", "cuda"),
     "ablate": _some("mean", "refit"),
     "track": _trackers,

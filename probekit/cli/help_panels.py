@@ -37,6 +37,10 @@ FIRST: Mapping[str, tuple[str, ...]] = {
         *("head", "every", "split", "label", "kind", "shots", "tolerance", "output", "workers"),
         "device",
     ),
+    "import": (
+        *("layer_ids", "layers_first", "special_tokens", "last_layer", "kind", "label", "data"),
+        *("split", "producer", "cache"),
+    ),
     "geometry": ("split", "array", "rows", "output", "probes", "kind", "cache", "json"),
     "table": ("of", "where", "split", "columns", "best_on", "verdicts", "against", "also", "style"),
     "plot": ("output", "where", "split", "of", "overlay", "relative", "per_seed", "classes"),
@@ -53,6 +57,10 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens", "shard"),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
     "Model, and entries that are there": ("revision", "random_init", "overwrite", "restart"),
+}
+OF_IMPORT: Mapping[str, tuple[str, ...]] = {
+    "What is stored": ("layers", "limit", "format", "dtype", "keep", "pooling", "name"),
+    "Model, and entries that are there": ("n_blocks", "revision", "overwrite", "restart"),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {
     "What is trained": _names(ProbeOptions),
@@ -71,12 +79,12 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
         *("cache", "entry", "data", "device", "memory", "workers", "engine", "log_file", "json"),
     ),
 }
-"""The other panels, in their order; those of ``extract`` alone come first there."""
+"""The other panels, in their order; those of ``extract`` or ``import`` alone come first there."""
 
 
 def panels_of(name: str) -> Mapping[str, tuple[str, ...]]:
     """Return the panels that a command may have besides the first one."""
-    return {**OF_EXTRACT, **OF_ALL} if name == "extract" else OF_ALL
+    return {**{"extract": OF_EXTRACT, "import": OF_IMPORT}.get(name, {}), **OF_ALL}
 
 
 class InPanels(TyperCommand):

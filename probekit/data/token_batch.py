@@ -46,13 +46,28 @@ class TokenBatch:
         lengths: real subwords of each row, at least 1.
         picks: per array, which states make which rows; rows are counted from the first one of the
             run of examples.
+        windows: the number in its split of each row's window.
         token_types: which of two texts each subword belongs to; None where the model is not told.
     """
 
     input_ids: Int64[Tensor, "batch time"]
     lengths: Int64[Tensor, " batch"]
     picks: Mapping[str, Picks]
+    windows: Int64[np.ndarray, " batch"]
     token_types: Int64[Tensor, "batch time"] | None = None
+
+    def first(self, count: int) -> "TokenBatch":
+        """Return its first windows, padded no further than they need, without picks."""
+        lengths = self.lengths[:count]
+        ids = self.input_ids[:count, : int(lengths.max())]
+        types = None if self.token_types is None else self.token_types[:count, : ids.shape[1]]
+        return TokenBatch(
+            input_ids=ids,
+            lengths=lengths,
+            picks={},
+            windows=self.windows[:count],
+            token_types=types,
+        )
 
 
 def token_batches(
@@ -89,6 +104,7 @@ def token_batches(
             input_ids=run.padded(windows, split.subwords, pad_id),
             lengths=torch.from_numpy(run.lengths[windows].astype(np.int64)),
             picks={name: run.picks(name, windows, pooling) for name in arrays},
+            windows=run.first_window + windows,
             token_types=None
             if split.token_types is None
             else run.padded(windows, split.token_types, 0),
@@ -101,6 +117,7 @@ class _Run:
     def __init__(self, split: EncodedSplit, start: int, stop: int) -> None:
         windows = slice(int(split.example_windows[start]), int(split.example_windows[stop]))
         words = slice(int(split.example_words[start]), int(split.example_words[stop]))
+        self.first_window = windows.start
         self._split = split
         self._span = slice(int(split.example_tokens[start]), int(split.example_tokens[stop]))
         self.lengths = split.window_lengths[windows]

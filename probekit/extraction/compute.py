@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from probekit.backbone import Backbone, add_rows
+from probekit.backbone import StateSource, add_rows
 from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import StateRangeError
@@ -63,7 +63,7 @@ class ComputedUnit:
 
 
 def compute_unit(
-    backbone: Backbone,
+    backbone: StateSource,
     plan: Plan,
     unit: Unit,
     on_tokens: Callable[[int], object],
@@ -77,7 +77,7 @@ def compute_unit(
     cannot hold, and another dtype can still be chosen.
 
     Args:
-        backbone: the frozen model.
+        backbone: the frozen model, or what stands in its place.
         plan: layout of the entry.
         unit: which unit.
         on_tokens: called after each batch with its number of real subwords.
@@ -94,7 +94,7 @@ def compute_unit(
     if rounded == exact or (finite and all_fit(found.statistics, plan.dtype)):
         return found
     logger.info(
-        "states of %s do not fit %s: running the model over them once more, to see their range",
+        "states of %s do not fit %s: going over them once more, to see their range",
         plan.describe_unit(unit),
         plan.dtype,
     )
@@ -104,7 +104,7 @@ def compute_unit(
 
 
 def _gather(
-    backbone: Backbone,
+    backbone: StateSource,
     plan: Plan,
     unit: Unit,
     dtypes: Mapping[str, torch.dtype],
@@ -142,12 +142,12 @@ def _gather(
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
 
 
-def _is_far(backbone: Backbone) -> bool:
-    """Say whether the model is elsewhere than the memory that is written from."""
+def _is_far(backbone: StateSource) -> bool:
+    """Say whether the states are elsewhere than the memory that is written from."""
     return backbone.device.type != "cpu"
 
 
-def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
+def batches_of(backbone: StateSource, plan: Plan, unit: Unit) -> list[TokenBatch]:
     """Return the unit's batches; a function of unit, model and ``batch_tokens`` alone."""
     return list(
         token_batches(
@@ -155,7 +155,7 @@ def batches_of(backbone: Backbone, plan: Plan, unit: Unit) -> list[TokenBatch]:
             unit.start,
             unit.stop,
             batch_tokens=plan.batch_tokens,
-            pad_id=backbone.inspection.pad_id,
+            pad_id=backbone.pad_id,
             pooling=plan.pooling,
             arrays=tuple(plan.arrays),
             batching=backbone.batching,
@@ -172,8 +172,13 @@ class BeyondFloat16Error(StateRangeError):
     """A value is finite, and too large for float16: another dtype holds it."""
 
 
-def check_range(item: "ComputedUnit", plan: Plan) -> None:
+def check_range(item: "ComputedUnit", plan: Plan, overflow: str) -> None:
     """Refuse values that the dtype of a plan cannot hold.
+
+    Args:
+        item: the unit.
+        plan: of the entry.
+        overflow: what values that are not finite come from, and what to do.
 
     Raises:
         StateRangeError: a value is NaN or infinite, or exceeds float16's range
@@ -186,7 +191,7 @@ def check_range(item: "ComputedUnit", plan: Plan) -> None:
             if bad:
                 raise StateRangeError(
                     f"layer {layer} of {place} holds {bad} NaN or infinite values, which no dtype "
-                    "stores. The forward pass overflowed: rerun with --compute-dtype float32."
+                    f"stores. {overflow}"
                 )
             if plan.dtype == "float16" and not fits("float16", largest):
                 raise BeyondFloat16Error(

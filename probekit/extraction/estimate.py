@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from probekit.backbone import Backbone
+from probekit.backbone import StateSource
 from probekit.base.notices import human_bytes, human_time
 from probekit.data.token_batch import TokenBatch
 from probekit.errors import StorageError
@@ -22,7 +22,7 @@ _LEAST_TOKENS = 128
 """The same where so many are a large part of the entry; fewer would go slower than a batch does."""
 
 
-def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> float:
+def tokens_per_second(backbone: StateSource, plan: Plan, *, share: float = 1.0) -> float:
     """Measure the forward pass on some of the entry's own sentences of middling length.
 
     Args:
@@ -43,12 +43,9 @@ def tokens_per_second(backbone: Backbone, plan: Plan, *, share: float = 1.0) -> 
     return int(batch.lengths[:count].sum()) / seconds
 
 
-def run_pass(backbone: Backbone, plan: Plan, batch: TokenBatch, count: int) -> None:
-    """Run the model over the first windows of a batch, and wait for it."""
-    lengths = batch.lengths[:count]
-    ids = batch.input_ids[:count, : int(lengths.max())]
-    types = None if batch.token_types is None else batch.token_types[:count, : ids.shape[1]]
-    states = backbone.layers(ids, lengths, plan.layers, types)
+def run_pass(backbone: StateSource, plan: Plan, batch: TokenBatch, count: int) -> None:
+    """Take the states of the first windows of a batch, and wait for them."""
+    states = backbone.states_of(batch.first(count), plan.layers)
     states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
 
 

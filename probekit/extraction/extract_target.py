@@ -12,7 +12,7 @@ from probekit.backbone.remembered import identity_at
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import OptionError
-from probekit.extraction.request import Request
+from probekit.extraction.request import Asked
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
@@ -149,7 +149,7 @@ class ExtractTarget:
                 "that path, or that the Hub calls so. Choose another name."
             )
 
-    def place(self, request: Request, split: Split) -> "Place":
+    def place(self, request: Asked, split: Split) -> "Place":
         """Return where the entry of a split lies, or is to lie.
 
         It is the folder that holds such an entry already, whatever the model, and the user's own

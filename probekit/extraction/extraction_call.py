@@ -99,9 +99,9 @@ def extract(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
-    given = _given(model, tokenizer, name)
+    given = as_named(model, tokenizer, name)
     target = ExtractTarget(
-        model=str(model) if given is None else given.name, task=_task_name(task, examples),
+        model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
@@ -119,7 +119,7 @@ def extract_splits(session: Session, splits: Sequence[Split], *, engine: str = "
     return Entries(entry for entry in found if entry is not None)
 
 
-def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
+def as_named(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
     """Return the model that is given in memory; None where it lies elsewhere.
 
     Raises:
@@ -142,7 +142,7 @@ def _given(model: object, tokenizer: object, name: str | None) -> GivenModel | N
     return GivenModel.of(model, tokenizer, name)
 
 
-def _task_name(task: str | None, examples: Any) -> str:
+def name_task(task: str | None, examples: Any) -> str:
     """Return what the task is called.
 
     Raises:

@@ -40,9 +40,9 @@ def open_session(
         the session and the splits, in their order.
     """
     options = options or ExtractOptions()
-    task = _read_task(target)
-    inspection = _inspect(target, options.random_init)
-    texts = _read_texts(target, task, options.limit)
+    task = read_task(target)
+    inspection = inspect_target(target, options.random_init)
+    texts = read_texts(target, task, options.limit)
     request = Request(inspection=inspection, task=task, options=options)
     device = choose_device(inspection, target.device)
     reused = ReusedMemory(pinned=device.startswith("cuda"))
@@ -51,7 +51,7 @@ def open_session(
     return session, texts
 
 
-def _read_task(target: ExtractTarget) -> Task:
+def read_task(target: ExtractTarget) -> Task:
     """Return the task that is meant.
 
     Raises:
@@ -67,7 +67,7 @@ def _read_task(target: ExtractTarget) -> Task:
     return task
 
 
-def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
+def inspect_target(target: ExtractTarget, random_init: int | None) -> Inspection:
     """Learn the model's facts, and whether it can go by its name.
 
     Raises:
@@ -85,7 +85,7 @@ def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
     return inspection
 
 
-def _read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
+def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
     """Read the splits that are asked for; of all, those that are there.
 
     Raises:

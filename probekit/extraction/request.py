@@ -1,8 +1,9 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, cast
+from typing import Any, Protocol, cast, runtime_checkable
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD
@@ -20,6 +21,30 @@ DEFAULT_EVERY = 8
 
 _AS_GIVEN = ("format", "dtype", "compute_dtype", "overlong", "max_length")
 """Options that a key hashes as they were given; the batch size moves the last bits at most."""
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """What is asked for one task, of a model or of files with its states."""
+
+    @property
+    def info(self) -> BackboneInfo:
+        """The model's facts."""
+
+    @property
+    def task(self) -> Task:
+        """The task."""
+
+    @property
+    def options(self) -> ExtractOptions:
+        """How it is stored."""
+
+    @property
+    def masking(self) -> Mapping[str, Any] | None:
+        """What is predicted, for language modelling."""
+
+    def to_json(self, text_fingerprint: str) -> dict[str, Any]:
+        """Return what the key of a split's entry hashes, as JSON values."""
 
 
 @dataclass(frozen=True, kw_only=True)

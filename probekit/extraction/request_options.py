@@ -1,7 +1,7 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
 from dataclasses import dataclass, fields
-from typing import get_args
+from typing import Any, get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.registry import choose, flag, option
@@ -115,13 +115,18 @@ class ExtractOptions:
 
     def words(self) -> list[str]:
         """Return the command-line words of the options that are not their default."""
-        found = []
-        for field in fields(self):
-            value = getattr(self, field.name)
-            text = ",".join(value) if isinstance(value, tuple) else str(value)
-            if value != field.default:
-                found += [flag(field.name), text]
-        return found
+        return typed_words(self)
+
+
+def typed_words(options: Any) -> list[str]:
+    """Return the command-line words of the fields of a dataclass that are not their default."""
+    found = []
+    for field in fields(options):
+        value = getattr(options, field.name)
+        text = ",".join(value) if isinstance(value, tuple) else str(value)
+        if value != field.default:
+            found += [flag(field.name)] if value is True else [flag(field.name), text]
+    return found
 
 
 def _choices() -> dict[str, tuple[str, ...]]:

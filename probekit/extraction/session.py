@@ -1,12 +1,13 @@
 """Extract the splits of one task: plan, estimate, units, manifest, labels."""
 
 import logging
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
-from probekit.backbone import Backbone, load_backbone
+from probekit.backbone import Backbone, StateSource, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
@@ -22,7 +23,7 @@ from probekit.extraction.estimate import (
 )
 from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan
-from probekit.extraction.request import Request
+from probekit.extraction.request import Asked, Request
 from probekit.extraction.units import Unit
 from probekit.extraction.write import Progress, counted_tokens, make_draft, seal, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
@@ -43,44 +44,36 @@ _FORECAST_SHARE = 0.01
 
 
 @dataclass(frozen=True, kw_only=True)
-class Session:
-    """One model, one task and one set of options; the model is loaded when first needed.
+class EntrySession(ABC):
+    """Makes entries of one model, one task and one set of options, unit by unit.
+
+    Where the states come from is what subclasses differ in.
 
     Attributes:
         target: model and task as they were named, and where entries go.
         request: what is asked of them.
-        device: where the model runs.
         reused: memory for units, of all splits.
         progress: who hears of it.
     """
 
     target: ExtractTarget
-    request: Request
-    device: str
+    request: Asked
     reused: ReusedMemory
     progress: Progress
 
-    @cached_property
-    def backbone(self) -> Backbone:
-        """The model, loaded."""
-        return load_backbone(
-            self.request.inspection,
-            device=self.device,
-            compute_dtype=self.request.options.compute_dtype,
-        )
+    @property
+    @abstractmethod
+    def backbone(self) -> StateSource:
+        """Where the states come from."""
 
-    @cached_property
+    @property
+    @abstractmethod
     def output_head(self) -> OutputHead | None:
-        """The output head that entries keep, if any.
+        """The output head that entries keep, if any."""
 
-        Raises:
-            BackboneError: the model has none.
-        """
-        if OUTPUT_HEAD not in self.request.keep:
-            return None
-        if self.request.options.tie is not None:
-            return self.backbone.tied_head()
-        return read_output_head(self.request.inspection)
+    @abstractmethod
+    def plan(self, split: Split) -> Plan:
+        """Settle what of a split is read, and lay out its entry."""
 
     def extract(self, split: Split) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.
@@ -146,33 +139,6 @@ class Session:
                 "another --cache, or --name."
             )
         return entry
-
-    def plan(self, split: Split) -> Plan:
-        """Tokenise a split, its words, its texts or blocks with predictions, and lay out its entry.
-
-        Raises:
-            BackboneError: the tokenizer does not fit the form of prediction.
-            OptionError: a limit that the model does not have, or that leaves no room for text; or
-                more files than a process can map.
-            DataError: an example cannot be read, or is too long and ``overlong`` is ``error``; or
-                no token is predicted.
-        """
-        request, options = self.request, self.request.options
-        masking, limit = request.masking, request.max_length
-        encoded = request.inspection.encode(
-            split.examples, max_length=limit, overlong=options.overlong, masking=masking
-        )
-        counts = encoded.counts
-        if masking is not None and not counts["predicted"]:
-            every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
-            raise DataError(
-                f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
-                "short or too few."
-            )
-        if cuts := describe_cuts(split.name, counts, limit):
-            logger.warning("%s", cuts)
-        arrays = tuple(name for name in request.keep if name in ARRAYS)
-        return make_plan(encoded, request.info, options, arrays, request.pooling)
 
     def begun(self, split: Split, plan: Plan, place: Place, units: Sequence[Unit]) -> float:
         """Return the share of the subwords of units that an earlier, unfinished run has done.
@@ -298,6 +264,68 @@ class Session:
         auto = self.request.options.dtype == "auto"
         earlier = unfinished_plan(place.folder) if auto else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Session(EntrySession):
+    """Extracts with a model that runs, and is loaded when first needed.
+
+    Attributes:
+        request: what is asked of model and task.
+        device: where the model runs.
+    """
+
+    request: Request
+    device: str
+
+    @cached_property
+    def backbone(self) -> Backbone:
+        """The model, loaded."""
+        return load_backbone(
+            self.request.inspection,
+            device=self.device,
+            compute_dtype=self.request.options.compute_dtype,
+        )
+
+    @cached_property
+    def output_head(self) -> OutputHead | None:
+        """The output head that entries keep, if any.
+
+        Raises:
+            BackboneError: the model has none.
+        """
+        if OUTPUT_HEAD not in self.request.keep:
+            return None
+        if self.request.options.tie is not None:
+            return self.backbone.tied_head()
+        return read_output_head(self.request.inspection)
+
+    def plan(self, split: Split) -> Plan:
+        """Tokenise a split, its words, its texts or blocks with predictions, and lay out its entry.
+
+        Raises:
+            BackboneError: the tokenizer does not fit the form of prediction.
+            OptionError: a limit that the model does not have, or that leaves no room for text; or
+                more files than a process can map.
+            DataError: an example cannot be read, or is too long and ``overlong`` is ``error``; or
+                no token is predicted.
+        """
+        request, options = self.request, self.request.options
+        masking, limit = request.masking, request.max_length
+        encoded = request.inspection.encode(
+            split.examples, max_length=limit, overlong=options.overlong, masking=masking
+        )
+        counts = encoded.counts
+        if masking is not None and not counts["predicted"]:
+            every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
+            raise DataError(
+                f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
+                "short or too few."
+            )
+        if cuts := describe_cuts(split.name, counts, limit):
+            logger.warning("%s", cuts)
+        arrays = tuple(name for name in request.keep if name in ARRAYS)
+        return make_plan(encoded, request.info, options, arrays, request.pooling)
 
 
 def _describe_left(count: int, builder: EntryBuilder) -> str:

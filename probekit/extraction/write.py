@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import numpy as np
 import torch
 
-from probekit.backbone import Backbone
+from probekit.backbone import StateSource
 from probekit.base.fingerprint import canonical_json
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.notices import ProgressBar
@@ -62,7 +62,7 @@ class Progress:
 
 
 def write_units(
-    backbone: Backbone,
+    backbone: StateSource,
     plan: Plan,
     units: Sequence[Unit],
     builder: EntryBuilder,
@@ -93,8 +93,8 @@ def write_units(
     for index in computed.keys() - {unit.index for unit in todo}:  # an earlier run's, or a shard's
         reused.give_back(computed.pop(index).memory)
     done = builder.marks.keys() | computed.keys()
-    how = {"device": str(backbone.device), "batch_tokens": plan.batch_tokens}
-    if backbone.device.type == "cpu":
+    how = {"device": backbone.computed_on, "batch_tokens": plan.batch_tokens}
+    if backbone.computed_on == "cpu":
         how["threads"] = torch.get_num_threads()
 
     def write(item: ComputedUnit) -> None:
@@ -111,7 +111,7 @@ def write_units(
             item = computed.pop(unit.index, None)
             if item is None:
                 item = compute_unit(backbone, plan, unit, report, reused)
-            check_range(item, plan)
+            check_range(item, plan, backbone.overflow)
             put(item)
             del item  # the next unit is computed while this one is written
 
@@ -172,7 +172,7 @@ def make_draft(
     split: Split,
     task: Task,
     plan: Plan,
-    backbone: Backbone,
+    backbone: StateSource,
     files: Mapping[str, bytes],
 ) -> Draft:
     """Describe an entry before its rows are there.

@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, POOLED, SPLITS
+from probekit.base.notices import warn_once
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features.location import Location
@@ -68,6 +69,18 @@ def _entries(
             if location.entry is None:
                 raise
             logger.info("%s is left out: %s", split, error)
+    return _say_mixed(found)
+
+
+def _say_mixed(found: dict[str, Entry]) -> dict[str, Entry]:
+    """Return entries by split; say so where the states of some were imported."""
+    sources = {split: entry.manifest.states_from for split, entry in found.items()}
+    if len(set(sources.values())) > 1:
+        warn_once(
+            logger,
+            "the states of the splits are not of one source: %s.",
+            ", ".join(f"{split} {source}" for split, source in sources.items()),
+        )
     return found
 
 

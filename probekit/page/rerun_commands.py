@@ -102,6 +102,10 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     if manifest.origin == EXAMPLES_IN_MEMORY:
         return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
     words = [model_source(manifest), task, *_kind_words(kind)]
+    if (said := manifest.imported) is not None:
+        words[2:2] = [f"{manifest.split}=STATES"]
+        numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
+        return shlex.join(["probekit", "cache", "import", *words, *numbers, *_root(cache)])
     if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
         words += ["--data", _DATA]
     words += ["--keep", ",".join(asked["keep"])]

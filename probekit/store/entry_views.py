@@ -28,6 +28,7 @@ def entry_view(entry: "Entry") -> Markup:
         "holds": f"{of.part}: {of.counts['examples']:,} examples",
         "model": f"{of.n_blocks} blocks, {'causal' if of.causal else 'bidirectional'}, "
         f"run in {of.compute_dtype}",
+        "states": of.states_from,
         "on disk": f"{human_bytes(disk_bytes(entry.path))}, {of.backend}",
         "made": of.created,
     }

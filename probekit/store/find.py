@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
-from probekit.base.notices import warn_once
+from probekit.base.notices import info_once, warn_once
 from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug
@@ -85,7 +85,8 @@ def find_entries(
     """Return the entry of a model, task and split; exactly one must match.
 
     Of several, one of the whole split goes before one of its first examples (``--limit``), which
-    is said, and one that holds all that the others do before these.
+    is said, and one that holds all that the others do before these. None goes before another where
+    the states of some were imported; an imported one that is taken is named.
 
     Args:
         root: the cache root.
@@ -109,7 +110,11 @@ def find_entries(
     if len(found) > 1:
         raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
-        return Entry.open((list(found) or matching)[0].path)
+        entry_found = Entry.open((list(found) or matching)[0].path)
+        if entry_found.manifest.imported is not None:
+            about = entry_found.manifest
+            info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
+        return entry_found
     raise EntryNotFoundError(_none(root, wanted, split, entry, of_task, folders))
 
 
@@ -137,11 +142,19 @@ def _likeness(found: Manifest, chosen: Manifest) -> int:
         2 for the same request of as large a part, 1 where it is of a whole split that has no more
         examples than the chosen one took, 0 for another request or part.
     """
-    if {**found.request, "text": None} != {**chosen.request, "text": None}:
+    if _of_any_split(found) != _of_any_split(chosen):
         return 0
     if found.limit == chosen.limit:
         return 2
     return int(chosen.limit is not None and found.counts["examples"] <= chosen.limit)
+
+
+def _of_any_split(manifest: Manifest) -> dict[str, Any]:
+    """Return a request without what no two splits have in common."""
+    asked = {**manifest.request, "text": None}
+    if manifest.imported is not None:
+        asked["imported"] = {**manifest.imported, "states": None}
+    return asked
 
 
 def names_entry(entry: str, folder: EntryFolder) -> bool:
@@ -161,6 +174,8 @@ def _best(
     kept = {folder: set(manifest.request["keep"]) for folder, manifest in entries.items()}
     useful = {f: m for f, m in entries.items() if not arrays or kept[f] & set(arrays)}
     useful = useful or dict(entries)
+    if len({manifest.imported is None for manifest in useful.values()}) > 1:
+        return useful
     whole = {folder: m for folder, m in useful.items() if m.limit is None}
     if whole and len(whole) < len(useful):
         parts = sorted({m.limit for m in useful.values() if m.limit is not None})
@@ -202,6 +217,11 @@ def _differing(manifests: Sequence[Manifest]) -> list[str]:
 def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) -> str:
     """Return in words what tells an entry from the others."""
     words = []
+    if "imported" in names:  # and whatever follows from it
+        words.append(manifest.states_from)
+        names = [name for name in names if name in (*_HOLDS, "limit", "dtype")] or names[:0]
+        if not names:
+            return words[0]
     for name in names or ["name"]:
         value: Any = manifest.request.get(name)
         if name == "limit":
@@ -267,14 +287,21 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
     made = [folder.manifest for folder in of_model if folder.manifest is not None]
     given = any(manifest.model_info.get("source") == "memory" for manifest in made)
     texts = any(m.origin == EXAMPLES_IN_MEMORY and m.task == wanted.slug for m in made)
+    own = [manifest for manifest in made if manifest.task in (wanted.task, wanted.slug)]
+    imported = bool(own) and all(manifest.imported is not None for manifest in own)
     if given or texts:
         name = f"tokenizer=TOKENIZER, name={wanted.model!r}"
         words = [f"model=MODEL, {name}" if given else f"model={wanted.model!r}"]
         words.append("examples=EXAMPLES" if texts else f"task={wanted.task!r}")
+        words += ["states=STATES"] if imported else []
         words += [] if root == Path("cache") else [f"cache={str(root)!r}"]
-        return f"probekit.extract({', '.join(words)})"
-    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
-    words += [] if root == Path("cache") else ["--cache", str(root)]
+        return f"probekit.{'import_states' if imported else 'extract'}({', '.join(words)})"
+    root_words = [] if root == Path("cache") else ["--cache", str(root)]
+    if imported:
+        states = f"{split or 'SPLIT'}=STATES"
+        words = ["cache", "import", wanted.model, wanted.task, states, *wanted.typed]
+        return shlex.join(["probekit", *words, *root_words])
+    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed, *root_words]
     return shlex.join([*words, "--split", split] if split else words)
 
 

@@ -19,7 +19,7 @@ from probekit.errors import (
 from probekit.store import json_types as types
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
-from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, beside, standing
+from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, asked_of, beside, standing
 
 T = TypeVar("T")
 
@@ -29,6 +29,12 @@ FORMAT_VERSION = 2
 _OLDER = (
     "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
 )
+_CALLS = {
+    "extract": " (or `probekit.extract` with the same model and examples)",
+    "cache import": " (or `probekit.import_states` with the same arrays)",
+}
+"""By the command that begins an entry, the call of the library that does the same."""
+
 _LARGEST = 2**24
 """Bytes of a file beyond which it is none."""
 
@@ -45,6 +51,17 @@ _REQUEST = {
     "max_length": types.optional(_COUNT),
     "overlong": types.text,
     "through": types.list_of(types.one_of(*FEATURE_DTYPES)),
+    "imported": types.fields_of(
+        {
+            "producer": types.optional(types.text),
+            "states": types.text,
+            "layer_ids": _COUNTS,
+            "form": types.one_of("token-ids", "word-ids", "words"),
+            "special_tokens": types.one_of(None, "present", "absent", "stripped"),
+            "last_layer": types.one_of(None, "raw"),
+        },
+        needed=("states", "form"),
+    ),
 }
 _NEEDED = ("model", "text", "keep", "layers")
 _MODEL = {
@@ -158,6 +175,19 @@ class Manifest:
     def limit(self) -> int | None:
         """N where the entry holds only the first N examples of its split; None if it has all."""
         return self.extra.get("limit")
+
+    @property
+    def imported(self) -> Mapping[str, Any] | None:
+        """What tells states that another program computed; None where probekit did."""
+        return self.request.get("imported")
+
+    @property
+    def states_from(self) -> str:
+        """What computed the states, in words."""
+        if self.imported is None:
+            return "computed by probekit"
+        producer = self.imported.get("producer")
+        return f"imported{f', computed by {producer}' if producer else ''}"
 
     @property
     def part(self) -> str:
@@ -277,11 +307,11 @@ def manifest_in(path: Path) -> Manifest:
     if partial or not file.is_file():
         begun = path if partial else beside(path, PARTIAL)
         if partial or begun.is_dir():
-            by = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by", "extract")
-            call = " (or `probekit.extract` with the same model and examples)"
+            by = "cache import" if "imported" in asked_of(begun) else "extract"
+            by = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by", by)
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit {by!s:.20}` command"
-                f"{call if by == 'extract' else ''} again: it resumes where it stopped."
+                f"{_CALLS.get(by, '')} again: it resumes where it stopped."
             )
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")

@@ -47,7 +47,7 @@ def guard(max_abs, non_finite, dtype):
     plan = plan_of(10, 5, 8, 7, ("cls",), layers="0,7", dtype=dtype)
     statistics = {"cls": LayerStatistics((1.0, max_abs), (0, non_finite))}
     item = ComputedUnit(unit=plan.units[0], blocks={}, statistics=statistics, memory=torch.empty(0))
-    check_range(item, plan)
+    check_range(item, plan, "The forward pass overflowed.")
 
 
 def test_the_guard_names_layer_and_place():

@@ -14,7 +14,7 @@ from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.files import disk_bytes
 from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import PARTIAL
-from probekit.store.manifest import read_manifest
+from probekit.store.manifest import Manifest, read_manifest
 
 logger = logging.getLogger(__name__)
 
@@ -88,7 +88,7 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         "compute": manifest.compute_dtype,
         "format": manifest.backend,
         "created": manifest.created,
-        "state": "complete",
+        "state": "complete" if manifest.imported is None else "complete, imported",
     }
 
 
@@ -110,6 +110,7 @@ def describe(path: Path) -> dict[str, Any]:
         "task": manifest.task,
         "split": manifest.split,
         "origin": manifest.origin,
+        "states": _states(manifest),
         "part of the split": manifest.part,
         "labels": _labels(entry),
         "arrays": ", ".join(
@@ -128,6 +129,18 @@ def describe(path: Path) -> dict[str, Any]:
         "created": manifest.created,
         "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
     }
+
+
+def _states(manifest: Manifest) -> str:
+    """Return where the states came from, and what is said of them."""
+    if (said := manifest.imported) is None:
+        return manifest.states_from
+    parts = [f"{manifest.states_from} (sha256 {said['states'][:12]}...)", f"by {said['form']}"]
+    if said.get("special_tokens") not in (None, "present"):
+        parts.append(f"special tokens {said['special_tokens']}")
+    if apart := manifest.model_info.get("apart"):
+        parts.append(f"not what the model computes here: {apart}")
+    return "; ".join(parts)
 
 
 def _labels(entry: Entry) -> str:

@@ -1,18 +1,20 @@
 """Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import numpy as np
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, as_given, load_again, read_arrays
+from probekit.backbone import Backbone, UnnormedBackbone, as_given, load_again, read_arrays
+from probekit.data.alignment import learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
 from probekit.data.stored import encoded_of
-from probekit.errors import OptionError
+from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.sample import RowSample, read_sample, sample_rows
 from probekit.store.entry import Entry
 from probekit.store.manifest import Manifest
@@ -102,17 +104,51 @@ def verify_rows(
     """
     entry.manifest.check_says("model_info", _MODEL)
     entry.manifest.check_says("request", ("max_length", "overlong"))
+    if entry.manifest.imported is not None:
+        _check_comparable(entry)
     backbone = load_again(
-        entry.manifest.model_info,
+        {**entry.manifest.model_info, "apart": None},  # which was looked at
         model=as_given(model, tokenizer, entry.manifest.model_info["name"]),
         device=device,
         compute_dtype="float32",
         made=str(entry.path),
     )
     sample = sample_rows(entry, count, seed)
+    if _of_import(entry, "last_layer") == "raw":
+        backbone = UnnormedBackbone.of(backbone)
     fresh = _fresh_rows(backbone, entry, sample)
     computed = entry.manifest.compute_dtype
     return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)
+
+
+def _of_import(entry: Entry, name: str) -> Any:
+    """Return what is said of states that were imported; None of others."""
+    return (entry.manifest.imported or {}).get(name)
+
+
+def _check_comparable(entry: Entry) -> None:
+    """Refuse imported states whose rows no pass of a model makes.
+
+    Raises:
+        EntryError: the model is known by its name alone, or it is not known how rows were made.
+    """
+    manifest = entry.manifest
+    if manifest.model_info["source"] == "name":
+        raise EntryError(
+            f"{entry.path}: nothing is known of the model {manifest.model} but its name, so its "
+            "rows cannot be compared with a pass of it. Leave --rows out."
+        )
+    if manifest.request.get("pooling", "") is None:
+        raise EntryError(
+            f"{entry.path}: which subwords made the rows of words is not known, so they cannot be "
+            "compared with a pass of the model. Leave --rows out, or import them with --pooling."
+        )
+    stripped = _of_import(entry, "special_tokens") == "stripped"
+    if "mean" in entry.arrays and (stripped or _of_import(entry, "form") != "token-ids"):
+        raise EntryError(
+            f"{entry.path}: its means leave special tokens out, so they cannot be compared with a "
+            "pass of the model. Leave --rows out."
+        )
 
 
 def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> RowErrors:
@@ -185,14 +221,32 @@ def _fresh_rows(
 
 
 def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:
-    """Return the windows of one example as extraction had them: tokenised again, or as masked."""
+    """Return the windows of one example as the model had them: tokenised again, or as stored.
+
+    What was masked is stored, and so are the ids of states that were imported.
+    """
     examples, request = entry.examples, entry.manifest.request
-    if examples.has("targets"):
-        return encoded_of(ExampleTable(examples.table.slice(example, 1)))
+    stripped = _of_import(entry, "special_tokens") == "stripped"
+    if examples.has("targets") or _of_import(entry, "form") == "token-ids":
+        stored = encoded_of(ExampleTable(examples.table.slice(example, 1)))
+        return _with_specials(backbone, stored) if stripped else stored
     text, text_pair = examples.texts[example]
     again = Example(
         id=examples.ids[example], words=examples.words(example), text=text, text_pair=text_pair
     )
     return backbone.inspection.encode(
         [again], max_length=request["max_length"], overlong=request["overlong"]
+    )
+
+
+def _with_specials(backbone: Backbone, sentence: EncodedSplit) -> EncodedSplit:
+    """Return a sentence of one window with the special tokens that its model read around it."""
+    specials = learn_specials(backbone.inspection.tokenizer)
+    edges = len(specials.prefix), len(specials.suffix)
+    ids = np.array([*specials.prefix, *sentence.subwords, *specials.suffix], np.int32)
+    return replace(
+        sentence,
+        subwords=ids,
+        word_map=np.pad(sentence.word_map, edges, constant_values=-1),
+        window_lengths=np.array([len(ids)], np.int32),
     )

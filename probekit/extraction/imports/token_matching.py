@@ -1,0 +1,309 @@
+"""Match sequences with the examples of a split token by token."""
+
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+from jaxtyping import Int64
+
+from probekit.backbone import Inspection
+from probekit.base.numbers.ragged import bounds_of
+from probekit.data.encoded import EncodedSplit
+from probekit.errors import DataError, OptionError
+from probekit.extraction.imports.matching import Matched, Specials, in_order, joined
+from probekit.extraction.imports.sequences import Sequences
+from probekit.tasks import Example, Split
+
+logger = logging.getLogger(__name__)
+
+_ENDLESS = 10**9
+"""A limit that cuts nothing."""
+
+_NEAREST = 10_000
+"""Sequences that are looked through for the one that comes nearest to an example."""
+
+# The tokens of an example are [ a b ~b c ], where [ and ] are special and b is the subwords b ~b.
+# What other programs may have of it, and what an entry takes from that:
+#
+#     whole            [ a b ~b c ]    every word
+#     cut by rule      [ a b ]         a; half of b is there, so b has no row (a tokenizer's own
+#                                      truncation keeps the special tokens)
+#     cut at the end   [ a b ~b        a and b, and ] is missing (a list that was cut)
+#     without special  a b ~b c        every word; it must be said whether the model read [ and ]
+
+
+class _Reading(NamedTuple):
+    """Ids that a sequence may have for an example."""
+
+    ids: Int64[np.ndarray, " tokens"]
+    words: Int64[np.ndarray, " tokens"]
+    types: Int64[np.ndarray, " tokens"] | None
+    special: bool
+    ended: bool
+
+    def taken(self, places: Int64[np.ndarray, " taken"], special: bool, ended: bool) -> "_Reading":
+        """Return some of its tokens."""
+        types = None if self.types is None else self.types[places]
+        return _Reading(self.ids[places], self.words[places], types, special, ended)
+
+
+def match_tokens(
+    split: Split,
+    sequences: Sequences,
+    inspection: Inspection,
+    special_tokens: Specials | None,
+) -> Matched:
+    """Match sequences with the examples of a split by their token ids, one after the other.
+
+    Args:
+        split: the split.
+        sequences: with token ids.
+        inspection: the model, with its tokenizers.
+        special_tokens: whether rows of special tokens are there, as the user says it; None is what
+            the ids show.
+
+    Raises:
+        DataError: an example has no sequence, or one with other ids.
+        OptionError: special tokens are missing, and nobody says whether the model read them.
+    """
+    matching = _TokenMatching(split, sequences, inspection, special_tokens)
+    found = [matching.find(number) for number in range(len(split.examples))]
+    matching.say_unused()
+    return matching.matched(found)
+
+
+class _TokenMatching:
+    """Finds the sequence of each example."""
+
+    def __init__(
+        self,
+        split: Split,
+        sequences: Sequences,
+        inspection: Inspection,
+        special_tokens: Specials | None,
+    ) -> None:
+        self._split, self._sequences, self._inspection = split, sequences, inspection
+        self._said = special_tokens
+        self._expected = inspection.encode(split.examples, max_length=_ENDLESS, overlong="truncate")
+        self._longest = int(sequences.lengths.max(initial=0))
+        self._used: set[int] = set()
+        if sequences.ordered:
+            self._order = in_order(split, sequences)
+        else:
+            self._by_ids = {
+                _key(sequences.token_ids(number)): number
+                for number in reversed(range(len(sequences)))  # the first of equal ones counts
+            }
+
+    def find(self, number: int) -> tuple[int, _Reading]:
+        """Return the sequence of an example, and how it has the example."""
+        if self._sequences.ordered:
+            sequence = int(self._order[number])
+            found = self._sequences.token_ids(sequence)
+            readings = list(self._readings(number, len(found)))
+            for reading in readings:
+                if np.array_equal(reading.ids, found):
+                    return sequence, reading
+            raise self._differing(number, sequence, found, readings)
+        length = len(self._whole(number).ids)
+        if not length:  # nothing was read of it
+            return -1, self._whole(number)
+        for limit in sorted({length, min(length, self._longest)}, reverse=True):
+            for reading in self._readings(number, limit):
+                sequence = self._by_ids.get(_key(reading.ids), -1)
+                if sequence >= 0:
+                    self._used.add(sequence)
+                    return sequence, reading
+        raise self._missing(number)
+
+    def say_unused(self) -> None:
+        """Say how many sequences were of no use."""
+        if not self._sequences.ordered and len(self._used) < len(self._by_ids):
+            logger.info(
+                "%s: %d of %d sequences are of no text of %s.", self._sequences.where,
+                len(self._by_ids) - len(self._used), len(self._by_ids), self._split.name,
+            )  # fmt: skip
+
+    def _whole(self, number: int) -> _Reading:
+        expected = self._expected
+        span = slice(*expected.example_tokens[number : number + 2].tolist())
+        types = None if expected.token_types is None else expected.token_types[span]
+        return _Reading(expected.subwords[span], expected.word_map[span], types, True, True)
+
+    def _readings(self, number: int, length: int) -> Iterator[_Reading]:
+        """Yield what a sequence of some length may have of an example, the fullest first."""
+        whole = self._whole(number)
+        count, content = len(whole.ids), np.flatnonzero(whole.words >= 0)
+        some = len(content) < count
+        if self._said in (None, "present"):
+            if length >= count:
+                yield whole
+            elif length > 0:
+                yield from self._cut_by_rule(number, whole, length)
+            if self._sequences.ordered or length < count:
+                yield whole.taken(np.arange(min(length, count)), True, length >= count)
+            suffix = count - 1 - int(content[-1]) if len(content) else 0
+            if suffix and not self._sequences.ordered:
+                yield whole.taken(np.arange(count - suffix), True, False)
+        if self._said in (None, "absent", "stripped") and (some or self._said is not None):
+            limit = length if self._sequences.ordered else max(length, len(content))
+            yield whole.taken(content[:limit], not some, not some)
+            if not self._sequences.ordered and self._longest < len(content):
+                yield whole.taken(content[: self._longest], not some, not some)
+
+    def _cut_by_rule(self, number: int, whole: _Reading, length: int) -> Iterator[_Reading]:
+        """Yield an example as its tokenizer truncates it, special tokens kept."""
+        example = self._split.examples[number]
+        if example.text_pair is not None:
+            yield from self._cut_pair(example, length)
+            return
+        content = np.flatnonzero(whole.words >= 0)
+        if not len(content):
+            return
+        first, last = int(content[0]), int(content[-1])
+        suffix = len(whole.ids) - 1 - last
+        kept = length - first - suffix
+        if kept > 0:
+            stop = first + kept
+            places = np.concatenate([np.arange(stop), np.arange(last + 1, len(whole.ids))])
+            yield whole.taken(places, True, True)
+
+    def _cut_pair(self, example: Example, length: int) -> Iterator[_Reading]:
+        try:
+            cut = self._inspection.encode([example], max_length=length, overlong="truncate")
+        except OptionError:  # so short that no pair fits
+            return
+        yield _Reading(cut.subwords, cut.word_map, cut.token_types, True, True)
+
+    def _differing(
+        self,
+        number: int,
+        sequence: int,
+        found: Int64[np.ndarray, " tokens"],
+        readings: Sequence[_Reading],
+    ) -> DataError:
+        """Return the error that shows the first token that is another one."""
+        ids = max(
+            (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
+        )
+        expected = self._whole(number).ids if ids is None else ids
+        at = _agreeing(expected, found)
+        return DataError(
+            f"{self._sequences.name(sequence)} does not have the tokens of example "
+            f"{self._split.examples[number].id}: at position {at} the tokenizer of "
+            f"{self._inspection.info.name} gives {self._shown(expected, at)}, and the file has "
+            f"{self._shown(found, at)}. The states are of another text, or of another tokenizer."
+        )
+
+    def _missing(self, number: int) -> DataError:
+        """Return the error that shows the sequence that comes nearest to an example."""
+        whole = self._whole(number).ids
+        nearest, most = 0, -1
+        for sequence in range(min(len(self._sequences), _NEAREST)):
+            agreeing = _agreeing(whole, self._sequences.token_ids(sequence))
+            if agreeing > most:
+                nearest, most = sequence, agreeing
+        found = self._sequences.token_ids(nearest)
+        return DataError(
+            f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
+            f"of example {self._split.examples[number].id}. The nearest, "
+            f"{self._sequences.name(nearest)}, has {self._shown(found, most)} at position {most}, "
+            f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
+        )
+
+    def _shown(self, ids: Int64[np.ndarray, " tokens"], at: int) -> str:
+        if at >= len(ids):
+            return f"the end, after {len(ids)}"
+        number = int(ids[at])
+        vocabulary = self._inspection.info.vocab_size
+        known = 0 <= number < vocabulary
+        token: Any = self._inspection.tokenizer.convert_ids_to_tokens(number) if known else None
+        return f"{number} ({token!r})" if known else f"{number} (not one of {vocabulary:,})"
+
+    def matched(self, found: Sequence[tuple[int, _Reading]]) -> Matched:
+        """Put the sequences together as a split."""
+        expected = self._expected
+        special = self._special_tokens([reading for _, reading in found])
+        of_words = bool(expected.example_words[-1])
+        maps, cut_words, cut_texts = [], 0, 0
+        for number, (_, reading) in enumerate(found):
+            words, lost = _whole_words(reading.words, self._whole(number).words)
+            cut_words += lost if of_words else 0
+            cut_texts += not of_words and lost > 0
+            maps.append(words if of_words else reading.words)
+        lengths = np.array([len(reading.ids) for _, reading in found], np.int64)
+        read = lengths > 0
+        types = [reading.types for _, reading in found if reading.types is not None]
+        encoded = EncodedSplit(
+            ids=expected.ids,
+            subwords=joined([reading.ids for _, reading in found]),
+            word_map=joined(maps),
+            window_lengths=lengths[read].astype(np.int32),
+            example_windows=bounds_of(read.astype(np.int64)),
+            example_words=expected.example_words,
+            token_types=joined(types) if types else None,
+            cut={"truncated_words": cut_words}
+            if of_words
+            else {"truncated_words": 0, "truncated_examples": cut_texts},
+        )
+        sequence = np.array([number for number, _ in found], np.int64)
+        return Matched(
+            encoded=encoded,
+            sequence=sequence[read],
+            special_tokens=special,
+            ended=all(reading.ended for _, reading in found),
+        )
+
+    def _special_tokens(self, readings: Sequence[_Reading]) -> Specials | None:
+        """Return whether special tokens are there, alike in all sequences.
+
+        Raises:
+            DataError: they are in some.
+            OptionError: they are in none, and nobody says whether the model read them.
+        """
+        if not (self._expected.word_map < 0).any():
+            return None
+        with_special = {reading.special for reading in readings if len(reading.ids)}
+        if len(with_special) > 1:
+            raise DataError(
+                f"{self._sequences.where}: some sequences have the tokenizer's special tokens, and "
+                "some do not. All of a split must be alike."
+            )
+        if with_special != {False}:
+            return "present"
+        if self._said is None:
+            raise OptionError(
+                f"{self._sequences.where}: the token ids have no special tokens, which the "
+                f"tokenizer of {self._inspection.info.name} puts around a text. Say whether the "
+                "model read them: --special-tokens stripped (it did, and their rows were left out) "
+                "or absent (it did not)."
+            )
+        return self._said
+
+
+def _whole_words(
+    words: Int64[np.ndarray, " tokens"], expected: Int64[np.ndarray, " whole"]
+) -> tuple[Int64[np.ndarray, " tokens"], int]:
+    """Return the word of each token without the word that was cut, and how many are not whole.
+
+    As in extraction a word has a row if all of it was read, or if it is the first one.
+    """
+    count = int(expected.max(initial=-1)) + 1
+    sizes = np.bincount(expected[expected >= 0], minlength=count)
+    have = np.bincount(words[words >= 0], minlength=count)
+    cut = np.flatnonzero(have < sizes)
+    partly = cut[(have[cut] > 0) & (cut > 0)]
+    return np.where(np.isin(words, partly), -1, words), len(cut)
+
+
+def _key(ids: Int64[np.ndarray, " tokens"]) -> bytes:
+    return xxhash.xxh3_128_digest(ids.astype(np.int64).tobytes())
+
+
+def _agreeing(one: Int64[np.ndarray, " tokens"], two: Int64[np.ndarray, " tokens"]) -> int:
+    """Return how many tokens two lists begin with in common."""
+    count = min(len(one), len(two))
+    differs = np.flatnonzero(one[:count] != two[:count])
+    return int(differs[0]) if len(differs) else count

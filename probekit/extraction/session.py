@@ -22,13 +22,18 @@ from probekit.extraction.estimate import (
 from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
-from probekit.extraction.write import example_table, make_manifest, token_bar, write_units
+from probekit.extraction.write import (
+    example_table,
+    make_manifest,
+    token_bar,
+    write_split_labels,
+    write_units,
+)
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
-from probekit.store.labels import write_labels
-from probekit.store.layout import MANIFEST, labels_folder
+from probekit.store.layout import MANIFEST
 from probekit.store.lock import EntryLock
 from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split
@@ -95,18 +100,7 @@ class Session:
             entry = self._build(split, place)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
-        for column, labels in split.labels.items():
-            write_labels(
-                labels_folder(entry.path),
-                split.name,
-                column,
-                ids=[example.id for example in split.examples],
-                values=labels,
-                text=entry.manifest.request["text"],
-                kind=task.kinds[column],
-                metric=task.metrics[column],
-                fingerprint=split.labels_fingerprint(column),
-            )
+        write_split_labels(entry, split, task)
         if not split.labels and self.request.masking is None:
             logger.info(
                 "%s: no labels in %s, so there is nothing to train on or to score. Once there are "

@@ -20,6 +20,9 @@ from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import example_row_starts
 from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry
+from probekit.store.labels import write_labels
+from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Split, Task, is_own
@@ -215,3 +218,28 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
         if any(text is not None for text in texts):
             columns[name] = texts
     return ExampleTable.from_columns(columns)
+
+
+def write_split_labels(entry: Entry, split: Split, task: Task) -> None:
+    """Write the labels of a split beside its entry, a file per column.
+
+    Args:
+        entry: of the split's text.
+        split: as it was read.
+        task: says what its columns are.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for column, labels in split.labels.items():
+        write_labels(
+            labels_folder(entry.path),
+            split.name,
+            column,
+            ids=[example.id for example in split.examples],
+            values=labels,
+            text=entry.manifest.request["text"],
+            kind=task.kinds[column],
+            metric=task.metrics[column],
+            fingerprint=split.labels_fingerprint(column),
+        )

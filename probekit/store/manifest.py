@@ -29,7 +29,7 @@ FORMAT_VERSION = 2
 _OLDER = (
     "extract it again, with the command that made it, and remove this one: probekit cache rm PATH"
 )
-_LARGEST = 2**24
+LARGEST = 2**24
 """Bytes of a file beyond which it is none."""
 
 _COUNT = types.whole(0, 2**53)
@@ -284,7 +284,7 @@ def manifest_in(path: Path) -> Manifest:
             f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
         )
     try:
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > LARGEST:
             raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,18 +1,16 @@
 """Take layers or arrays out of an entry: what is left is the entry that asks for the rest."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
-from probekit.base.fingerprint import digest
 from probekit.base.kinds import LAST_ONLY
 from probekit.base.layers import parse_layers
 from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
+from probekit.extraction.maintenance.entry_part import chosen_layers, part_manifest, part_table
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import ChunkPlaces
@@ -23,7 +21,6 @@ from probekit.store.files import free_bytes
 from probekit.store.layout import beside_entry
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.tables import STARTS
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class Reduction:
         entry = Entry.open(path)
         Removable.of(path)  # as it is removed in the end
         kept = _without(entry.manifest, layers, arrays)
-        manifest = _reduced(entry.manifest, kept)
+        manifest = part_manifest(entry.manifest, kept)
         folder = beside_entry(path, manifest.key)
         if folder.exists():
             raise OptionError(
@@ -96,7 +93,9 @@ class Reduction:
         with EntryBuilder(self.path, plan=self._plan()) as builder:
             for unit in sorted(set(range(self._n_units)) - builder.marks.keys()):
                 builder.copy_unit(unit, self._chunks(unit))
-            entry = builder.complete(self.manifest, _table(old, self.manifest), files)
+            entry = builder.complete(
+                self.manifest, part_table(old.examples.table, self.manifest), files
+            )
         Removable.of(old.path).remove()
         return entry
 
@@ -147,7 +146,7 @@ def _without(
     kept = [spec for spec in manifest.arrays if spec.name not in arrays]
     if layers is not None:
         gone = set(parse_layers(layers, manifest.n_blocks))
-        held = _chosen(kept)
+        held = chosen_layers(kept)
         if not gone <= held:
             raise OptionError(
                 f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
@@ -162,53 +161,3 @@ def _without(
     if not kept:
         raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
     return tuple(kept)
-
-
-def _chosen(arrays: Iterable[ArraySpec]) -> set[int]:
-    """Return the layers of the arrays that hold every layer that was chosen."""
-    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
-
-
-def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
-    """Return the manifest of what is left: with the request that asks for just this."""
-    names = {spec.name for spec in kept}
-    gone = {spec.name for spec in manifest.arrays} - names
-    request = dict(manifest.request)
-    request["keep"] = sorted({*request["keep"], *names} - gone)
-    if chosen := _chosen(kept):
-        request["layers"] = sorted(chosen)
-    return replace(
-        manifest,
-        key=digest(request),
-        request=request,
-        arrays=kept,
-        statistics={
-            name: _statistics(values, manifest, kept)
-            for name, values in manifest.statistics.items()
-        },
-        extra={**manifest.extra, "reduced_from": manifest.key},
-        files={},
-    )
-
-
-def _statistics(
-    values: Mapping[str, Sequence[float]], manifest: Manifest, kept: Sequence[ArraySpec]
-) -> dict[str, list[float]]:
-    """Return of numbers per array and layer those that are left."""
-    found = {}
-    for spec in kept:
-        if spec.name in values:
-            before = dict(zip(manifest.array(spec.name).layers, values[spec.name], strict=True))
-            found[spec.name] = [before[layer] for layer in spec.layers]
-    return found
-
-
-def _table(entry: Entry, manifest: Manifest) -> pa.Table:
-    """Return the example table, in which arrays that went have no first row."""
-    table, names = entry.examples.table, {spec.name for spec in manifest.arrays}
-    for column, arrays in STARTS.items():
-        if column in table.column_names and not names & set(arrays):
-            at, field = table.column_names.index(column), table.schema.field(column)
-            none = pa.array([-1] * len(table), field.type)
-            table = table.set_column(at, field, none)
-    return table

@@ -19,7 +19,9 @@ from probekit.cli.output import (
 from probekit.errors import OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
-app = typer.Typer(no_args_is_help=True, help="List, describe, verify and remove cache entries.")
+app = typer.Typer(
+    no_args_is_help=True, help="List, describe, verify, share and remove cache entries."
+)
 
 Entries = Annotated[
     list[str],

@@ -74,28 +74,27 @@ def write_card(repo: str, entries: Sequence[CardEntry], before: str | None = Non
         entries: all that it holds.
         before: the card that it has; what its owner wrote in it stays.
     """
+    from huggingface_hub import DatasetCard, DatasetCardData
+
     section = "\n".join([_BEGIN, _section(repo, entries), _END])
     if before is None:
-        return f"---\n{_metadata(entries)}\n---\n\n{section}\n"
+        models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
+        data = DatasetCardData(
+            license="unknown",
+            pretty_name=f"Hidden states of {', '.join(models)}",
+            tags=["probekit", "hidden-states", "probing"],
+            viewer=False,  # its rows are states, not a table
+        )
+        before = f"---\n{data.to_yaml()}\n---\n\n"
     marked = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    if marked.search(before):
-        return marked.sub(lambda _: section, before, count=1)
-    return f"{before.rstrip()}\n\n{section}\n"
-
-
-def _metadata(entries: Sequence[CardEntry]) -> str:
-    """Return the front matter, as the Hub reads it."""
-    from huggingface_hub import DatasetCardData
-
-    models = {str(_model(e.manifest)["name"]): e.manifest for e in entries}
-    data = DatasetCardData(
-        license="unknown",
-        pretty_name=f"Hidden states of {', '.join(models)}",
-        tags=["probekit", "hidden-states", "probing"],
-        viewer=False,  # its rows are states, not a table
-        probekit=[_facts(entry) for entry in entries],
+    written = (
+        marked.sub(lambda _: section, before, count=1)
+        if marked.search(before)
+        else f"{before.rstrip()}\n\n{section}\n"
     )
-    return str(data.to_yaml()).strip()
+    card = DatasetCard(written, ignore_metadata_errors=True)
+    card.data["probekit"] = [_facts(entry) for entry in entries]
+    return str(card)
 
 
 def _facts(entry: CardEntry) -> dict[str, object]:
@@ -127,7 +126,7 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
         [
             f"# Hidden states of {_plain(str(model['name']))}",
             "",
-            "Entries of a cache of [probekit](https://pypi.org/project/probekit/): what a frozen "
+            "Entries of a cache of `probekit`: what a frozen "
             "model makes of a text, every row of every layer, to train heads and probes on "
             "without the model.",
             "",
@@ -140,7 +139,7 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
             "```sh",
             f"probekit cache pull {repo}{data}",
             f"probekit cache pull {repo} --split {first.split} --layers {some}{data}"
-            "   # two layers' bytes",
+            "   # their bytes alone",
             f"probekit train {words}",
             "```",
             "",

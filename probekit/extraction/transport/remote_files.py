@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from tqdm import tqdm
 
@@ -14,6 +14,7 @@ SECONDS = 10.0
 """How long the first question to the Hub may take."""
 
 PUSH_AGAIN = "Ask whoever pushed it to push it again."
+GO_ON = "Run the same command again: it goes on where it stopped."
 PULL_AGAIN = "Pull again; if that does not help, ask whoever pushed it to push it again."
 
 
@@ -124,7 +125,7 @@ class RemoteFiles:
 def _reporting(report: Callable[[int], None]) -> Any:
     """Return a bar for the Hub's client that shows nothing and passes on what it counts."""
 
-    class Silent(tqdm[NoReturn]):
+    class Silent(tqdm):  # type: ignore[type-arg]  # it takes none as it runs
         def __init__(self, **options: Any) -> None:
             super().__init__(**{**options, "disable": True})
 
@@ -141,57 +142,58 @@ def hub_errors(repo: str, revision: str | None = None) -> Iterator[None]:
 
     Raises:
         HubError: whatever the client, the network or the Hub refuses.
+        OSError: this machine's disk does.
     """
-    from huggingface_hub import errors
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
 
     try:
         yield
-    except errors.GatedRepoError as error:
-        raise HubError(
-            f"Hub data set {repo!r} is gated: accept its terms at "
-            f"https://huggingface.co/datasets/{repo} and log in with `hf auth login`."
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise HubError(
-            f"Hub data set {repo!r} does not exist, or is not open to you. Check the name (OWNER/"
-            "NAME), and log in with `hf auth login`, or set HF_TOKEN."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise HubError(
-            f"Hub data set {repo!r} has no branch, tag or commit {revision!r}. Leave out "
-            "--revision for the main branch."
-        ) from error
-    except errors.HFValidationError as error:
-        raise HubError(f"{repo!r} is no name of a Hub data set, OWNER/NAME: {error}") from error
-    except errors.HfHubHTTPError as error:
-        raise HubError(_refusal(repo, error)) from error
-    except (HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
-        raise HubError(
-            f"the Hub cannot be reached ({_first_line(error)}). Run the same command again: it "
-            "goes on where it stopped."
-        ) from error
-    except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, OSError) and error.errno is not None:  # of this machine's disk
-            raise
-        cause = error.__cause__  # of one file's upload
-        if isinstance(cause, errors.HfHubHTTPError):
-            raise HubError(_refusal(repo, cause)) from error
-        raise HubError(f"Hub data set {repo!r}: {_first_line(error)}") from error
+    except (HTTPError, OSError, ValueError, RuntimeError) as error:
+        # the client says only which file could not be uploaded, and why in the cause
+        cause = error.__cause__ if type(error) is RuntimeError else None
+        reason = error if cause is None else cause
+        if type(reason) is OSError and reason.errno is not None:
+            raise reason from error
+        raise HubError(_in_words(repo, revision, reason)) from error
 
 
-def _refusal(repo: str, error: Any) -> str:
-    """Return in words that the Hub answers a request with an error."""
-    status = error.response.status_code
-    if status in (401, 403):
-        return (
-            f"the Hub refuses this for data set {repo!r} (HTTP {status}): log in with `hf auth "
-            "login`, or set HF_TOKEN, to one who may; to push, it must be a token that may write."
-        )
-    return (
-        f"the Hub answers HTTP {status} for data set {repo!r} ({_first_line(error)}). Run the same "
-        "command again: it goes on where it stopped."
-    )
+def _in_words(repo: str, revision: str | None, error: BaseException) -> str:
+    """Return what an error of the Hub's client means, and what to do."""
+    from huggingface_hub import errors
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
+
+    match error:
+        case errors.GatedRepoError():
+            return (
+                f"Hub data set {repo!r} is gated: accept its terms at "
+                f"https://huggingface.co/datasets/{repo} and log in with `hf auth login`."
+            )
+        case errors.RepositoryNotFoundError():
+            return (
+                f"Hub data set {repo!r} does not exist, or is not open to you. Check the name "
+                "(OWNER/NAME), and log in with `hf auth login`, or set HF_TOKEN."
+            )
+        case errors.RevisionNotFoundError():
+            return (
+                f"Hub data set {repo!r} has no branch, tag or commit {revision!r}. Leave out "
+                "--revision for the main branch."
+            )
+        case errors.HFValidationError():
+            return f"{repo!r} is no name of a Hub data set, OWNER/NAME: {_first_line(error)}"
+        case errors.HfHubHTTPError() if error.response.status_code in (401, 403):
+            return (
+                f"the Hub refuses this for data set {repo!r} (HTTP {error.response.status_code}): "
+                "log in with `hf auth login`, or set HF_TOKEN; a push needs a token that may write."
+            )
+        case errors.HfHubHTTPError():
+            return (
+                f"the Hub answers HTTP {error.response.status_code} for data set {repo!r} "
+                f"({_first_line(error)}). {GO_ON}"
+            )
+        case HTTPError() | errors.LocalEntryNotFoundError() | ConnectionError() | TimeoutError():
+            return f"the Hub cannot be reached ({_first_line(error)}). {GO_ON}"
+        case _:
+            return f"Hub data set {repo!r}: {_first_line(error)}"
 
 
 def _first_line(error: BaseException) -> str:

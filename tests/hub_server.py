@@ -251,6 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     hub: HubServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body after its headers would wait 40 ms
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: ``HubServer.requests`` is the log."""

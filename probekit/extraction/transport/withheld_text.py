@@ -115,7 +115,7 @@ def restore(file: Path, split: Split, where: str) -> pa.Table:
     counts = [len(example.words) for example in examples]
     if any(counts) and table["n_rows"].to_pylist() != counts:
         raise EntryError(f"{where} tells of other words than its text has.")
-    columns = {name: table[name] for name in table.column_names} | {
+    columns = {name: table[name].combine_chunks() for name in table.column_names} | {
         "id": [example.id for example in examples],
         "words": [list(example.words) for example in examples],
         "subwords": _unknown_subwords(table),

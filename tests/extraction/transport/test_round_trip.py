@@ -1,4 +1,4 @@
-"""What is pushed and pulled again is the same entry, byte for byte, and serves without its model."""
+"""What is pushed and pulled again is the same entry, byte for byte, and needs no model."""
 
 import shutil
 

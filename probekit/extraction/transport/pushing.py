@@ -186,12 +186,13 @@ class Push:
     @property
     def told_places(self) -> list[str]:
         """Paths on this machine that manifests tell, which are sent with them."""
+        manifests = [one.entry.manifest for one in self.entries]
         told = [
-            text
-            for one in self.entries
-            for text in (one.entry.manifest.model_info.get("source"), one.entry.manifest.origin)
+            str(text)
+            for one in manifests
+            for text in (one.model_info.get("name"), one.model_info.get("source"), one.origin)
         ]
-        return sorted({found for text in told for found in re.findall(r"(?<!\S)/\S+", text or "")})
+        return sorted({path for text in told for path in re.findall(r"(?<!\S)/\S+", text)})
 
     def apply(self, *, progress: bool = False) -> str:
         """Send everything, in one commit; return its address.

@@ -32,7 +32,7 @@ def test_push_and_pull(bert, corpus, cache, hub, here):
     assert no.code == 1 and "in 22 files to the data set me/states (public, unless" in no.err
     assert hub.requests == []
     asked = done("cache", "push", bert, corpus, REPO, text="y\n")
-    assert asked.out.startswith(f"{hub.url}/datasets/{REPO}/commit/")
+    assert asked.out.splitlines()[-1].startswith(f"{hub.url}/datasets/{REPO}/commit/")
 
     listed = done("cache", "pull", REPO, "--layers", "1,2", "--dry-run", "--cache", "new")
     assert listed.out.count("/layer-") == 4 and not (here / "new").exists()

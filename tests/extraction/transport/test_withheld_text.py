@@ -14,11 +14,12 @@ from probekit.extraction.transport import Pull, Push, TextSource
 from probekit.extraction.transport.transport_form import FileSum
 from probekit.extraction.transport.withheld_text import restore, withhold
 from probekit.store.labels import label_columns, labels_for, read_labels
-from probekit.tasks import Example, Split
+from probekit.tasks import Example, Split, get_task
 from tests.cli.console import done
 from tests.extraction.corpus import WORDS, write_corpus
 from tests.extraction.transport.conftest import REPO, stored
 from tests.planted_texts import plant_texts
+from tests.store import synthetic
 
 
 @pytest.fixture
@@ -141,3 +142,13 @@ def test_language_modelling_needs_its_text(tmp_path):
     (entry.path / "manifest.json").write_text(manifest.to_json())
     with pytest.raises(OptionError, match="what language modelling predicts is the text"):
         Push.of([entry.path], REPO, text=False)
+
+
+def test_a_task_is_read_from_where_it_is_published():
+    split = get_task("demo-ner").read("dev").first(5)
+    manifest = synthetic.manifest("zarr", "float32", "dev", limit=5)
+    request = {**manifest.request, "text": split.text_fingerprint()}
+    found, task = TextSource().read(replace(manifest, task="demo-ner", request=request))
+    assert (found, task.name) == (split, "demo-ner")
+    with pytest.raises(DataError, match="demo-ner dev: expected fingerprint of dev"):
+        TextSource().read(replace(manifest, task="demo-ner"))

@@ -30,8 +30,11 @@ What can go wrong is chosen per repository or file::
 * A repository that is not served answers 404 ``RepoNotFound``; a revision other than "main", the
   commit, or one served as ``"datasets/org/name@refs/convert/parquet"``, 404 ``RevisionNotFound``.
 
-``hub.requests`` lists what was asked ("GET /api/models/org/tiny"). ``dead_endpoint()`` is an
-address at which nothing listens.
+``HubServer({}, uploads=folder)`` takes new repositories, files and commits as well
+(`tests.hub_uploads`); ``read-only`` is the fault of a token that may not write.
+
+``hub.requests`` lists what was asked ("GET /api/models/org/tiny"), ``hub.sent`` counts the bytes of
+files that were downloaded. ``dead_endpoint()`` is an address at which nothing listens.
 """
 
 import json
@@ -41,6 +44,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -52,6 +56,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 import pytest
 
 from tests.hub_files import HubFile, HubRepo
+from tests.hub_uploads import ROUTES, HubUploads
 
 
 class HubServer:
@@ -60,8 +65,13 @@ class HubServer:
     Args:
         repos: "models/org/name" or "datasets/org/name" (with "@revision" for one that is not
             main) to the folder that holds its files. A folder is read again when it changed.
-        faults: repository to "gated-401", "gated-403" or "error-500".
+        faults: repository to "gated-401", "gated-403", "error-500" or "read-only".
         drops: "models/org/name/file" to the number of downloads to cut in the middle.
+        uploads: the folder that holds what clients make; None takes no new repository.
+
+    Attributes:
+        uploads: what clients made and uploaded.
+        sent: bytes of files that were downloaded, by "models/org/name/file".
     """
 
     def __init__(
@@ -69,8 +79,11 @@ class HubServer:
         repos: Mapping[str, Path],
         faults: Mapping[str, str] | None = None,
         drops: Mapping[str, int] | None = None,
+        uploads: Path | None = None,
     ) -> None:
         self.repos = dict(repos)
+        self.uploads = HubUploads(uploads, self.repos)
+        self.sent: Counter[str] = Counter()
         self.faults = dict(faults or {})
         self.drops = dict(drops or {})
         self.requests: list[str] = []
@@ -221,6 +234,7 @@ class _Answer:
     body: bytes = b""
     headers: Mapping[str, str] | None = None
     drop: bool = False
+    file: str = ""
 
 
 def _json(value: Any) -> _Answer:
@@ -237,6 +251,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     hub: HubServer
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # a body after its headers would wait 40 ms
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing: ``HubServer.requests`` is the log."""
@@ -250,11 +265,23 @@ class _Handler(BaseHTTPRequestHandler):
     def do_POST(self) -> None:
         self._answer()
 
+    def do_PUT(self) -> None:
+        self._answer()
+
     def _answer(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        self.form = self.rfile.read(length) if length else b""
+        self.form = self._body()
         self.hub.requests.append(f"{self.command} {unquote(self.path)}")
         self._send(self._route())
+
+    def _body(self) -> bytes:
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        found = b""
+        while size := int(self.rfile.readline(), 16):
+            found += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return found
 
     def _send(self, answer: _Answer) -> None:
         self.send_response(answer.status)
@@ -264,18 +291,27 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command == "HEAD":
             return
+        body = answer.body[: len(answer.body) // 2] if answer.drop else answer.body
+        if answer.file:
+            self.hub.sent[answer.file] += len(body)
         if answer.drop:
-            self.wfile.write(answer.body[: len(answer.body) // 2])
+            self.wfile.write(body)
             self.wfile.flush()
             self.close_connection = True
             self.connection.shutdown(socket.SHUT_RDWR)
             return
-        self.wfile.write(answer.body)
+        self.wfile.write(body)
 
     def _route(self) -> _Answer:
         """Find the repository that the path speaks of, then answer for it."""
         parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
         api = parts[0] == "api"
+        if parts == ["api", "repos", "create"]:
+            return self._made(*self.hub.uploads.create(self.hub.url, json.loads(self.form)))
+        if parts == ["api", "validate-yaml"]:
+            return _json({"errors": [], "warnings": []})
+        if self.command == "PUT":
+            return _Answer(self.hub.uploads.put(parts[1], self.form), headers={"ETag": '"e"'})
         if api:
             parts = parts[1:]
         kind = "models"
@@ -283,12 +319,39 @@ class _Handler(BaseHTTPRequestHandler):
             kind, parts = parts[0], parts[1:]
         if len(parts) < 2:
             return _refusal(404, "NotFound", "no such page")
-        key, rest = f"{kind}/{parts[0]}/{parts[1]}", parts[2:]
+        key, rest = f"{kind}/{parts[0]}/{parts[1].removesuffix('.git')}", parts[2:]
         if not any(name == key or name.startswith(f"{key}@") for name in self.hub.repos):
             return _refusal(404, "RepoNotFound", "Repository not found")
         if self.hub.faults.get(key) == "error-500":
             return _refusal(500, "InternalError", "Internal Error")
+        if self.command == "POST" and (rest[:1] == ["info"] or (api and rest[0] in ROUTES)):
+            return self._upload(key, rest)
         return self._describe(key, rest) if api else self._resolve(key, rest)
+
+    def _made(self, status: int, value: Mapping[str, Any]) -> _Answer:
+        if status == 200:
+            return _json(value)
+        body = json.dumps(value).encode()
+        return _Answer(status, body, {"X-Error-Message": str(value["error"])})
+
+    def _upload(self, key: str, rest: list[str]) -> _Answer:
+        """Answer what sends files: ``preupload``, ``info/lfs/objects/batch``, ``commit``."""
+        uploads, action = self.hub.uploads, rest[0]
+        if self.hub.faults.get(key) == "read-only":
+            return _refusal(403, "Forbidden", "You have read access but not the required write")
+        if action == "branch":
+            return self._made(*uploads.branch(key, rest[1]))
+        if action == "info":
+            return _json(uploads.batch(self.hub.url, json.loads(self.form)))
+        folder = self.hub.repos.get(key if rest[1] == "main" else f"{key}@{rest[1]}")
+        if folder is None:
+            return _refusal(404, "RevisionNotFound", f"Invalid rev id: {rest[1]}")
+        if action == "preupload":
+            return _json(uploads.preupload(folder, json.loads(self.form)))
+        status, told = uploads.commit(folder, self.form)
+        commit = HubRepo(folder).commit
+        made = {"commitUrl": f"{self.hub.url}/{key}/commit/{commit}", "commitOid": commit}
+        return self._made(status, made | told)
 
     def _describe(self, key: str, rest: list[str]) -> _Answer:
         """Answer ``/api/{kind}/{repo}/...``: information, tree, paths-info, refs."""
@@ -312,7 +375,8 @@ class _Handler(BaseHTTPRequestHandler):
         gated = "manual" if self.hub.faults.get(key, "").startswith("gated") else False
         name = key.split("/", 1)[1]
         siblings = [file.sibling(blobs) for file in repo.files.values()]
-        facts = {"sha": repo.commit, "private": False, "gated": gated, "disabled": False}
+        private = key in self.hub.uploads.private
+        facts = {"sha": repo.commit, "private": private, "gated": gated, "disabled": False}
         counts = {"downloads": 0, "likes": 0, "tags": []}
         return _json(
             {"id": name, "author": name.split("/")[0], "siblings": siblings} | facts | counts
@@ -357,10 +421,10 @@ class _Handler(BaseHTTPRequestHandler):
         drop = self.command == "GET" and self.hub.drop_now(name)
         asked = re.fullmatch(r"bytes=(\d+)-(\d*)", self.headers.get("Range", ""))
         if not asked:
-            return _Answer(200, file.content, headers, drop)
+            return _Answer(200, file.content, headers, drop, name)
         total = len(file.content)
         first, last = int(asked[1]), min(int(asked[2] or total), total - 1)
         if first >= total:
             return _Answer(416, b"", headers | {"Content-Range": f"bytes */{total}"})
         headers["Content-Range"] = f"bytes {first}-{last}/{total}"
-        return _Answer(206, file.content[first : last + 1], headers, drop)
+        return _Answer(206, file.content[first : last + 1], headers, drop, name)

@@ -16,6 +16,7 @@ from typer.core import TyperGroup
 from probekit.cli import (
     cache,
     cache_copy,
+    cache_hub,
     cache_import,
     catalogue,
     demo,
@@ -149,6 +150,8 @@ for _name, _command in _COMMANDS.items():
     _kind = PlanCommand if _name in ("train", "sweep", "depth") else InPanels
     app.command(_name, cls=_kind)(in_panels(_name, _command))
 cache.app.command("import", cls=InPanels)(in_panels("import", cache_import.import_entries))
+cache.app.command("push")(cache_hub.push)
+cache.app.command("pull")(cache_hub.pull)
 app.add_typer(cache.app, name="cache")
 offer_completion([app, cache.app])
 offer_config({"": app, "cache": cache.app})

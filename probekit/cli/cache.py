@@ -20,7 +20,7 @@ from probekit.errors import OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
 app = typer.Typer(
-    no_args_is_help=True, help="List, describe, verify, copy, convert and remove entries."
+    no_args_is_help=True, help="List, describe, verify, copy, convert, share and remove entries."
 )
 
 Entries = Annotated[

@@ -25,14 +25,20 @@ from probekit.extraction.extract_target import ExtractTarget, Place
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Asked, Request
 from probekit.extraction.units import Unit
-from probekit.extraction.write import Progress, counted_tokens, make_draft, seal, write_units
+from probekit.extraction.write import (
+    Progress,
+    counted_tokens,
+    make_draft,
+    seal,
+    write_split_labels,
+    write_units,
+)
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.draft import Draft
 from probekit.store.entry import Entry
-from probekit.store.labels import write_labels
-from probekit.store.layout import MANIFEST, labels_folder
+from probekit.store.layout import MANIFEST
 from probekit.store.lock import EntryLock
 from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split
@@ -94,23 +100,7 @@ class EntrySession(ABC):
             entry = self._build(split, place)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
-        self._write_labels(split, place)
-        return entry
-
-    def _write_labels(self, split: Split, place: Place) -> None:
-        task = self.request.task
-        for column, labels in split.labels.items():
-            write_labels(
-                labels_folder(place.folder),
-                split.name,
-                column,
-                ids=[example.id for example in split.examples],
-                values=labels,
-                text=place.request["text"],
-                kind=task.kinds[column],
-                metric=task.metrics[column],
-                fingerprint=split.labels_fingerprint(column),
-            )
+        write_split_labels(place.folder, place.request["text"], split, self.request.task)
         if not split.labels and self.request.masking is None:
             logger.info(
                 "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
@@ -118,6 +108,7 @@ class EntrySession(ABC):
                 split.name,
                 split.origin,
             )
+        return entry
 
     def place(self, split: Split) -> Place:
         """Return where the entry of a split lies, or is to lie; errors are the target's."""

@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
@@ -26,6 +27,8 @@ from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
 from probekit.store.draft import Draft
 from probekit.store.entry import Entry
+from probekit.store.labels import write_labels
+from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Split, Task, is_own
@@ -299,3 +302,29 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
         if any(text is not None for text in texts):
             columns[name] = texts
     return ExampleTable.from_columns(columns)
+
+
+def write_split_labels(folder: Path, text: str, split: Split, task: Task) -> None:
+    """Write the labels of a split beside its entry, a file per column.
+
+    Args:
+        folder: the entry's; it need not be there yet.
+        text: fingerprint of the split's text.
+        split: as it was read.
+        task: says what its columns are.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    for column, labels in split.labels.items():
+        write_labels(
+            labels_folder(folder),
+            split.name,
+            column,
+            ids=[example.id for example in split.examples],
+            values=labels,
+            text=text,
+            kind=task.kinds[column],
+            metric=task.metrics[column],
+            fingerprint=split.labels_fingerprint(column),
+        )

@@ -35,7 +35,7 @@ _CALLS = {
 }
 """By the command that begins an entry, the call of the library that does the same."""
 
-_LARGEST = 2**24
+LARGEST = 2**24
 """Bytes of a file beyond which it is none."""
 
 _COUNT = types.whole(0, 2**53)
@@ -319,7 +319,7 @@ def manifest_in(path: Path) -> Manifest:
             f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
         )
     try:
-        if file.stat().st_size > _LARGEST:
+        if file.stat().st_size > LARGEST:
             raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")
         text = file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -21,7 +21,7 @@ COMMAND_OF = {
     if not hasattr(one, "commands")
 }
 NOT_TYPED = {"model", "task", "head", "rates"}
-IN_CACHE = ("ls", "info", "verify", "rm", "path")
+IN_CACHE = ("ls", "info", "verify", "rm", "path", "push", "pull")
 
 
 def test_version():

@@ -1,21 +1,20 @@
 """Some layers or arrays of an entry, or all of it, as an entry of its own: chunks as they lie."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
 
 import pyarrow as pa
 
-from probekit.base.fingerprint import digest
 from probekit.base.kinds import LAST_ONLY
 from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
+from probekit.extraction.maintenance.entry_part import chosen_layers, part_manifest, part_table
 from probekit.store.arrays import ArraySpec
 from probekit.store.layout import BACKBONE
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
-from probekit.store.tables import STARTS
 from probekit.store.verified import VerifiedEntry
 
 
@@ -39,9 +38,7 @@ class Part:
             source: the entry.
             kept: the arrays that are kept, with the layers that are: see `only` and `without`.
         """
-        if tuple(kept) == source.manifest.arrays:
-            return cls(source, source.manifest)
-        return cls(source, _reduced(source.manifest, tuple(kept)))
+        return cls(source, part_manifest(source.manifest, tuple(kept)))
 
     @property
     def nbytes(self) -> int:
@@ -94,14 +91,7 @@ class Part:
 
     def table(self) -> pa.Table:
         """Return the example table, in which arrays that went have no first row."""
-        table = self.source.entry.examples.table
-        names = {spec.name for spec in self.manifest.arrays}
-        for column, arrays in STARTS.items():
-            if column in table.column_names and not names & set(arrays):
-                at, field = table.column_names.index(column), table.schema.field(column)
-                none = pa.array([-1] * len(table), field.type)
-                table = table.set_column(at, field, none)
-        return table
+        return part_table(self.source.entry.examples.table, self.manifest)
 
     def backbone(self) -> dict[str, bytes]:
         """Return the contents of ``backbone/`` by file name, verified.
@@ -138,7 +128,7 @@ def only(manifest: Manifest, layers: str | None, arrays: Collection[str]) -> tup
     kept = [spec for spec in manifest.arrays if not wanted or spec in wanted]
     if layers is None:
         return tuple(kept)
-    chosen, held = set(parse_layers(layers, manifest.n_blocks)), _chosen(kept)
+    chosen, held = set(parse_layers(layers, manifest.n_blocks)), chosen_layers(kept)
     if not chosen <= held:
         raise OptionError(
             f"--layers {layers}: the entry does not hold layer {min(chosen - held)} of the arrays "
@@ -166,7 +156,7 @@ def without(
     kept = [spec for spec in manifest.arrays if spec.name not in arrays]
     if layers is not None:
         gone = set(parse_layers(layers, manifest.n_blocks))
-        held = _chosen(kept)
+        held = chosen_layers(kept)
         if not gone <= held:
             raise OptionError(
                 f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
@@ -187,43 +177,4 @@ def _with_layers(arrays: Iterable[ArraySpec], layers: Collection[int]) -> list[A
             found.append(spec)
         elif kept:
             found.append(replace(spec, layers=kept))
-    return found
-
-
-def _chosen(arrays: Iterable[ArraySpec]) -> set[int]:
-    """Return the layers of the arrays that hold every layer that was chosen."""
-    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
-
-
-def _reduced(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
-    """Return the manifest of what is kept: with the request that asks for just this."""
-    names = {spec.name for spec in kept}
-    gone = {spec.name for spec in manifest.arrays} - names
-    request = dict(manifest.request)
-    request["keep"] = sorted({*request["keep"], *names} - gone)
-    if chosen := _chosen(kept):
-        request["layers"] = sorted(chosen)
-    return replace(
-        manifest,
-        key=digest(request),
-        request=request,
-        arrays=kept,
-        statistics={
-            name: _statistics(values, manifest, kept)
-            for name, values in manifest.statistics.items()
-        },
-        extra={**manifest.extra, "reduced_from": manifest.key},
-        files={},
-    )
-
-
-def _statistics(
-    values: Mapping[str, Sequence[float]], manifest: Manifest, kept: Sequence[ArraySpec]
-) -> dict[str, list[float]]:
-    """Return of numbers per array and layer those that are kept."""
-    found = {}
-    for spec in kept:
-        if spec.name in values:
-            before = dict(zip(manifest.array(spec.name).layers, values[spec.name], strict=True))
-            found[spec.name] = [before[layer] for layer in spec.layers]
     return found

@@ -1,0 +1,3 @@
+from .pulling import Pull as Pull
+from .pushing import Push as Push
+from .withheld_text import TextSource as TextSource

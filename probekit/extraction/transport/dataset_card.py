@@ -1,0 +1,197 @@
+"""The card of a repository: what entries lie in it, of which model and text, and how to load them.
+
+Only what stands between two marks is probekit's: the rest of a card is its owner's, and stays.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from probekit.base.kinds import KINDS
+from probekit.base.notices import human_bytes
+from probekit.store.manifest import Manifest
+
+CARD = "README.md"
+
+_BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
+
+_LICENCE = """\
+Hidden states are made from a text by a model, and probekit knows the licence of neither: whoever \
+publishes this repository has to check that both allow it, and say so in `license` above. {text}"""
+_WITH_TEXT = "The words of the text lie in `examples.parquet`, and its labels in `labels/`."
+_WITHOUT_TEXT = (
+    "Words and labels were left out of {which}: give your own copy of the text. Hidden states "
+    "still tell much of the text they are of, those of layer 0 nearly all."
+)
+
+
+@dataclass(frozen=True)
+class CardEntry:
+    """An entry of a repository, as its card shows it.
+
+    Attributes:
+        folder: its folder there.
+        manifest: what it is.
+        text: whether its text is there.
+    """
+
+    folder: str
+    manifest: Manifest
+    text: bool
+
+    @property
+    def row(self) -> list[str]:
+        """Return its line of the table."""
+        manifest = self.manifest
+        arrays = (
+            f"{spec.name} {spec.rows:,} x {len(spec.layers)} x {spec.dim}"
+            for spec in manifest.arrays
+        )
+        return [
+            manifest.task,
+            f"{manifest.split}{'' if manifest.limit is None else f' (first {manifest.limit:,})'}",
+            f"{manifest.counts['examples']:,}",
+            ", ".join(arrays),
+            _ranges(sorted({layer for spec in manifest.arrays for layer in spec.layers})),
+            manifest.dtype,
+            human_bytes(sum(spec.nbytes for spec in manifest.arrays)),
+            "yes" if self.text else "no",
+            manifest.key[:8],
+        ]
+
+
+_HEADINGS = (
+    *("task", "split", "examples", "arrays (rows x layers x dim)", "layers", "dtype", "size"),
+    *("text", "key"),
+)
+
+
+def write_card(repo: str, entries: Sequence[CardEntry], before: str | None = None) -> str:
+    """Return the card of a repository.
+
+    Args:
+        repo: ``org/name``.
+        entries: all that it holds.
+        before: the card that it has; what its owner wrote in it stays.
+    """
+    from huggingface_hub import DatasetCard, DatasetCardData
+
+    section = "\n".join([_BEGIN, _section(repo, entries), _END])
+    if before is None:
+        models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
+        data = DatasetCardData(
+            license="unknown",
+            pretty_name=f"Hidden states of {', '.join(models)}",
+            tags=["probekit", "hidden-states", "probing"],
+            viewer=False,  # its rows are states, not a table
+        )
+        before = f"---\n{data.to_yaml()}\n---\n\n"
+    marked = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
+    written = (
+        marked.sub(lambda _: section, before, count=1)
+        if marked.search(before)
+        else f"{before.rstrip()}\n\n{section}\n"
+    )
+    card = DatasetCard(written, ignore_metadata_errors=True)
+    card.data["probekit"] = [_facts(entry) for entry in entries]
+    return str(card)
+
+
+def _facts(entry: CardEntry) -> dict[str, object]:
+    """Return an entry for programs that search cards."""
+    manifest, model = entry.manifest, _model(entry.manifest)
+    return {
+        "model": model["name"],
+        "revision": model["revision"],
+        "text": f"{manifest.task} {manifest.split}",
+        "layers": sorted({layer for spec in manifest.arrays for layer in spec.layers}),
+        "dtype": manifest.dtype,
+        "bytes": sum(spec.nbytes for spec in manifest.arrays),
+        "key": manifest.key,
+    }
+
+
+def _section(repo: str, entries: Sequence[CardEntry]) -> str:
+    first = entries[0].manifest
+    model, words = _model(first), f"{entries[0].folder.split('/')[0]} {first.task}"
+    array = first.arrays[0]
+    some = ",".join(map(str, sorted({array.layers[len(array.layers) // 2], array.layers[-1]})))
+    left_out = [e.manifest.split for e in entries if not e.text]
+    text = "" if len(left_out) == len(entries) else _WITH_TEXT
+    if left_out:
+        text = f"{text} {_WITHOUT_TEXT.format(which=', '.join(sorted(set(left_out))))}".strip()
+    data = " --data PATH" if left_out else ""
+    label = "" if KINDS.get(first.kind) is None else f" ({first.kind})"
+    return "\n".join(
+        [
+            f"# Hidden states of {_plain(str(model['name']))}",
+            "",
+            "Entries of a cache of `probekit`: what a frozen "
+            "model makes of a text, every row of every layer, to train heads and probes on "
+            "without the model.",
+            "",
+            *_table(["", ""], [[k, v] for k, v in _about(first, label).items()]),
+            "",
+            *_table(_HEADINGS, [entry.row for entry in entries]),
+            "",
+            "## Load it",
+            "",
+            "```sh",
+            f"probekit cache pull {repo}{data}",
+            f"probekit cache pull {repo} --split {first.split} --layers {some}{data}"
+            "   # their bytes alone",
+            f"probekit train {words}",
+            "```",
+            "",
+            "Layer i is `hidden_states[i]` of transformers: 0 are the embeddings. Chunks are "
+            "checked against their checksums when they are pulled.",
+            "",
+            "## Licence",
+            "",
+            _LICENCE.format(text=text),
+        ]
+    )
+
+
+def _about(manifest: Manifest, kind: str) -> dict[str, str]:
+    """Return what all entries of a repository share, as a rule: those of the first."""
+    model = _model(manifest)
+    origin = manifest.origin if manifest.origin.startswith("hub:") else ""
+    last = "after the final norm" if manifest.final_norm else "as the last block left it"
+    return {
+        "model": f"{model['name']}" + (f", revision {model['revision']}" * bool(model["revision"])),
+        "weights": str(manifest.request["model"].get("weights", "unknown")),
+        "text": f"{manifest.task}{kind}" + (f", {origin}" if origin else ""),
+        "computed in": manifest.compute_dtype,
+        "last layer": last,
+    }
+
+
+def _model(manifest: Manifest) -> Mapping[str, object]:
+    """Return name and revision of a model; a name that is a path on a disk is told by its end."""
+    told = manifest.model_info
+    name = str(told.get("name", manifest.model))
+    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
+    return {"name": manifest.model if is_path else name, "revision": told.get("revision")}
+
+
+def _ranges(layers: Sequence[int]) -> str:
+    """Return numbers in order, runs of them as ``0-12``."""
+    runs: list[list[int]] = []
+    for layer in layers:
+        if runs and runs[-1][-1] == layer - 1:
+            runs[-1][1:] = [layer]
+        else:
+            runs.append([layer])
+    return ", ".join("-".join(map(str, run)) for run in runs)
+
+
+def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    lines = [headings, ["---"] * len(headings), *rows]
+    return [f"| {' | '.join(map(_plain, line))} |" for line in lines]
+
+
+def _plain(text: str) -> str:
+    """Return a text that neither breaks a table nor is read as markup."""
+    one_line = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
+    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", one_line)

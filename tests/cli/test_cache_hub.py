@@ -1,0 +1,70 @@
+"""``probekit cache push`` and ``pull``, as users type them."""
+
+import pytest
+
+from tests.cli.conftest import entry_of
+from tests.cli.console import done, refused, run
+from tests.hub_server import HubServer
+
+REPO = "me/states"
+pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
+
+
+@pytest.fixture
+def hub(here, monkeypatch):
+    with HubServer({}, uploads=here / "hub") as server:
+        server.redirect(monkeypatch, here / "home")
+        yield server
+
+
+def test_push_and_pull(bert, corpus, cache, hub, here):
+    listed = done("cache", "push", bert, corpus, REPO, "--split", "dev", "--dry-run")
+    assert hub.requests == [], "nothing is asked of the Hub"
+    assert listed.out.splitlines()[0].split() == ["size", "file"]
+    assert "features/words/layer-003-000.bin" in listed.out
+    assert listed.err.splitlines()[0].endswith(" in 11 files")
+    assert "where things lay on this machine: " in listed.err
+    assert str(bert) in listed.err and str(corpus) in listed.err
+    rows = done("cache", "push", bert, corpus, REPO, "--split", "dev", "--dry-run", "--json").rows
+    assert {*rows[0]} == {"bytes", "file"} and len(rows) == 11
+
+    no = run("cache", "push", bert, corpus, REPO, text="n\n")
+    assert no.code == 1 and "in 22 files to the data set me/states (public, unless" in no.err
+    assert hub.requests == []
+    asked = done("cache", "push", bert, corpus, REPO, text="y\n")
+    assert asked.out.splitlines()[-1].startswith(f"{hub.url}/datasets/{REPO}/commit/")
+
+    listed = done("cache", "pull", REPO, "--layers", "1,2", "--dry-run", "--cache", "new")
+    assert listed.out.count("/layer-") == 4 and not (here / "new").exists()
+    pulled = done("cache", "pull", REPO, "--cache", "new")
+    assert pulled.out.split() == [str(entry_of(here / "new", s)) for s in ("dev", "train")]
+    assert pulled.err.startswith("pulling ") and f" from {REPO}@" in pulled.err
+    done("cache", "verify", "bert", corpus, "--cache", "new")
+    again = done("cache", "pull", REPO, "--split", "dev", "--cache", "new", "--json")
+    assert "complete already" in again.err
+    (row,) = again.rows
+    assert row["split"] == "dev"
+
+
+def test_without_the_text(bert, corpus, cache, hub, here):
+    done("cache", "push", entry_of(cache, "train"), REPO, "--no-text", "--yes")
+    command = ("cache", "pull", REPO, "--cache", "new")
+    outcome = run(*command)
+    assert outcome.code == 1 and "was pushed without its text" in outcome.err
+    outcome = run(*command, "--data", here)
+    assert outcome.code == 1, outcome
+    done(*command, "--data", corpus, "--label", "2")
+    report = done("cache", "verify", entry_of(here / "new", "train"), "--rows", "5")
+    assert "chunks match their checksums" in report.err
+    assert report.out.splitlines()[1].startswith("0 = emb"), "what the model reads is its text"
+
+
+def test_what_is_refused(cache, corpus, bert, hub):
+    assert "no entry of split 'test' is among those that are named, which are of dev, train" in (
+        refused("cache", "push", bert, corpus, REPO, "--split", "test", "--yes")
+    )
+    assert "say whose it is as well, OWNER/states" in (
+        refused("cache", "push", bert, corpus, "states", "--yes")
+    )
+    assert "no cache entry matches other in cache" in refused("cache", "push", "other", REPO)
+    assert "does not exist, or is not open to you" in refused("cache", "pull", REPO)

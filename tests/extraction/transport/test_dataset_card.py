@@ -1,0 +1,95 @@
+"""The card says what lies in a repository, and leaves what its owner wrote."""
+
+from dataclasses import replace
+
+import pytest
+from huggingface_hub import DatasetCard
+
+from probekit.extraction.transport import Push
+from probekit.extraction.transport.dataset_card import CardEntry, write_card
+from tests.extraction.transport.conftest import REPO, stored
+from tests.store import synthetic
+
+MANIFEST = synthetic.manifest("zarr", "float32")
+
+
+def card(manifest=MANIFEST, before=None, text=True):
+    return write_card("me/x", [CardEntry("tiny/demo/train-0", manifest, text)], before)
+
+
+def test_what_a_card_says():
+    named = replace(MANIFEST, model_info={"name": "org/tiny", "revision": "abc"}, final_norm=True)
+    found = DatasetCard(card(named))
+    about = found.data.to_dict()
+    assert (about["license"], about["viewer"]) == ("unknown", False)
+    (entry,) = about["probekit"]
+    size = sum(spec.nbytes for spec in MANIFEST.arrays)
+    assert entry == {
+        "model": "org/tiny", "revision": "abc", "text": "demo train", "layers": [0, 1, 2, 4],
+        "dtype": "float32", "bytes": size, "key": MANIFEST.key,
+    }  # fmt: skip
+    rows = {spec.name: spec.rows for spec in MANIFEST.arrays}
+    arrays = f"words {rows['words']} x 4 x 24, tokens {rows['tokens']} x 1 x 24"
+    told = f"| demo | train | 5 | {arrays} | 0-2, 4 | float32 |"
+    for line in (
+        told,
+        "org/tiny, revision abc",
+        "after the final norm",
+        "probekit cache pull me/x",
+    ):
+        assert line in found.text
+    assert "whoever publishes this repository has to check" in found.text
+    assert "Words and labels were left out of train" in card(text=False)
+
+
+def test_paths_of_a_machine_are_not_shown():
+    told = {"name": "/home/me/models/tiny"}
+    shown = card(replace(MANIFEST, model_info=told, origin="train.conll in /home/me/data"))
+    assert "/home/me" not in shown and "# Hidden states of tiny\n" in shown
+
+
+def test_names_break_no_table():
+    shown = card(replace(MANIFEST, task="a|b\n<script>", split="t*e*"))
+    assert "<script>" not in shown.partition("begin -->")[2].partition("## Load it")[0]
+    assert r"| a\|b \<script\> | t\*e\* |" in shown
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        "---\nlicense: mit\ntags:\n- mine\n---\n\n# Mine\n\nMy words.\n",
+        "# Mine\n\nMy words.\n",
+        "",
+    ],
+    ids=["with metadata", "without", "empty"],
+)
+def test_what_the_owner_wrote_stays(before):
+    once = card(before=before)
+    later = replace(MANIFEST, split="dev")
+    twice = card(later, once.replace("My words.", "My other words."))
+    assert ("My other words." in twice) == ("My words." in before)
+    assert "| demo | dev |" in twice and "| demo | train |" not in twice
+    about = DatasetCard(twice).data.to_dict()
+    assert about["probekit"][0]["text"] == "demo dev"
+    assert about.get("license") == ("mit" if "license: mit" in before else None)
+    assert twice.count("probekit: begin") == 1
+
+
+def test_a_push_without_text_takes_labels_away(hub, made, repo):
+    Push.of([made["train"].path], REPO).apply()
+    assert list(repo.rglob("labels/*.parquet"))
+    (repo / "README.md").write_text((repo / "README.md").read_text() + "\nMore of mine.\n")
+    (repo / "notes.txt").write_text("mine")
+    Push.of([made["train"].path], REPO, text=False).apply()
+    assert not list(repo.rglob("labels/*.parquet"))
+    assert "More of mine." in (repo / "README.md").read_text() and (repo / "notes.txt").exists()
+
+
+def test_an_entry_that_cannot_be_read_is_left_out_of_the_card(hub, tmp_path, repo, caplog):
+    train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
+    Push.of([train.path], REPO).apply()
+    (file,) = repo.rglob("manifest.json")
+    file.write_text("{")
+    Push.of([dev.path], REPO).apply()
+    assert "| demo | dev |" in (repo / "README.md").read_text()
+    assert "the card leaves tiny/demo/train-" in caplog.text

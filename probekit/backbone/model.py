@@ -31,6 +31,9 @@ from probekit.probe.model_parts.output_head import OutputHead
 
 logger = logging.getLogger(__name__)
 
+OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
+"""What to do about states of a pass that are not finite."""
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backbone:
@@ -135,7 +138,7 @@ class Backbone:
     @property
     def overflow(self) -> str:
         """What values that are not finite come from, and what to do."""
-        return "The forward pass overflowed: rerun with --compute-dtype float32."
+        return OVERFLOW
 
     @property
     def compute_dtype_name(self) -> str:

@@ -8,7 +8,7 @@ import typer.main
 
 from probekit import __version__
 from probekit.cli import app
-from probekit.cli.help_panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT
+from probekit.cli.help_panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT, OF_IMPORT
 from tests.cli.console import done, refused, run
 
 COMMANDS = (
@@ -20,8 +20,9 @@ COMMAND_OF = {
     for name, one in typer.main.get_command(app).commands.items()
     if not hasattr(one, "commands")
 }
+COMMAND_OF["import"] = typer.main.get_command(app).commands["cache"].commands["import"]
 NOT_TYPED = {"model", "task", "head", "rates"}
-IN_CACHE = ("ls", "info", "verify", "rm", "path", "push", "pull")
+IN_CACHE = ("ls", "info", "verify", "rm", "path", "push", "pull", "import")
 
 
 def test_version():
@@ -79,7 +80,8 @@ def test_help_has_its_options_in_panels(name):
 def test_panels_name_options_that_exist():
     everywhere = {one.name for command in COMMAND_OF.values() for one in command.params}
     # rates are typed as part of --lr
-    named = {one for names in {**OF_EXTRACT, **OF_ALL}.values() for one in names} - NOT_TYPED
+    groups = [*OF_EXTRACT.values(), *OF_IMPORT.values(), *OF_ALL.values()]
+    named = {one for names in groups for one in names} - NOT_TYPED
     assert named <= everywhere
     for name, first in FIRST.items():
         assert set(first) <= {one.name for one in COMMAND_OF[name].params}

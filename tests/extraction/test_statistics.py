@@ -6,6 +6,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probekit.backbone.model import OVERFLOW
 from probekit.errors import StateRangeError
 from probekit.extraction.compute import (
     BeyondFloat16Error,
@@ -47,7 +48,7 @@ def guard(max_abs, non_finite, dtype):
     plan = plan_of(10, 5, 8, 7, ("cls",), layers="0,7", dtype=dtype)
     statistics = {"cls": LayerStatistics((1.0, max_abs), (0, non_finite))}
     item = ComputedUnit(unit=plan.units[0], blocks={}, statistics=statistics, memory=torch.empty(0))
-    check_range(item, plan, "The forward pass overflowed.")
+    check_range(item, plan, OVERFLOW)
 
 
 def test_the_guard_names_layer_and_place():

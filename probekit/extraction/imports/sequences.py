@@ -52,8 +52,11 @@ class StatesShape(NamedTuple):
                 f"{tensor.where}: expected {expected}, or (rows, dim) of one layer; found the "
                 f"shape {tensor.shape}."
             )
-        *axes, dim = tensor.shape
-        layers, rows = axes if layers_first and len(axes) == 2 else [*axes, 1][1::-1]
+        if len(tensor.shape) == 2:
+            (rows, dim), layers = tensor.shape, 1
+        else:
+            first, second, dim = tensor.shape
+            layers, rows = (first, second) if layers_first else (second, first)
         # nobody computes states with more digits than these
         dtype = torch.float32 if tensor.dtype == _WIDE else tensor.dtype
         return rows, cls(layers, dim, dtype)

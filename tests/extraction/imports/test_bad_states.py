@@ -94,6 +94,8 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
     twice = [*found, found[0]]
     refuses(DataError, r"5 sequences, and train has 4 examples", npz(tmp_path / "b.npz", twice))
     refuses(DataError, "none of 3 sequences has", vllm_folder(tmp_path / "v", found[1:]))
+    entry = imported(npz(tmp_path / "c.npz", twice), dataclasses.replace(PLAIN, limit=2))
+    assert entry.manifest.part == "the first 2 examples"
     # of requests that were made twice one is taken; those of other texts are left alone
     other = (torch.tensor([5, 6, 7]), torch.zeros(3, 4, 32))
     entry = imported(vllm_folder(tmp_path / "w", [*found, found[0], other]))

@@ -37,9 +37,9 @@ def test_push_and_pull(bert, corpus, cache, hub, here):
     listed = done("cache", "pull", REPO, "--layers", "1,2", "--dry-run", "--cache", "new")
     assert listed.out.count("/layer-") == 4 and not (here / "new").exists()
     pulled = done("cache", "pull", REPO, "--cache", "new")
-    assert [here / path for path in pulled.out.split()] == [
+    assert [here / line for line in pulled.out.split()] == [
         entry_of(here / "new", split) for split in ("dev", "train")
-    ], "as the root was typed"
+    ]
     assert pulled.err.startswith("pulling ") and f" from {REPO}@" in pulled.err
     done("cache", "verify", "bert", corpus, "--cache", "new")
     again = done("cache", "pull", REPO, "--split", "dev", "--cache", "new", "--json")

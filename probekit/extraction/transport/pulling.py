@@ -251,7 +251,9 @@ class Pull:
 
     def _text(self, one: IncomingEntry) -> tuple[Split, Task] | None:
         """Read the text of an entry that was pushed without, before anything is downloaded."""
-        return None if one.found.form.text else self.source.read(one.found.manifest)
+        here_already = one.complete and self.source.data is None
+        given = one.found.form.text or here_already
+        return None if given else self.source.read(one.found.manifest)
 
 
 class _Arrival:

@@ -211,18 +211,20 @@ class Push:
         from huggingface_hub import HfApi
 
         api = HfApi()
-        with hub_errors(self.repo):
-            api.create_repo(self.repo, repo_type="dataset", private=self.private, exist_ok=True)
-            if self.revision not in (None, "main"):
-                api.create_branch(
-                    self.repo, branch=str(self.revision), repo_type="dataset", exist_ok=True
-                )
-        before = RemoteFiles.find(self.repo, self.revision)
+        with hub_errors(self.repo):  # None: as its owner has it, who may want all to be private
+            private = self.private or None
+            api.create_repo(self.repo, repo_type="dataset", private=private, exist_ok=True)
+        before = RemoteFiles.find(self.repo)
         if self.private and not before.private:
             raise HubError(
                 f"Hub data set {self.repo!r} exists and is public: --private is for new ones. "
                 "Nothing was pushed; make it private in its settings, or choose another name."
             )
+        if self.revision not in (None, "main"):
+            branch = str(self.revision)
+            with hub_errors(self.repo):
+                api.create_branch(self.repo, branch=branch, repo_type="dataset", exist_ok=True)
+            before = RemoteFiles.find(self.repo, branch)
         card = self._card(before)
         upload = _Upload(api, self.repo, self.revision)
         bar = ProgressBar(

@@ -9,12 +9,14 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
+    AutoModel,
     PretrainedConfig,
     PreTrainedTokenizerFast,
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.architecture import backbone_classes, refuse_unsuitable
+from probekit.backbone.architecture import refuse_unsuitable
+from probekit.backbone.model_classes import ENCODER, saved_whole
 from probekit.errors import BackboneError
 
 WORDS = (
@@ -69,7 +71,11 @@ _SIZES = (
     )
     | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "linear_num_key_heads"), 2)
     | dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
-    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 512)
+    | dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len",
+         "max_encoder_position_embeddings", "max_decoder_position_embeddings"),
+        512,
+    )
     | dict.fromkeys(("sliding_window", "attention_window_size"), 8)
 )  # fmt: skip
 """What the sizes of any family are called, and what they become."""
@@ -140,6 +146,8 @@ def tiny_config(family: str) -> PretrainedConfig:
 def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
     """Return what a class of configurations has of the sizes, and of parts that have such."""
     known = set(kind().to_dict()) | set(kind.attribute_map)
+    if "num_encoder_layers" in known:  # ProphetNet wants those alone
+        known -= {"num_hidden_layers"}
     sizes = _SIZES | _TOKENS | {"vocab_size": VOCABULARY}
     parts = {
         name: _sizes_of(part)
@@ -153,22 +161,19 @@ def save_tiny(family: str, folder: Path) -> None:
     """Save a random model of a family, and a tokenizer of whole words, into a folder.
 
     Its weights are drawn anew, away from zeros and ones, which would hide what they do. Of models
-    that probekit refuses by their configuration none are made. Of an encoder-decoder for whose
-    encoder transformers has a class, the encoder is saved alone.
+    that probekit refuses by their configuration none are made.
     """
     config = tiny_config(family)
-    auto, found = backbone_classes(config)
-    config.architectures = [] if found is None else [found.__name__]
     tokenizer(family).save_pretrained(folder)
     try:
-        refuse_unsuitable(family, config)
+        refuse_unsuitable(family, config, ENCODER if saved_whole(config) else None)
     except BackboneError:
         config.save_pretrained(folder)
         save_file({}, folder / "model.safetensors", metadata={"format": "pt"})
         return
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        model = auto.from_config(config, dtype=torch.float32)
+        model = AutoModel.from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)

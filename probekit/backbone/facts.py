@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -10,7 +10,12 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import build_model, building, load_config, takes
+from probekit.backbone.architecture import (
+    build_model,
+    building,
+    load_config,
+    refuse_unsuitable,
+)
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import (
@@ -20,6 +25,7 @@ from probekit.backbone.identity import (
     random_digest,
     tokenizer_digest,
 )
+from probekit.backbone.model_classes import ENCODER, saved_whole, takes
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.encoded import EncodedSplit
@@ -62,6 +68,10 @@ class BackboneInfo:
     final_norm: bool
     vocab_size: int
     identity: Identity
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, as a manifest holds them."""
+        return asdict(self) | {"identity": self.identity.to_json()}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -151,7 +161,11 @@ def _given(text: str | None) -> str:
 
 
 def inspect_backbone(
-    model: str | GivenModel, *, revision: str | None = None, random_init: int | None = None
+    model: str | GivenModel,
+    *,
+    revision: str | None = None,
+    random_init: int | None = None,
+    part: str | None = None,
 ) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
@@ -164,24 +178,40 @@ def inspect_backbone(
         revision: branch, tag or commit of a Hub repository.
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
+        part: ``encoder``: the half of an encoder-decoder that is read.
 
     Raises:
         MissingFileError: a path that does not exist.
         HubError: repository missing, gated or unreachable.
-        BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
-        OptionError: the name or revision makes no sense.
+        BackboneError: the model cannot serve (no fast tokenizer, no weights).
+        OptionError: the name or revision makes no sense, or the half of an encoder-decoder is not
+            named.
     """
     if isinstance(model, GivenModel):
-        return _inspect(model, model.config, random_init)
+        return _inspect(model, model.config, random_init, part)
     checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
-    return _inspect(checkpoint, load_config(checkpoint), random_init)
+    return _inspect(checkpoint, load_config(checkpoint), random_init, part)
+
+
+def part_to_name(model: str) -> str | None:
+    """Return the part without which a model cannot be inspected; None of one that is read whole.
+
+    Raises:
+        ProbekitError: as ``inspect_backbone``, where the configuration cannot be read.
+    """
+    config = load_config(find_checkpoint(model, weights=False))
+    return ENCODER if saved_whole(config) else None
 
 
 def _inspect(
-    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, random_init: int | None
+    checkpoint: Checkpoint | GivenModel,
+    config: PretrainedConfig,
+    random_init: int | None,
+    part: str | None,
 ) -> Inspection:
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
+    refuse_unsuitable(model, config, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
@@ -205,6 +235,7 @@ def _inspect(
         and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
         max_length=longest_input(model, tokenizer, skeleton, config),
         random_init=random_init,
+        part=part,
     )
     info = BackboneInfo(
         name=model,
@@ -254,7 +285,10 @@ def longest_input(
         and module.padding_idx is not None
     ]
     given = config.to_dict()
-    named = ("max_position_embeddings", "max_seq_len", "seq_length")
+    named = (
+        *("max_position_embeddings", "max_seq_len", "seq_length"),
+        "max_encoder_position_embeddings",  # LED
+    )
     limits = [given.get(field) or getattr(config, field, None) for field in named]
     positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     known = [tokenizer.model_max_length, *(counted or positions)[:1]]

@@ -19,9 +19,9 @@ from transformers.models.auto.modeling_auto import (
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
-from probekit.backbone.architecture import backbone_of
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
+from probekit.backbone.model_classes import backbone_of
 from probekit.errors import BackboneError, reason_of
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
@@ -79,6 +79,8 @@ def read_output_head(inspection: Inspection) -> OutputHead:
     name, config = inspection.info.name, inspection.config
     causal = inspection.info.causal
     known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
+    if inspection.info.identity.part is not None:
+        raise BackboneError(_no_head(name, causal, "that of the whole model is the decoder's"))
     if type(config) not in known:
         raise BackboneError(
             _no_head(name, causal, f"transformers has none for {config.model_type}")

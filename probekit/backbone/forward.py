@@ -9,7 +9,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import no_warnings, takes
+from probekit.backbone.model_classes import takes
+from probekit.backbone.quiet import no_warnings
 from probekit.errors import BackboneError, reason_of
 
 
@@ -69,7 +70,14 @@ def hidden_states(
             f"model {name!r}: {type(model).__name__} returns {len(states)} hidden states, of which "
             f"number {max(layers)} is asked for. Choose a model of another family."
         )
-    return list(states) if layers is None else [states[layer] for layer in layers]
+    picked = list(states) if layers is None else [states[layer] for layer in layers]
+    if not all(isinstance(state, Tensor) for state in picked):
+        kinds = ", ".join(sorted({type(state).__name__ for state in picked}))
+        raise BackboneError(
+            f"model {name!r}: {type(model).__name__} returns hidden states that are no tensors "
+            f"({kinds}). Choose a model of another family."
+        )
+    return picked
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")

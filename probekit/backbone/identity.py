@@ -7,7 +7,7 @@ entry's key, its reuse, and the models of `predict` and `cache verify` are judge
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
@@ -46,6 +46,8 @@ class Identity:
         token_types: whether the model is told which of two texts a subword belongs to.
         max_length: the longest input in subwords, special tokens included.
         random_init: seed of weights drawn at random in place of the model's own; None for those.
+        part: ``encoder`` where that half of an encoder-decoder is read; None for whole models, and
+            for an encoder that was saved alone.
     """
 
     architecture: str
@@ -57,6 +59,13 @@ class Identity:
     token_types: bool
     max_length: int
     random_init: int | None
+    part: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values; those with a default only where they are set."""
+        later = {field.name for field in fields(self) if field.default is not MISSING}
+        values = asdict(self)
+        return {k: v for k, v in values.items() if k not in later or v is not None}
 
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""

@@ -3,21 +3,18 @@
 import copy
 import logging
 import re
+from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
 import torch
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import (
-    backbone_classes,
-    build_model,
-    quiet_transformers,
-    read_with,
-    without_pooler,
-)
+from probekit.backbone.architecture import build_model, read_with, without_pooler
 from probekit.backbone.facts import Inspection
 from probekit.backbone.given_checks import POOLER
 from probekit.backbone.given_model import GivenModel
+from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
+from probekit.backbone.quiet import quiet_transformers
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.seeding import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
@@ -63,21 +60,50 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
     config, name = inspection.config, inspection.info.name
     if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
-    auto, _ = backbone_classes(config)
-    model, report = read_weights(inspection, auto, dtype=dtype, **without_pooler(config))
+    auto, found = backbone_classes(config)
+    kind = found if config.is_encoder_decoder and saved_alone(config) else auto
+    whole, report = read_weights(inspection, kind, dtype=dtype, **without_pooler(config))
+    model = backbone_of(whole) or whole
+    _check_fit(name, whole, model, report)
+    return model
+
+
+def _check_fit(
+    name: str, whole: PreTrainedModel, model: PreTrainedModel, report: Mapping[str, Any]
+) -> None:
+    """Check that the tensors of a backbone were all there, and all used.
+
+    Args:
+        name: the model as the user wrote it.
+        whole: what was loaded.
+        model: the backbone, which is the whole or lies in it.
+        report: what transformers says of the loading.
+
+    Raises:
+        BackboneError: some are missing, left over or of another shape.
+    """
     # A checkpoint that was saved with a head has the backbone's tensors under the prefix of its
     # family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
-    # head, whatever it is called.
-    inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
+    # head, whatever it is called; or the half of an encoder-decoder that is not read.
+    inside = {key.split(".")[0] for key in whole.state_dict()} | {whole.base_model_prefix}
+    own = _names_in(whole, model)
+    path = next(path for path, module in whole.named_modules() if module is model)
     keys = {
-        "missing": [key for key in report["missing_keys"] if not POOLER.fullmatch(key)],
+        "missing": [
+            key
+            for key in report["missing_keys"]
+            if key in own and not (POOLER.fullmatch(key) or _is_computed(whole, key))
+        ],
         "unknown": [
             key
             for key in report["unexpected_keys"]
             if key.split(".")[0] in inside
+            and (model is whole or f".{path}." in f".{key}")
             and not (POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
         ],
-        "of another shape": [str(item[0]) for item in report["mismatched_keys"]],
+        "of another shape": [
+            str(item[0]) for item in report["mismatched_keys"] if str(item[0]) in own
+        ],
     }
     troubles = [
         f"{len(found)} {what} ({', '.join(sorted(found)[:3])}{', ...' if len(found) > 3 else ''})"
@@ -89,7 +115,17 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
             f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. They "
             "belong to another model or version."
         )
-    return model
+
+
+def _is_computed(model: PreTrainedModel, key: str) -> bool:
+    """Say whether a tensor is made by rule, and saved by some classes alone: Marian's positions."""
+    return "Sinusoidal" in type(model.get_submodule(key.rpartition(".")[0])).__name__
+
+
+def _names_in(whole: PreTrainedModel, model: PreTrainedModel) -> set[str]:
+    """Return the names that a model's tensors have in a whole one, shared embeddings included."""
+    places = {tensor.data_ptr() for tensor in model.state_dict().values()}
+    return {name for name, tensor in whole.state_dict().items() if tensor.data_ptr() in places}
 
 
 def read_weights(
@@ -140,7 +176,9 @@ def _copy_weights(
     options |= {"config": inspection.config, "dtype": own, "output_loading_info": True}
     try:
         with quiet_transformers(), torch.device("meta"):
-            wanted = type(kind.from_config(copy.deepcopy(inspection.config)))
+            config = copy.deepcopy(inspection.config)
+            itself = issubclass(kind, PreTrainedModel)
+            wanted = kind if itself else type(kind.from_config(config))
         model, report = given.read_weights(wanted, **options)
         model.config._name_or_path = inspection.config._name_or_path  # transformers writes None
     except Exception as error:  # whatever a configuration that was edited can cause

@@ -5,12 +5,13 @@ from typing import Any
 
 import transformers
 
-from probekit.backbone.architecture import backbone_classes, load_config, read_with
+from probekit.backbone.architecture import load_config, read_with
 from probekit.backbone.checkpoint import find_checkpoint, local_path
 from probekit.backbone.facts import Inspection, inspect_backbone
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import Identity
 from probekit.backbone.model import Backbone, load_backbone
+from probekit.backbone.model_classes import backbone_classes
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
 
@@ -39,12 +40,13 @@ def load_again(
         HubError: the repository is missing, gated or unreachable.
     """
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
+    how: dict[str, Any] = {"random_init": expected.random_init, "part": expected.part}
     if model is None:
-        inspection = _find_again(about, made, expected.random_init)
+        inspection = _find_again(about, made, **how)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
-        inspection = inspect_backbone(read_saved(model))
+        inspection = inspect_backbone(read_saved(model), **how)
     else:
-        inspection = inspect_backbone(model, random_init=expected.random_init)
+        inspection = inspect_backbone(model, **how)
     if differences := expected.differences(inspection.info.identity):
         known = isinstance(model, GivenModel) and source != "memory"
         hint = " A model in memory is known by its tensors, one in files by these." if known else ""
@@ -55,7 +57,9 @@ def load_again(
     return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
 
 
-def _find_again(about: Mapping[str, Any], made: str, random_init: int | None) -> Inspection:
+def _find_again(
+    about: Mapping[str, Any], made: str, *, random_init: int | None, part: str | None
+) -> Inspection:
     """Inspect a model where it was."""
     name, source = about["name"], about.get("source", "hub")
     if source == "memory":
@@ -71,7 +75,8 @@ def _find_again(about: Mapping[str, Any], made: str, random_init: int | None) ->
             "--model."
         )
     try:
-        return inspect_backbone(name, revision=about["revision"], random_init=random_init)
+        revision = about["revision"]
+        return inspect_backbone(name, revision=revision, random_init=random_init, part=part)
     except (MissingFileError, HubError) as error:
         raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
 

@@ -52,7 +52,9 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("format", "dtype", "keep", "pooling", "name"),
     "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens"),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
-    "Model, and entries that are there": ("revision", "random_init", "overwrite", "restart"),
+    "Model, and entries that are there": (
+        *("part", "revision", "random_init", "overwrite", "restart"),
+    ),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {
     "What is trained": _names(ProbeOptions),

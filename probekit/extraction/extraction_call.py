@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -116,7 +115,7 @@ def open_session(
     """
     options = options or ExtractOptions()
     task = _read_task(target)
-    inspection = _inspect(target, options.random_init)
+    inspection = _inspect(target, options)
     texts = _read_texts(target, task, options.limit)
     request = Request(inspection=inspection, task=task, options=options)
     device = choose_device(inspection, target.device)
@@ -143,21 +142,22 @@ def _read_task(target: ExtractTarget) -> Task:
     return task
 
 
-def _inspect(target: ExtractTarget, random_init: int | None) -> Inspection:
+def _inspect(target: ExtractTarget, options: ExtractOptions) -> Inspection:
     """Learn the model's facts, and whether it can go by its name.
 
     Raises:
         OptionError: a revision of a model in memory, or a name that is another model's.
     """
+    how: dict[str, Any] = {"random_init": options.random_init, "part": options.part}
     if target.given is None:
-        return inspect_and_remember(target.model, revision=target.revision, random_init=random_init)
+        return inspect_and_remember(target.model, revision=target.revision, **how)
     if target.revision is not None:
         raise OptionError(
             f"--revision {target.revision} is of a repository of the Hub, and the model is given "
             "in memory. Leave it out."
         )
-    inspection = inspect_backbone(target.given, random_init=random_init)
-    target.check_name(asdict(inspection.info.identity))
+    inspection = inspect_backbone(target.given, **how)
+    target.check_name(inspection.info.identity.to_json())
     return inspection
 
 

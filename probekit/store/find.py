@@ -274,6 +274,8 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
         words += [] if root == Path("cache") else [f"cache={str(root)!r}"]
         return f"probekit.extract({', '.join(words)})"
     words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
+    part = None if wanted.identity is None else wanted.identity.get("part")
+    words += [] if part is None else ["--part", part]
     words += [] if root == Path("cache") else ["--cache", str(root)]
     return shlex.join([*words, "--split", split] if split else words)
 

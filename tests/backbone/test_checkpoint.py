@@ -89,8 +89,8 @@ def test_revision_of_a_local_model(tiny_folder):
         inspect_backbone(str(tiny_folder("bert")), revision="main")
 
 
-def test_encoder_decoder_is_refused(tiny_folder):
-    with pytest.raises(BackboneError, match=r"encoder-decoder \(t5\).*saved alone"):
+def test_the_half_of_an_encoder_decoder_is_named(tiny_folder):
+    with pytest.raises(OptionError, match=r"encoder-decoder \(t5\).*with --part encoder\."):
         inspect_backbone(str(tiny_folder("t5")))
 
 

@@ -29,6 +29,7 @@ from torch import Tensor
 from transformers import AutoModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
     MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
@@ -89,6 +90,7 @@ def families() -> list[str]:
     """Return the families of text models, by name."""
     language = (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
         MODEL_FOR_MASKED_LM_MAPPING_NAMES,
         MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
         MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
@@ -121,10 +123,12 @@ def examine(family: str) -> Row:
 def _use(family: str, folder: Path) -> Row:
     """Extract a corpus, in the batches that the backbone was proven for, and compare its rows."""
     part = part_to_name(str(folder))
-    info = inspect_backbone(str(folder), part=part).info
+    inspection = inspect_backbone(str(folder), part=part)
+    info = inspection.info
     kind = "decoder" if info.causal else "encoder"
     about = f"{info.identity.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
     about += "" if part is None else f"; `--part {part}`"
+    about += "" if inspection.whole is inspection.config else "; the text model inside"
     entry = _extracted(folder, part)
     if (error := _worst(entry, folder)) > _TOLERANCE:
         return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {error:.1e}")

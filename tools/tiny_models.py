@@ -1,6 +1,6 @@
 """A tiny random checkpoint, with a tokenizer, of any architecture of transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from transformers import (
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.architecture import refuse_unsuitable
+from probekit.backbone.architecture import config_to_read
 from probekit.backbone.model_classes import ENCODER, saved_whole
 from probekit.errors import BackboneError
 
@@ -31,10 +31,12 @@ VOCABULARY = 300
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 WIDTH, BLOCKS, HEADS = 32, 4, 4
+_MOST = 30_000_000
+"""Parameters of a model that is still tiny: some default of a family was not made small."""
 
 _SIZES = (
     dict.fromkeys(
-        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim"),
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "out_hidden_size"),
         WIDTH,
     )
     | dict.fromkeys(
@@ -85,6 +87,9 @@ _TOKENS = {
     "cls_token_id": 1, "sep_token_id": 2, "decoder_start_token_id": 0, "image_token_id": 3,
 }  # fmt: skip
 
+_MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+"""Positions of time, height and width share the eight channels of a head."""
+
 _OF_FAMILY: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {
         "rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 10000.0}},
@@ -114,6 +119,14 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
             for kind in ("full_attention", "sliding_attention")
         },
     },
+    **{
+        family: {"text_config": {"rope_parameters": _MROPE | {"partial_rotary_factor": 1.0}}}
+        for family in ("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "glmga")
+    },
+    "qwen2_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen2_5_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen3_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen3_vl_moe": {"text_config": {"rope_parameters": _MROPE}},
     "qwen4_exp_text": {"layer_types": ["linear_attention"] * BLOCKS},
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [16, 32]},
     "squeezebert": {"embedding_size": WIDTH},
@@ -140,7 +153,17 @@ def tiny_config(family: str) -> PretrainedConfig:
         Exception: whatever its class raises if it takes none of them.
     """
     kind = CONFIG_MAPPING[family]
-    return kind(**_sizes_of(kind) | _OF_FAMILY.get(family, {}))
+    return kind(**_joined(_sizes_of(kind), _OF_FAMILY.get(family, {})))
+
+
+def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two configurations in one, and of parts that both name, what both say."""
+    parts = {
+        name: _joined(one[name], value)
+        for name, value in other.items()
+        if name.endswith("_config") and isinstance(one.get(name), dict)
+    }
+    return {**one, **other, **parts}
 
 
 def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
@@ -154,6 +177,10 @@ def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
         for name, part in kind.sub_configs.items()
         if part is not AutoConfig and part().to_dict()
     }
+    for name in kind.sub_configs.keys() - parts.keys():  # of any family: that of the default
+        usual = getattr(kind(), name, None)
+        if isinstance(usual, PretrainedConfig):
+            parts[name] = {"model_type": usual.model_type} | _sizes_of(type(usual))
     return parts | {name: size for name, size in sizes.items() if name in known}
 
 
@@ -166,11 +193,15 @@ def save_tiny(family: str, folder: Path) -> None:
     config = tiny_config(family)
     tokenizer(family).save_pretrained(folder)
     try:
-        refuse_unsuitable(family, config, ENCODER if saved_whole(config) else None)
+        config_to_read(family, config, ENCODER if saved_whole(config) else None)
     except BackboneError:
         config.save_pretrained(folder)
         save_file({}, folder / "model.safetensors", metadata={"format": "pt"})
         return
+    with torch.device("meta"):
+        count = AutoModel.from_config(config).num_parameters()
+    if count > _MOST:
+        raise ValueError(f"{count:,} parameters, at most {_MOST:,} were expected")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
         model = AutoModel.from_config(config, dtype=torch.float32)

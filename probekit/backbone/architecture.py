@@ -11,10 +11,16 @@ from inspect import signature
 from typing import Any
 
 import torch
-from transformers import AutoConfig, PretrainedConfig, PreTrainedModel
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.checkpoint import Checkpoint
-from probekit.backbone.model_classes import backbone_classes, backbone_of, check_part, takes
+from probekit.backbone.model_classes import (
+    backbone_classes,
+    backbone_of,
+    check_part,
+    takes,
+    text_config,
+)
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError, reason_of
 
@@ -105,31 +111,28 @@ def plain_config(config: PretrainedConfig) -> dict[str, Any]:
     return dict(json.loads(json.dumps(config.to_dict(), default=str), parse_constant=str))
 
 
-def refuse_unsuitable(name: str, config: PretrainedConfig, part: str | None) -> None:
-    """Refuse models that are no stack of blocks over the tokens of a text.
+def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> PretrainedConfig:
+    """Return the configuration of what is read of a model: of several modalities, the text model's.
 
     Args:
         name: the model as the user wrote it.
-        config: its configuration.
+        whole: its configuration.
         part: the half of an encoder-decoder that is to be read, or None.
 
     Raises:
         OptionError: the half of an encoder-decoder is not named, or one of another model is.
-        BackboneError: several modalities, another modality, or a family without a model of its
-            own.
+        BackboneError: it is no stack of blocks over the tokens of a text, nor holds one that can
+            be run by itself; or transformers has no class for it.
     """
-    check_part(name, config, part)
-    kind, (_, found) = config.model_type, backbone_classes(config)
-    try:
-        several = config.get_text_config() is not config
-    except ValueError:  # transformers' own, where there are several of text
-        several = True
-    if several:
+    check_part(name, whole, part)
+    config, kind = text_config(whole), whole.model_type
+    _, found = (None, None) if config is None else backbone_classes(config)
+    if config is not whole and (config is None or found is None or not _holds_text(whole)):
         raise BackboneError(
-            f"model {name!r} ({kind}) holds several models (text and images or sound); probekit "
-            "reads text-only ones. Choose its text-only release."
+            f"model {name!r} ({kind}) holds several models (text and images or sound), of which "
+            "transformers gives no text model that runs by itself. Choose its text-only release."
         )
-    if found is None:
+    if config is None or found is None:
         raise BackboneError(
             f"model {name!r} ({kind}): transformers has no class for it without a head. Choose a "
             "model of another family."
@@ -139,3 +142,13 @@ def refuse_unsuitable(name: str, config: PretrainedConfig, part: str | None) -> 
             f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
             "texts. Choose one that is."
         )
+    return config
+
+
+def _holds_text(whole: PretrainedConfig) -> bool:
+    """Say whether a model of several modalities holds the class of its text model."""
+    if backbone_classes(whole)[1] is None:
+        return False
+    make: Any = AutoModel.from_config
+    with quiet_transformers(), torch.device("meta"):
+        return backbone_of(make(copy.deepcopy(whole))) is not None

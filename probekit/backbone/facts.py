@@ -13,8 +13,8 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from probekit.backbone.architecture import (
     build_model,
     building,
+    config_to_read,
     load_config,
-    refuse_unsuitable,
 )
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
 from probekit.backbone.given_model import GivenModel
@@ -81,7 +81,8 @@ class Inspection:
     Attributes:
         info: the facts.
         tokenizer: fast, and proven to keep pre-split words apart.
-        config: transformers' configuration.
+        config: transformers' configuration of what is read.
+        whole: that of what was saved, where the text model of several is read; else the same.
         checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
     """
@@ -89,6 +90,7 @@ class Inspection:
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
+    whole: PretrainedConfig
     checkpoint: Checkpoint | GivenModel
     structure: Structure
 
@@ -205,13 +207,13 @@ def part_to_name(model: str) -> str | None:
 
 def _inspect(
     checkpoint: Checkpoint | GivenModel,
-    config: PretrainedConfig,
+    whole: PretrainedConfig,
     random_init: int | None,
     part: str | None,
 ) -> Inspection:
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
-    refuse_unsuitable(model, config, part)
+    config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
@@ -249,7 +251,12 @@ def _inspect(
         identity=identity,
     )
     return Inspection(
-        info=info, tokenizer=tokenizer, config=config, checkpoint=checkpoint, structure=structure
+        info=info,
+        tokenizer=tokenizer,
+        config=config,
+        whole=whole,
+        checkpoint=checkpoint,
+        structure=structure,
     )
 
 

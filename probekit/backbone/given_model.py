@@ -28,7 +28,7 @@ from probekit.backbone.given_checks import (
     refuse_adapters,
     refuse_training,
 )
-from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole
+from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole, text_config
 from probekit.backbone.quiet import quiet_transformers
 from probekit.base.fingerprint import digest_stream
 from probekit.data.alignment import backend
@@ -143,9 +143,11 @@ class GivenModel:
             BackboneError: a module is of another class or has a forward pass of its own, or a token
                 has no embedding.
         """
-        check_classes(self.name, self.backbone, skeleton, self.config)
+        config = text_config(self.config)
+        assert config is not None, "it has a backbone"
+        check_classes(self.name, self.backbone, skeleton, config)
         check_forward(self.name, self.backbone)
-        check_vocabulary(self.name, self.tokenizer, self.config, rows)
+        check_vocabulary(self.name, self.tokenizer, config, rows)
 
     def digest(self) -> str:
         """Return the identity of its tensors (64 hex digits): of names, dtypes, shapes and numbers.
@@ -159,11 +161,15 @@ class GivenModel:
         projection = self.model.get_output_embeddings()  # type: ignore[no-untyped-call]
         if projection is not None and not saved_whole(self.config):
             inside = {tensor.data_ptr() for tensor in self.backbone.state_dict().values()}
-            named |= {
-                f"head.{name}": tensor
+            others = {
+                name: tensor
                 for name, tensor in self.model.state_dict().items()
                 if tensor.data_ptr() not in inside
             }
+            if text_config(self.model.config) is not self.model.config:  # beside images or sound
+                places = {tensor.data_ptr() for tensor in projection.state_dict().values()}
+                others = {n: value for n, value in others.items() if value.data_ptr() in places}
+            named |= {f"head.{name}": tensor for name, tensor in others.items()}
         return digest_stream(part for name in sorted(named) for part in _parts(name, named[name]))
 
 

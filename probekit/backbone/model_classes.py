@@ -1,6 +1,7 @@
 """Which class of transformers makes a model's states: of the whole, or of a model inside of it.
 
-A backbone is a model without a head. Of an encoder-decoder it is the encoder.
+A backbone is a model without a head. Of an encoder-decoder it is the encoder; of a model of several
+modalities, the text model.
 """
 
 import copy
@@ -93,8 +94,8 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
     halved = auto is AutoModel and _has_decoder(config)
     if halved and not config.is_encoder_decoder:  # as BartForCausalLM is saved
         raise BackboneError(
-            f"model {name!r} is the decoder half of an encoder-decoder ({kind}), which probekit "
-            "does not read. Choose the whole model, for its encoder, or another family."
+            f"model {name!r} is part of an encoder-decoder ({kind}), such as the decoder alone, "
+            "and probekit reads the encoder of a whole one. Choose that, or another family."
         )
     if part is not None and not whole:
         raise OptionError(
@@ -113,9 +114,22 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
         )
 
 
+def text_config(config: PretrainedConfig) -> PretrainedConfig | None:
+    """Return the configuration of the text model of a model of several modalities; else itself.
+
+    None where there are several of text, or where the text model is an encoder-decoder.
+    """
+    try:
+        found: PretrainedConfig = config.get_text_config()
+    except ValueError:  # transformers' own
+        return None
+    return None if found is not config and _has_decoder(found) else found
+
+
 def backbone_of(model: PreTrainedModel) -> PreTrainedModel | None:
     """Return the backbone that a model is, or holds; None if it holds none."""
-    _, known = backbone_classes(model.config)
+    config = text_config(model.config)
+    _, known = backbone_classes(model.config if config is None else config)
     inside = (model, model.base_model, *model.modules())
     return next((module for module in inside if type(module) is known), None)
 

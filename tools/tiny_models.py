@@ -211,9 +211,12 @@ def save_tiny(family: str, folder: Path) -> None:
     model.save_pretrained(folder)
 
 
+_READ_AS_BYTES = ("qwen", "hyperclovax_vision")
+
+
 def tokenizer(family: str) -> PreTrainedTokenizerFast:
     """Return a tokenizer of whole words, or of bytes for families that are read as such."""
-    inner = _of_bytes() if family.startswith("qwen") else _of_words()
+    inner = _of_bytes() if family.startswith(_READ_AS_BYTES) else _of_words()
     inner.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )

@@ -21,6 +21,7 @@ from probekit.backbone.model_classes import (
     takes,
     text_config,
 )
+from probekit.backbone.own_code import check_trusted, refusal, register_own
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError, reason_of
 
@@ -70,7 +71,7 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
 
 
 def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
-    """Let a class of transformers read files of a model: none of the Hub's, and no code of theirs.
+    """Let a class of transformers read files of a model: none of the Hub's, no untrusted code.
 
     Args:
         kind: ``AutoConfig``, ``AutoTokenizer``, ``AutoModel``, ...
@@ -85,7 +86,7 @@ def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
     folder = str(checkpoint.folder)
     with quiet_transformers():
         return kind.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, **options
+            folder, local_files_only=True, trust_remote_code=checkpoint.trusted, **options
         )
 
 
@@ -93,11 +94,18 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
     """Read the configuration of a model.
 
     Raises:
-        BackboneError: it is damaged, or of a type that transformers does not know.
+        BackboneError: it is damaged, or of a type that transformers does not know and whose code
+            is not trusted.
+        OptionError: code is trusted that is not there.
     """
+    check_trusted(checkpoint)
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
-    except Exception as error:  # JSON, key, value and library errors, by damage
+        if checkpoint.trusted:
+            register_own(checkpoint, config)
+    except Exception as error:  # JSON, key, value and library errors, by damage; the code's own
+        if not checkpoint.trusted and (why := refusal(checkpoint)):
+            raise BackboneError(why) from error
         where = checkpoint.folder / (checkpoint.gguf_file or "config.json")
         raise BackboneError(
             f"model {checkpoint.name!r}: its configuration {where} cannot be used "

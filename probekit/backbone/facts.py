@@ -26,12 +26,14 @@ from probekit.backbone.identity import (
     tokenizer_digest,
 )
 from probekit.backbone.model_classes import ENCODER, saved_whole, takes
+from probekit.backbone.own_code import code_digest
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_texts, encode_words
+from probekit.errors import OptionError
 from probekit.tasks import Example
 
 UNLIMITED = 100_000_000
@@ -168,6 +170,7 @@ def inspect_backbone(
     revision: str | None = None,
     random_init: int | None = None,
     part: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
@@ -181,6 +184,7 @@ def inspect_backbone(
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
         part: ``encoder``: the half of an encoder-decoder that is read.
+        trust_remote_code: run the model's own code, which may do anything on this machine.
 
     Raises:
         MissingFileError: a path that does not exist.
@@ -190,8 +194,15 @@ def inspect_backbone(
             named.
     """
     if isinstance(model, GivenModel):
+        if trust_remote_code:
+            raise OptionError(
+                "--trust-remote-code is for code in a model's folder, and the model is given in "
+                "memory. Leave it out."
+            )
         return _inspect(model, model.config, random_init, part)
-    checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
+    checkpoint = find_checkpoint(
+        model, revision=revision, weights=random_init is None, trusted=trust_remote_code
+    )
     return _inspect(checkpoint, load_config(checkpoint), random_init, part)
 
 
@@ -238,6 +249,9 @@ def _inspect(
         max_length=longest_input(model, tokenizer, skeleton, config),
         random_init=random_init,
         part=part,
+        code=code_digest(checkpoint.folder)
+        if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
+        else None,
     )
     info = BackboneInfo(
         name=model,

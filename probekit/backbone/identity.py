@@ -32,9 +32,6 @@ _IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
 class Identity:
     """What decides a backbone's hidden states; its JSON form is part of an entry's key.
 
-    Code of a model's own is no part of it, because probekit never runs any: the class is one of
-    transformers' own.
-
     Attributes:
         architecture: name of the transformers class, without a head ("BertModel").
         weights: digest of the weights (``files_digest``; ``random_digest`` of drawn ones).
@@ -48,6 +45,7 @@ class Identity:
         random_init: seed of weights drawn at random in place of the model's own; None for those.
         part: ``encoder`` where that half of an encoder-decoder is read; None for whole models, and
             for an encoder that was saved alone.
+        code: digest of the model's own code, which ran; None where the class is transformers' own.
     """
 
     architecture: str
@@ -60,6 +58,7 @@ class Identity:
     max_length: int
     random_init: int | None
     part: str | None = None
+    code: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values; those with a default only where they are set."""

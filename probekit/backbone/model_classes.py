@@ -91,7 +91,7 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
     """
     kind, whole = config.model_type, saved_whole(config)
     auto, found = backbone_classes(config)
-    halved = auto is AutoModel and _has_decoder(config)
+    halved = auto is AutoModel and _has_decoder(config) and text_config(config) is config
     if halved and not config.is_encoder_decoder:  # as BartForCausalLM is saved
         raise BackboneError(
             f"model {name!r} is part of an encoder-decoder ({kind}), such as the decoder alone, "

@@ -59,6 +59,7 @@ def inspect_and_remember(
     revision: str | None = None,
     random_init: int | None = None,
     part: str | None = None,
+    trust_remote_code: bool = False,
 ) -> "backbone.Inspection":
     """Inspect a model (see ``inspect_backbone``), and remember what it is.
 
@@ -69,7 +70,11 @@ def inspect_and_remember(
     """
     memory, changed = _memory(model)
     inspection = backbone.inspect_backbone(
-        model, revision=revision, random_init=random_init, part=part
+        model,
+        revision=revision,
+        random_init=random_init,
+        part=part,
+        trust_remote_code=trust_remote_code,
     )
     if random_init is None and time.time() - changed > _SETTLED:
         try:

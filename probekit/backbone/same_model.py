@@ -23,6 +23,7 @@ def load_again(
     device: str,
     compute_dtype: str,
     made: str,
+    trust_remote_code: bool = False,
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
 
@@ -33,6 +34,7 @@ def load_again(
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         compute_dtype: as for ``load_backbone``.
         made: what was made with it, for the message.
+        trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
 
     Raises:
         BackboneError: it is another model: weights, tokenizer, configuration, ...
@@ -40,7 +42,11 @@ def load_again(
         HubError: the repository is missing, gated or unreachable.
     """
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
-    how: dict[str, Any] = {"random_init": expected.random_init, "part": expected.part}
+    how: dict[str, Any] = {
+        "random_init": expected.random_init,
+        "part": expected.part,
+        "trust_remote_code": trust_remote_code,
+    }
     if model is None:
         inspection = _find_again(about, made, **how)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
@@ -57,9 +63,7 @@ def load_again(
     return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
 
 
-def _find_again(
-    about: Mapping[str, Any], made: str, *, random_init: int | None, part: str | None
-) -> Inspection:
+def _find_again(about: Mapping[str, Any], made: str, **how: Any) -> Inspection:
     """Inspect a model where it was."""
     name, source = about["name"], about.get("source", "hub")
     if source == "memory":
@@ -75,8 +79,7 @@ def _find_again(
             "--model."
         )
     try:
-        revision = about["revision"]
-        return inspect_backbone(name, revision=revision, random_init=random_init, part=part)
+        return inspect_backbone(name, revision=about["revision"], **how)
     except (MissingFileError, HubError) as error:
         raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
 

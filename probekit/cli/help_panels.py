@@ -53,7 +53,7 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens"),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
     "Model, and entries that are there": (
-        *("part", "revision", "random_init", "overwrite", "restart"),
+        *("part", "revision", "trust_remote_code", "random_init", "overwrite", "restart"),
     ),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {

@@ -43,6 +43,7 @@ def extract(
     restart: bool = False,
     name: str | None = None,
     revision: str | None = None,
+    trust_remote_code: bool = False,
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
@@ -73,6 +74,7 @@ def extract(
         name: what to call the model in the cache, and as MODEL from then on; a model in memory
             needs one.
         revision: Hub branch, tag or commit of the model.
+        trust_remote_code: run code that lies with the model; it may do anything on this machine.
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
@@ -98,6 +100,7 @@ def extract(
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
     return Entries(session.extract(split) for split in texts)
@@ -148,7 +151,11 @@ def _inspect(target: ExtractTarget, options: ExtractOptions) -> Inspection:
     Raises:
         OptionError: a revision of a model in memory, or a name that is another model's.
     """
-    how: dict[str, Any] = {"random_init": options.random_init, "part": options.part}
+    how: dict[str, Any] = {
+        "random_init": options.random_init,
+        "part": options.part,
+        "trust_remote_code": target.trust_remote_code,
+    }
     if target.given is None:
         return inspect_and_remember(target.model, revision=target.revision, **how)
     if target.revision is not None:

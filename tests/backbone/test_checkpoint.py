@@ -152,7 +152,7 @@ def _broken_index(folder):
         (_no_config, "holds no config.json"),
         (_broken_config, "configuration .* cannot be used"),
         (_unknown_type, "configuration .* cannot be used"),
-        (_own_code, "configuration .* cannot be used"),
+        (_own_code, "by code of its own, .* give --trust-remote-code"),
         (_odd_width, "cannot build a bert model"),
         (_no_weights, "no weights"),
         (_no_tokenizer, "no tokenizer files"),

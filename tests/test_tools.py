@@ -30,7 +30,7 @@ def kept(tool):
         ("gpt_neo", "works"),
         ("mt5", "works"),
         ("convbert", "works in batches of one length"),
-        ("mbart", "refused"),
+        ("mbart", "works"),
         ("canine", "refused"),
         ("vit", "refused"),
     ],
@@ -55,9 +55,9 @@ def test_the_numbers_are_a_sentence(tool):
     assert tool.table(rows).splitlines()[0] == first
 
 
-def test_an_encoder_decoder_is_refused_in_one_sentence(tool):
-    reason = "is an encoder-decoder (bart); probekit reads encoders and decoders."
-    assert tool.examine("bart").about == reason
+def test_of_an_encoder_decoder_the_encoder_is_read(tool):
+    about = "BartEncoder: encoder, no final norm; `--part encoder`"
+    assert tool.examine("bart").about == about
 
 
 def test_rows_that_differ_are_found(tool, monkeypatch):

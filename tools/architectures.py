@@ -26,16 +26,19 @@ import torch
 from jaxtyping import Float
 from tiny_models import WORDS, save_tiny
 from torch import Tensor
+from transformers import AutoModel
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
     MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+    MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
     MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
     MODEL_MAPPING_NAMES,
 )
 
 from probekit import ExtractOptions, extract
-from probekit.backbone import inspect_backbone
-from probekit.backbone.architecture import backbone_classes, quiet_transformers
+from probekit.backbone import inspect_backbone, part_to_name
+from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 
@@ -54,7 +57,7 @@ LIMIT = 120
 """Seconds that one architecture may take."""
 
 BEGIN, END = "<!-- architectures: begin -->", "<!-- architectures: end -->"
-_OTHERS = ("bros", "canine", "led", "lilt", "longt5", "splinter", "switch_transformers")
+_OTHERS = ("bros", "canine", "lilt", "splinter")
 """Models of texts that transformers lists as neither language models nor encoders."""
 
 _TOLERANCE = 1e-3
@@ -87,7 +90,9 @@ def families() -> list[str]:
     """Return the families of text models, by name."""
     language = (
         MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
+        MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES,
         MODEL_FOR_MASKED_LM_MAPPING_NAMES,
+        MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
         MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES,
     )
     names = {name for names in language for name in names} & set(MODEL_MAPPING_NAMES)
@@ -112,21 +117,19 @@ def examine(family: str) -> Row:
             return _use(family, folder)
         except ProbekitError as error:
             line = str(error).replace(f"model {str(folder)!r}", "").strip(" :")
-            return Row(family=family, outcome=REFUSED, about=_shortly(line.replace(name, "")))
-
-
-def _shortly(refusal: str) -> str:
-    """Return of the refusal of an encoder-decoder, which many families share, what it is."""
-    first, dot, _ = refusal.partition(". ")
-    return first + dot.strip() if first.startswith("is an encoder-decoder") else refusal
+            return Row(family=family, outcome=REFUSED, about=line.replace(name, ""))
 
 
 def _use(family: str, folder: Path) -> Row:
     """Extract a corpus, in the batches that the backbone was proven for, and compare its rows."""
-    info = inspect_backbone(str(folder)).info
+    part = part_to_name(str(folder))
+    inspection = inspect_backbone(str(folder), part=part)
+    info = inspection.info
     kind = "decoder" if info.causal else "encoder"
     about = f"{info.identity.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
-    entry = _extracted(folder)
+    about += "" if part is None else f"; `--part {part}`"
+    about += "" if inspection.whole is inspection.config else "; the text model inside"
+    entry = _extracted(folder, part)
     if (error := _worst(entry, folder)) > _TOLERANCE:
         return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {error:.1e}")
     return Row(family=family, outcome=_outcome(entry.manifest.extra["batching"]), about=about)
@@ -139,10 +142,10 @@ def _outcome(batching: Mapping[str, Any]) -> str:
     return ALONE if batching["alone"] else ONE_LENGTH
 
 
-def _extracted(folder: Path) -> Entry:
+def _extracted(folder: Path, part: str | None) -> Entry:
     corpus = folder.parent / "corpus.conll"
     corpus.write_text("\n".join("\n".join(f"{w}\tO" for w in s) + "\n" for s in _sentences()))
-    options = ExtractOptions(dtype="float32", compute_dtype="float32", pooling="first")
+    options = ExtractOptions(dtype="float32", compute_dtype="float32", pooling="first", part=part)
     (entry,) = extract(
         str(folder),
         str(corpus),
@@ -176,18 +179,20 @@ def _plain_rows(
     folder: Path, sentences: Iterable[Sequence[str]]
 ) -> Iterable[Float[Tensor, "words layers dim"]]:
     """Yield what transformers makes of each sentence alone."""
-    inspection = inspect_backbone(str(folder))
-    auto, _ = backbone_classes(inspection.config)
+    part = part_to_name(str(folder))
+    inspection = inspect_backbone(str(folder), part=part)
     with quiet_transformers():
-        model = auto.from_pretrained(folder, dtype=torch.float32).eval()
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
     for sentence in sentences:
         encoded = inspection.tokenizer(list(sentence), is_split_into_words=True)
         first = [encoded.word_ids().index(word) for word in range(len(sentence))]
         with torch.no_grad():
             ids = torch.tensor([encoded["input_ids"]])
-            output = model(input_ids=ids, output_hidden_states=True)
-        yield torch.stack([state[0, first] for state in output.hidden_states], dim=1)
+            other = {} if part is None else {"decoder_input_ids": ids}
+            output = model(input_ids=ids, output_hidden_states=True, **other)
+        states = output.hidden_states if part is None else output.encoder_hidden_states
+        yield torch.stack([state[0, first] for state in states], dim=1)
 
 
 def _difference(

@@ -1,6 +1,6 @@
 """A tiny random checkpoint, with a tokenizer, of any architecture of transformers."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,12 +9,14 @@ from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import (
     AutoConfig,
+    AutoModel,
     PretrainedConfig,
     PreTrainedTokenizerFast,
 )
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
-from probekit.backbone.architecture import backbone_classes, refuse_unsuitable
+from probekit.backbone.architecture import config_to_read
+from probekit.backbone.model_classes import ENCODER, saved_whole
 from probekit.errors import BackboneError
 
 WORDS = (
@@ -29,10 +31,12 @@ VOCABULARY = 300
 SPECIAL = ("<pad>", "<s>", "</s>", "<unk>", "<mask>")
 
 WIDTH, BLOCKS, HEADS = 32, 4, 4
+_MOST = 30_000_000
+"""Parameters of a model that is still tiny: some default of a family was not made small."""
 
 _SIZES = (
     dict.fromkeys(
-        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim"),
+        ("hidden_size", "d_model", "n_embd", "dim", "embed_dim", "emb_dim", "out_hidden_size"),
         WIDTH,
     )
     | dict.fromkeys(
@@ -69,7 +73,11 @@ _SIZES = (
     )
     | dict.fromkeys(("num_experts_per_tok", "moe_topk", "moe_k", "linear_num_key_heads"), 2)
     | dict.fromkeys(("n_group", "topk_group", "n_shared_experts"), 1)
-    | dict.fromkeys(("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len"), 512)
+    | dict.fromkeys(
+        ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len",
+         "max_encoder_position_embeddings", "max_decoder_position_embeddings"),
+        512,
+    )
     | dict.fromkeys(("sliding_window", "attention_window_size"), 8)
 )  # fmt: skip
 """What the sizes of any family are called, and what they become."""
@@ -78,6 +86,9 @@ _TOKENS = {
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 3, "mask_token_id": 4,
     "cls_token_id": 1, "sep_token_id": 2, "decoder_start_token_id": 0, "image_token_id": 3,
 }  # fmt: skip
+
+_MROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [2, 1, 1]}
+"""Positions of time, height and width share the eight channels of a head."""
 
 _OF_FAMILY: dict[str, dict[str, Any]] = {
     "cohere_compass_text": {
@@ -108,6 +119,14 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
             for kind in ("full_attention", "sliding_attention")
         },
     },
+    **{
+        family: {"text_config": {"rope_parameters": _MROPE | {"partial_rotary_factor": 1.0}}}
+        for family in ("glm46v", "glm4v", "glm4v_moe", "glm_ocr", "glmga")
+    },
+    "qwen2_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen2_5_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen3_vl": {"text_config": {"rope_parameters": _MROPE}},
+    "qwen3_vl_moe": {"text_config": {"rope_parameters": _MROPE}},
     "qwen4_exp_text": {"layer_types": ["linear_attention"] * BLOCKS},
     "reformer": {"axial_pos_embds_dim": [16, 16], "axial_pos_shape": [16, 32]},
     "squeezebert": {"embedding_size": WIDTH},
@@ -134,18 +153,34 @@ def tiny_config(family: str) -> PretrainedConfig:
         Exception: whatever its class raises if it takes none of them.
     """
     kind = CONFIG_MAPPING[family]
-    return kind(**_sizes_of(kind) | _OF_FAMILY.get(family, {}))
+    return kind(**_joined(_sizes_of(kind), _OF_FAMILY.get(family, {})))
+
+
+def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
+    """Return two configurations in one, and of parts that both name, what both say."""
+    parts = {
+        name: _joined(one[name], value)
+        for name, value in other.items()
+        if name.endswith("_config") and isinstance(one.get(name), dict)
+    }
+    return {**one, **other, **parts}
 
 
 def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
     """Return what a class of configurations has of the sizes, and of parts that have such."""
     known = set(kind().to_dict()) | set(kind.attribute_map)
+    if "num_encoder_layers" in known:  # ProphetNet wants those alone
+        known -= {"num_hidden_layers"}
     sizes = _SIZES | _TOKENS | {"vocab_size": VOCABULARY}
     parts = {
         name: _sizes_of(part)
         for name, part in kind.sub_configs.items()
         if part is not AutoConfig and part().to_dict()
     }
+    for name in kind.sub_configs.keys() - parts.keys():  # of any family: that of the default
+        usual = getattr(kind(), name, None)
+        if isinstance(usual, PretrainedConfig):
+            parts[name] = {"model_type": usual.model_type} | _sizes_of(type(usual))
     return parts | {name: size for name, size in sizes.items() if name in known}
 
 
@@ -153,31 +188,35 @@ def save_tiny(family: str, folder: Path) -> None:
     """Save a random model of a family, and a tokenizer of whole words, into a folder.
 
     Its weights are drawn anew, away from zeros and ones, which would hide what they do. Of models
-    that probekit refuses by their configuration none are made. Of an encoder-decoder for whose
-    encoder transformers has a class, the encoder is saved alone.
+    that probekit refuses by their configuration none are made.
     """
     config = tiny_config(family)
-    auto, found = backbone_classes(config)
-    config.architectures = [] if found is None else [found.__name__]
     tokenizer(family).save_pretrained(folder)
     try:
-        refuse_unsuitable(family, config)
+        config_to_read(family, config, ENCODER if saved_whole(config) else None)
     except BackboneError:
         config.save_pretrained(folder)
         save_file({}, folder / "model.safetensors", metadata={"format": "pt"})
         return
+    with torch.device("meta"):
+        count = AutoModel.from_config(config).num_parameters()
+    if count > _MOST:
+        raise ValueError(f"{count:,} parameters, at most {_MOST:,} were expected")
     with torch.random.fork_rng(devices=[]), torch.no_grad():
         torch.manual_seed(0)
-        model = auto.from_config(config, dtype=torch.float32)
+        model = AutoModel.from_config(config, dtype=torch.float32)
         for parameter in model.parameters():
             if parameter.is_floating_point():
                 parameter.add_(torch.randn_like(parameter), alpha=0.1)
     model.save_pretrained(folder)
 
 
+_READ_AS_BYTES = ("qwen", "hyperclovax_vision")
+
+
 def tokenizer(family: str) -> PreTrainedTokenizerFast:
     """Return a tokenizer of whole words, or of bytes for families that are read as such."""
-    inner = _of_bytes() if family.startswith("qwen") else _of_words()
+    inner = _of_bytes() if family.startswith(_READ_AS_BYTES) else _of_words()
     inner.post_processor = processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)]
     )

@@ -2,6 +2,7 @@ from .checkpoint import demo_model_folder as demo_model_folder
 from .facts import BackboneInfo as BackboneInfo
 from .facts import Inspection as Inspection
 from .facts import inspect_backbone as inspect_backbone
+from .facts import part_to_name as part_to_name
 from .given_model import GivenModel as GivenModel
 from .given_model import as_given as as_given
 from .model import Backbone as Backbone

@@ -4,84 +4,26 @@ A backbone is a model without a head; a configuration that has none, or another 
 """
 
 import copy
-import io
 import json
-import logging
 from collections.abc import Iterator
-from contextlib import contextmanager, redirect_stderr
+from contextlib import contextmanager
 from inspect import signature
 from typing import Any
 
 import torch
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    AutoModelForTextEncoding,
-    PretrainedConfig,
-    PreTrainedModel,
-)
-from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
-from transformers.utils import logging as transformers_logging
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.checkpoint import Checkpoint
+from probekit.backbone.model_classes import (
+    backbone_classes,
+    backbone_of,
+    check_part,
+    takes,
+    text_config,
+)
+from probekit.backbone.own_code import check_trusted, refusal, register_own
+from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError, reason_of
-
-
-@contextmanager
-def quiet_transformers() -> Iterator[None]:
-    """Silence warnings and progress bars of transformers inside the ``with`` block.
-
-    Both are put back as they were. Errors still come through, as exceptions.
-    """
-    bars = transformers_logging.is_progress_bar_enabled()
-    if bars:
-        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    try:
-        # the bar over GGUF tensors heeds no setting
-        with no_warnings(), redirect_stderr(io.StringIO()):
-            yield
-    finally:
-        if bars:
-            transformers_logging.enable_progress_bar()  # type: ignore[no-untyped-call]
-
-
-@contextmanager
-def no_warnings() -> Iterator[None]:
-    """Silence the warnings of transformers inside the ``with`` block, batch after batch."""
-    logger = transformers_logging.get_logger("transformers")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)
-
-
-def backbone_classes(config: PretrainedConfig) -> tuple[Any, type[PreTrainedModel] | None]:
-    """Return the ``AutoModel`` class that builds the backbone, and the class of what it builds.
-
-    The second is None if transformers has none. A checkpoint of an encoder-decoder's encoder
-    (``T5EncoderModel``) has the configuration of its family, of which ``AutoModel`` would build
-    both halves.
-    """
-    mappings: Any = (MODEL_MAPPING, MODEL_FOR_TEXT_ENCODING_MAPPING)
-    found = [mapping.get(type(config), None) for mapping in mappings]
-    whole, encoder = (one[0] if isinstance(one, tuple | list) else one for one in found)
-    if whole is None or not takes(whole, "decoder_input_ids"):
-        return AutoModel, whole
-    return AutoModelForTextEncoding, encoder
-
-
-def backbone_of(model: PreTrainedModel) -> PreTrainedModel | None:
-    """Return the model without a head that a model is, or holds; None if it holds none."""
-    _, known = backbone_classes(model.config)
-    inside = (model, model.base_model, *model.modules())
-    return next((module for module in inside if type(module) is known), None)
-
-
-def takes(model: type[PreTrainedModel], argument: str) -> bool:
-    """Say whether a model's forward pass has an argument of this name."""
-    return argument in signature(model.forward).parameters
 
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
@@ -95,7 +37,8 @@ def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) ->
     """Build a backbone as transformers starts it, frozen, in evaluation mode."""
     auto, _ = backbone_classes(config)
     own = copy.deepcopy(config)  # it takes the dtype over
-    model = auto.from_config(own, dtype=dtype, **without_pooler(config))
+    built = auto.from_config(own, dtype=dtype, **without_pooler(config))
+    model = backbone_of(built) or built
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
 
@@ -128,7 +71,7 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
 
 
 def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
-    """Let a class of transformers read files of a model: none of the Hub's, and no code of theirs.
+    """Let a class of transformers read files of a model: none of the Hub's, no untrusted code.
 
     Args:
         kind: ``AutoConfig``, ``AutoTokenizer``, ``AutoModel``, ...
@@ -143,7 +86,7 @@ def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
     folder = str(checkpoint.folder)
     with quiet_transformers():
         return kind.from_pretrained(
-            folder, local_files_only=True, trust_remote_code=False, **options
+            folder, local_files_only=True, trust_remote_code=checkpoint.trusted, **options
         )
 
 
@@ -151,18 +94,23 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
     """Read the configuration of a model.
 
     Raises:
-        BackboneError: it is damaged, of a type that transformers does not know, or of a kind that
-            cannot serve (encoder-decoder, several modalities, code of its own).
+        BackboneError: it is damaged, or of a type that transformers does not know and whose code
+            is not trusted.
+        OptionError: code is trusted that is not there.
     """
+    check_trusted(checkpoint)
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
-    except Exception as error:  # JSON, key, value and library errors, by damage
+        if checkpoint.trusted:
+            register_own(checkpoint, config)
+    except Exception as error:  # JSON, key, value and library errors, by damage; the code's own
+        if not checkpoint.trusted and (why := refusal(checkpoint)):
+            raise BackboneError(why) from error
         where = checkpoint.folder / (checkpoint.gguf_file or "config.json")
         raise BackboneError(
             f"model {checkpoint.name!r}: its configuration {where} cannot be used "
             f"({reason_of(error)}). Expected a model type that transformers has built in."
         ) from error
-    refuse_unsuitable(checkpoint.name, config)
     return config
 
 
@@ -171,32 +119,28 @@ def plain_config(config: PretrainedConfig) -> dict[str, Any]:
     return dict(json.loads(json.dumps(config.to_dict(), default=str), parse_constant=str))
 
 
-def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
-    """Refuse models that are no stack of blocks over the tokens of a text.
+def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> PretrainedConfig:
+    """Return the configuration of what is read of a model: of several modalities, the text model's.
+
+    Args:
+        name: the model as the user wrote it.
+        whole: its configuration.
+        part: the half of an encoder-decoder that is to be read, or None.
 
     Raises:
-        BackboneError: an encoder-decoder, whatever its configuration says, several modalities,
-            another modality, or a family without a model of its own.
+        OptionError: the half of an encoder-decoder is not named, or one of another model is.
+        BackboneError: it is no stack of blocks over the tokens of a text, nor holds one that can
+            be run by itself; or transformers has no class for it.
     """
-    kind, (auto, found) = config.model_type, backbone_classes(config)
-    alone = found is not None and found.__name__ in (config.architectures or ())
-    halves = found is None and auto is not AutoModel
-    if halves or (config.is_encoder_decoder and not alone):
+    check_part(name, whole, part)
+    config, kind = text_config(whole), whole.model_type
+    _, found = (None, None) if config is None else backbone_classes(config)
+    if config is not whole and (config is None or found is None or not _holds_text(whole)):
         raise BackboneError(
-            f"model {name!r} is an encoder-decoder ({kind}); probekit reads encoders and "
-            "decoders. The encoder half of one (T5's, BART's) is read only where it was saved "
-            "alone (T5EncoderModel)."
+            f"model {name!r} ({kind}) holds several models (text and images or sound), of which "
+            "transformers gives no text model that runs by itself. Choose its text-only release."
         )
-    try:
-        several = config.get_text_config() is not config
-    except ValueError:  # transformers' own, where there are several of text
-        several = True
-    if several:
-        raise BackboneError(
-            f"model {name!r} ({kind}) holds several models (text and images or sound); probekit "
-            "reads text-only ones. Choose its text-only release."
-        )
-    if found is None:
+    if config is None or found is None:
         raise BackboneError(
             f"model {name!r} ({kind}): transformers has no class for it without a head. Choose a "
             "model of another family."
@@ -206,3 +150,13 @@ def refuse_unsuitable(name: str, config: PretrainedConfig) -> None:
             f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
             "texts. Choose one that is."
         )
+    return config
+
+
+def _holds_text(whole: PretrainedConfig) -> bool:
+    """Say whether a model of several modalities holds the class of its text model."""
+    if backbone_classes(whole)[1] is None:
+        return False
+    make: Any = AutoModel.from_config
+    with quiet_transformers(), torch.device("meta"):
+        return backbone_of(make(copy.deepcopy(whole))) is not None

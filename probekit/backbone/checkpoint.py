@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import PackageNotFoundError, distribution
 from importlib.util import find_spec
 from pathlib import Path
@@ -50,6 +50,7 @@ class Checkpoint:
         weights: the weight files, in the order in which they are read.
         adapter: configuration and weights of the PEFT adapter that lies beside them, if any.
         revision: the commit of a Hub repository, else None.
+        trusted: whether the user has typed that code in the model's folder may run.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Checkpoint:
     weights: tuple[WeightFile, ...]
     adapter: tuple[WeightFile, ...] = ()
     revision: str | None = None
+    trusted: bool = False
 
     @property
     def gguf_file(self) -> str | None:
@@ -80,7 +82,9 @@ class Checkpoint:
             hub.fetch(self.name, self.revision, names)
 
 
-def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = True) -> Checkpoint:
+def find_checkpoint(
+    model: str, *, revision: str | None = None, weights: bool = True, trusted: bool = False
+) -> Checkpoint:
     """Find a model without reading its weights.
 
     Args:
@@ -89,6 +93,7 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
         revision: branch, tag or commit of a Hub repository.
         weights: look for weights and adapter; without, ``Checkpoint`` holds none (a ``.gguf``
             file, which holds the configuration too, is listed all the same).
+        trusted: code of a model's own may run.
 
     Raises:
         MissingFileError: the path does not exist.
@@ -120,7 +125,7 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
             "id such as 'roberta-large' or 'org/name'."
         )
     else:
-        found = _hub_repository(model, revision, weights)
+        found = _hub_repository(model, revision, weights, trusted)
     for extra, needed in (("gguf", found.kind == "gguf"), ("adapters", bool(found.adapter))):
         purpose, packages = _EXTRAS[extra]
         missing = [package for package in packages if needed and find_spec(package) is None]
@@ -130,7 +135,7 @@ def find_checkpoint(model: str, *, revision: str | None = None, weights: bool = 
                 f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
                 f'(the extra "probekit[{extra}]").'
             )
-    return found
+    return replace(found, trusted=trusted)
 
 
 def local_path(model: str) -> Path | None:
@@ -175,7 +180,7 @@ def _folder(model: str, path: Path, weights: bool) -> Checkpoint:
     return _from_listing(model, "folder", path.resolve(), listing, weights)
 
 
-def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoint:
+def _hub_repository(model: str, revision: str | None, weights: bool, trusted: bool) -> Checkpoint:
     """Fetch the small files of a repository, and say which weight files it would need."""
     listing = hub.list_files(model, revision)
     files, commit = listing.files, listing.commit
@@ -196,6 +201,7 @@ def _hub_repository(model: str, revision: str | None, weights: bool) -> Checkpoi
     # the Hub cache then knows which commit a branch or tag names, for a later run offline
     hub.fetch(model, revision, ["config.json"])
     wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
+    wanted += [name for name in files if trusted and name.endswith(".py")]
     folder = hub.fetch(model, commit, wanted)
     return _from_listing(model, "hub", folder, files, weights, commit)
 

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any
 
@@ -13,9 +13,9 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from probekit.backbone.architecture import (
     build_model,
     building,
+    config_to_read,
     load_config,
     plain_config,
-    takes,
 )
 from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
 from probekit.backbone.given_model import GivenModel
@@ -26,12 +26,15 @@ from probekit.backbone.identity import (
     random_digest,
     tokenizer_digest,
 )
+from probekit.backbone.model_classes import ENCODER, saved_whole, takes
+from probekit.backbone.own_code import code_digest
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_texts, encode_words
+from probekit.errors import OptionError
 from probekit.tasks import Example
 
 UNLIMITED = 100_000_000
@@ -69,6 +72,10 @@ class BackboneInfo:
     vocab_size: int
     identity: Identity
 
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values, as a manifest holds them."""
+        return asdict(self) | {"identity": self.identity.to_json()}
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inspection:
@@ -77,7 +84,8 @@ class Inspection:
     Attributes:
         info: the facts.
         tokenizer: fast, and proven to keep pre-split words apart.
-        config: transformers' configuration.
+        config: transformers' configuration of what is read.
+        whole: that of what was saved, where the text model of several is read; else the same.
         checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
     """
@@ -85,6 +93,7 @@ class Inspection:
     info: BackboneInfo
     tokenizer: PreTrainedTokenizerFast
     config: PretrainedConfig
+    whole: PretrainedConfig
     checkpoint: Checkpoint | GivenModel
     structure: Structure
 
@@ -161,7 +170,12 @@ def _given(text: str | None) -> str:
 
 
 def inspect_backbone(
-    model: str | GivenModel, *, revision: str | None = None, random_init: int | None = None
+    model: str | GivenModel,
+    *,
+    revision: str | None = None,
+    random_init: int | None = None,
+    part: str | None = None,
+    trust_remote_code: bool = False,
 ) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
 
@@ -174,24 +188,48 @@ def inspect_backbone(
         revision: branch, tag or commit of a Hub repository.
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
+        part: ``encoder``: the half of an encoder-decoder that is read.
+        trust_remote_code: run the model's own code, which may do anything on this machine.
 
     Raises:
         MissingFileError: a path that does not exist.
         HubError: repository missing, gated or unreachable.
-        BackboneError: the model cannot serve (encoder-decoder, no fast tokenizer, no weights).
-        OptionError: the name or revision makes no sense.
+        BackboneError: the model cannot serve (no fast tokenizer, no weights).
+        OptionError: the name or revision makes no sense, or the half of an encoder-decoder is not
+            named.
     """
     if isinstance(model, GivenModel):
-        return _inspect(model, model.config, random_init)
-    checkpoint = find_checkpoint(model, revision=revision, weights=random_init is None)
-    return _inspect(checkpoint, load_config(checkpoint), random_init)
+        if trust_remote_code:
+            raise OptionError(
+                "--trust-remote-code is for code in a model's folder, and the model is given in "
+                "memory. Leave it out."
+            )
+        return _inspect(model, model.config, random_init, part)
+    checkpoint = find_checkpoint(
+        model, revision=revision, weights=random_init is None, trusted=trust_remote_code
+    )
+    return _inspect(checkpoint, load_config(checkpoint), random_init, part)
+
+
+def part_to_name(model: str) -> str | None:
+    """Return the part without which a model cannot be inspected; None of one that is read whole.
+
+    Raises:
+        ProbekitError: as ``inspect_backbone``, where the configuration cannot be read.
+    """
+    config = load_config(find_checkpoint(model, weights=False))
+    return ENCODER if saved_whole(config) else None
 
 
 def _inspect(
-    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, random_init: int | None
+    checkpoint: Checkpoint | GivenModel,
+    whole: PretrainedConfig,
+    random_init: int | None,
+    part: str | None,
 ) -> Inspection:
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
+    config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
@@ -215,6 +253,10 @@ def _inspect(
         and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
         max_length=longest_input(model, tokenizer, skeleton, config),
         random_init=random_init,
+        part=part,
+        code=code_digest(checkpoint.folder)
+        if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
+        else None,
     )
     info = BackboneInfo(
         name=model,
@@ -228,7 +270,12 @@ def _inspect(
         identity=identity,
     )
     return Inspection(
-        info=info, tokenizer=tokenizer, config=config, checkpoint=checkpoint, structure=structure
+        info=info,
+        tokenizer=tokenizer,
+        config=config,
+        whole=whole,
+        checkpoint=checkpoint,
+        structure=structure,
     )
 
 
@@ -264,7 +311,10 @@ def longest_input(
         and module.padding_idx is not None
     ]
     given = config.to_dict()
-    named = ("max_position_embeddings", "max_seq_len", "seq_length")
+    named = (
+        *("max_position_embeddings", "max_seq_len", "seq_length"),
+        "max_encoder_position_embeddings",  # LED
+    )
     limits = [given.get(field) or getattr(config, field, None) for field in named]
     positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     known = [tokenizer.model_max_length, *(counted or positions)[:1]]

@@ -12,16 +12,22 @@ from typing import Any
 import torch
 from jaxtyping import Float, Float32
 from torch import Tensor, nn
-from transformers import AutoModelForCausalLM, AutoModelForMaskedLM, PreTrainedModel
+from transformers import (
+    AutoModelForCausalLM,
+    AutoModelForImageTextToText,
+    AutoModelForMaskedLM,
+    PreTrainedModel,
+)
 from transformers.modeling_outputs import BaseModelOutput
 from transformers.models.auto.modeling_auto import (
     MODEL_FOR_CAUSAL_LM_MAPPING,
+    MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING,
     MODEL_FOR_MASKED_LM_MAPPING,
 )
 
-from probekit.backbone.architecture import backbone_of
 from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
+from probekit.backbone.model_classes import backbone_of
 from probekit.errors import BackboneError, reason_of
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
@@ -76,14 +82,18 @@ def read_output_head(inspection: Inspection) -> OutputHead:
             (transformers would make up random weights for a missing one).
         HubError: a download failed.
     """
-    name, config = inspection.info.name, inspection.config
+    name, config = inspection.info.name, inspection.whole
     causal = inspection.info.causal
     known: Any = MODEL_FOR_CAUSAL_LM_MAPPING if causal else MODEL_FOR_MASKED_LM_MAPPING
+    kind: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
+    if config is not inspection.config and type(config) not in known:
+        known, kind = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoModelForImageTextToText
+    if inspection.info.identity.part is not None:
+        raise BackboneError(_no_head(name, causal, "that of the whole model is the decoder's"))
     if type(config) not in known:
         raise BackboneError(
             _no_head(name, causal, f"transformers has none for {config.model_type}")
         )
-    kind: Any = AutoModelForCausalLM if causal else AutoModelForMaskedLM
     model, report = read_weights(inspection, kind, dtype="auto")
     base = next(f"{name}." for name, module in model.named_modules() if module is _inner(model))
     missing = sorted(key for key in report["missing_keys"] if not key.startswith(base))

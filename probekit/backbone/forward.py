@@ -9,7 +9,8 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import no_warnings, takes
+from probekit.backbone.model_classes import takes
+from probekit.backbone.quiet import no_warnings
 from probekit.errors import BackboneError, reason_of
 
 
@@ -59,17 +60,32 @@ def hidden_states(
             f"{input_ids.shape[1]} subwords ({reason_of(error)})."
         ) from error
     states = output.get("hidden_states") if isinstance(output, dict) else None
+    return _picked(f"model {name!r}: {type(model).__name__}", states, layers)
+
+
+def _picked(what: str, states: object, layers: Sequence[int] | None) -> list[Tensor]:
+    """Return the layers that are needed of what a model returns as its hidden states.
+
+    Raises:
+        BackboneError: they are none, or not all there.
+    """
     if not isinstance(states, tuple | list):
         raise BackboneError(
-            f"model {name!r}: {type(model).__name__} returns no hidden states of its layers. "
-            "Choose a model of another family."
+            f"{what} returns no hidden states of its layers. Choose a model of another family."
         )
     if layers is not None and max(layers) >= len(states):
         raise BackboneError(
-            f"model {name!r}: {type(model).__name__} returns {len(states)} hidden states, of which "
-            f"number {max(layers)} is asked for. Choose a model of another family."
+            f"{what} returns {len(states)} hidden states, of which number {max(layers)} is asked "
+            "for. Choose a model of another family."
         )
-    return list(states) if layers is None else [states[layer] for layer in layers]
+    picked = list(states) if layers is None else [states[layer] for layer in layers]
+    if not all(isinstance(state, Tensor) for state in picked):
+        kinds = ", ".join(sorted({type(state).__name__ for state in picked}))
+        raise BackboneError(
+            f"{what} returns hidden states that are no tensors ({kinds}). Choose a model of "
+            "another family."
+        )
+    return picked
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")

@@ -11,7 +11,8 @@ import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import plain_config, quiet_transformers
+from probekit.backbone.architecture import plain_config
+from probekit.backbone.quiet import quiet_transformers
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
 

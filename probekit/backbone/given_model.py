@@ -16,11 +16,6 @@ import torch
 from torch import Tensor
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import (
-    backbone_of,
-    quiet_transformers,
-    refuse_unsuitable,
-)
 from probekit.backbone.checkpoint import CheckpointKind
 from probekit.backbone.given_checks import (
     POOLER,
@@ -33,6 +28,8 @@ from probekit.backbone.given_checks import (
     refuse_adapters,
     refuse_training,
 )
+from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole, text_config
+from probekit.backbone.quiet import quiet_transformers
 from probekit.base.fingerprint import digest_stream
 from probekit.data.alignment import backend
 from probekit.errors import BackboneError, OptionError
@@ -70,7 +67,6 @@ class GivenModel:
         found = cls(name=name, model=model, tokenizer=tokenizer)
         check_place(name, model)
         refuse_adapters(name, model)
-        refuse_unsuitable(name, found.config)
         refuse_training(name, found.backbone)
         return found
 
@@ -85,12 +81,12 @@ class GivenModel:
 
     @cached_property
     def backbone(self) -> PreTrainedModel:
-        """The model without its head; it is the model itself where that has none.
+        """The model without its head, or the encoder of an encoder-decoder; it may be the whole.
 
         Raises:
             BackboneError: it holds none of transformers' own.
         """
-        found = backbone_of(self.model)
+        found = backbone_of(self.model) or encoder_of(self.model)
         if found is None:
             raise BackboneError(
                 f"model {self.name!r}: {type(self.model).__name__} is, or holds, no model of "
@@ -147,25 +143,33 @@ class GivenModel:
             BackboneError: a module is of another class or has a forward pass of its own, or a token
                 has no embedding.
         """
-        check_classes(self.name, self.backbone, skeleton, self.config)
+        config = text_config(self.config)
+        assert config is not None, "it has a backbone"
+        check_classes(self.name, self.backbone, skeleton, config)
         check_forward(self.name, self.backbone)
-        check_vocabulary(self.name, self.tokenizer, self.config, rows)
+        check_vocabulary(self.name, self.tokenizer, config, rows)
 
     def digest(self) -> str:
         """Return the identity of its tensors (64 hex digits): of names, dtypes, shapes and numbers.
 
         It is that of the backbone and, where the model predicts tokens, of its output head; a head
-        of another kind is none of an entry's business. Tensors are read one by one, in every call:
-        nothing tells for sure that none has changed since.
+        of another kind is none of an entry's business, nor is the other half of an encoder-decoder.
+        Tensors are read one by one, in every call: nothing tells for sure that none has changed
+        since.
         """
         named = {f"backbone.{name}": tensor for name, tensor in self.tensors.items()}
-        if self.model.get_output_embeddings() is not None:  # type: ignore[no-untyped-call]
+        projection = self.model.get_output_embeddings()  # type: ignore[no-untyped-call]
+        if projection is not None and not saved_whole(self.config):
             inside = {tensor.data_ptr() for tensor in self.backbone.state_dict().values()}
-            named |= {
-                f"head.{name}": tensor
+            others = {
+                name: tensor
                 for name, tensor in self.model.state_dict().items()
                 if tensor.data_ptr() not in inside
             }
+            if text_config(self.model.config) is not self.model.config:  # beside images or sound
+                places = {tensor.data_ptr() for tensor in projection.state_dict().values()}
+                others = {n: value for n, value in others.items() if value.data_ptr() in places}
+            named |= {f"head.{name}": tensor for name, tensor in others.items()}
         return digest_stream(part for name in sorted(named) for part in _parts(name, named[name]))
 
 

@@ -7,7 +7,7 @@ entry's key, its reuse, and the models of `predict` and `cache verify` are judge
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
 from transformers import PretrainedConfig, PreTrainedTokenizerFast
@@ -32,9 +32,6 @@ _IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
 class Identity:
     """What decides a backbone's hidden states; its JSON form is part of an entry's key.
 
-    Code of a model's own is no part of it, because probekit never runs any: the class is one of
-    transformers' own.
-
     Attributes:
         architecture: name of the transformers class, without a head ("BertModel").
         weights: digest of the weights (``files_digest``; ``random_digest`` of drawn ones).
@@ -46,6 +43,9 @@ class Identity:
         token_types: whether the model is told which of two texts a subword belongs to.
         max_length: the longest input in subwords, special tokens included.
         random_init: seed of weights drawn at random in place of the model's own; None for those.
+        part: ``encoder`` where that half of an encoder-decoder is read; None for whole models, and
+            for an encoder that was saved alone.
+        code: digest of the model's own code, which ran; None where the class is transformers' own.
     """
 
     architecture: str
@@ -57,6 +57,14 @@ class Identity:
     token_types: bool
     max_length: int
     random_init: int | None
+    part: str | None = None
+    code: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values; those with a default only where they are set."""
+        later = {field.name for field in fields(self) if field.default is not MISSING}
+        values = asdict(self)
+        return {k: v for k, v in values.items() if k not in later or v is not None}
 
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""

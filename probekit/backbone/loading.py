@@ -3,21 +3,23 @@
 import copy
 import logging
 import re
+from collections.abc import Mapping
+from itertools import islice
 from typing import Any, Literal, get_args
 
 import torch
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import (
-    backbone_classes,
-    build_model,
-    quiet_transformers,
-    read_with,
-    without_pooler,
-)
+from probekit.backbone.architecture import build_model, read_with, without_pooler
 from probekit.backbone.facts import Inspection
+from probekit.backbone.forward import hidden_states
 from probekit.backbone.given_checks import POOLER
 from probekit.backbone.given_model import GivenModel
+from probekit.backbone.miniature import special_ids
+from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
+from probekit.backbone.padding import ROUNDING, row_error
+from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.numbers.seeding import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
@@ -28,6 +30,9 @@ _CONSTANT = re.compile(
     r"(.*\.)?(position_ids|token_type_ids|inv_freq|masked_bias|bias_mask|attn\.bias)"
 )
 """Constants that older checkpoints hold beside the weights."""
+
+_TIME = 8
+"""Subwords on which a text model is compared with the whole."""
 
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -60,24 +65,55 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         HubError: a download failed.
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
-    config, name = inspection.config, inspection.info.name
+    config, name = inspection.whole, inspection.info.name
     if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
-    auto, _ = backbone_classes(config)
-    model, report = read_weights(inspection, auto, dtype=dtype, **without_pooler(config))
+    auto, found = backbone_classes(config)
+    kind = found if config.is_encoder_decoder and saved_alone(config) else auto
+    whole, report = read_weights(inspection, kind, dtype=dtype, **without_pooler(config))
+    model = backbone_of(whole) or whole
+    _check_fit(name, whole, model, report)
+    if config is not inspection.config:
+        logger.info("%s: its text model is read (%s).", name, type(model).__name__)
+        _check_text(name, whole, model)
+    return model
+
+
+def _check_fit(
+    name: str, whole: PreTrainedModel, model: PreTrainedModel, report: Mapping[str, Any]
+) -> None:
+    """Check that the tensors of a backbone were all there, and all used.
+
+    Args:
+        name: the model as the user wrote it.
+        whole: what was loaded.
+        model: the backbone, which is the whole or lies in it.
+        report: what transformers says of the loading.
+
+    Raises:
+        BackboneError: some are missing, left over or of another shape.
+    """
     # A checkpoint that was saved with a head has the backbone's tensors under the prefix of its
     # family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
-    # head, whatever it is called.
+    # head, whatever it is called; or the half of an encoder-decoder that is not read.
     inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
+    own = _names_in(whole, model)
+    path = next(path for path, module in whole.named_modules() if module is model)
     keys = {
-        "missing": [key for key in report["missing_keys"] if not POOLER.fullmatch(key)],
+        "missing": [
+            key
+            for key in report["missing_keys"]
+            if key in own and not (POOLER.fullmatch(key) or _is_computed(whole, key))
+        ],
         "unknown": [
             key
             for key in report["unexpected_keys"]
-            if key.split(".")[0] in inside
+            if _within(path, key).split(".")[0] in inside
             and not (POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
         ],
-        "of another shape": [str(item[0]) for item in report["mismatched_keys"]],
+        "of another shape": [
+            str(item[0]) for item in report["mismatched_keys"] if str(item[0]) in own
+        ],
     }
     troubles = [
         f"{len(found)} {what} ({', '.join(sorted(found)[:3])}{', ...' if len(found) > 3 else ''})"
@@ -89,7 +125,41 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
             f"model {name!r}: weights do not fit its configuration: {'; '.join(troubles)}. They "
             "belong to another model or version."
         )
-    return model
+
+
+def _check_text(name: str, whole: PreTrainedModel, model: PreTrainedModel) -> None:
+    """Check that the text model of several makes, by itself, what it makes of a text in the whole.
+
+    Raises:
+        BackboneError: it does not, or the whole cannot run on a text alone.
+    """
+    special = special_ids(whole.config) | special_ids(model.config)
+    plain = (i for i in range(embedding_rows(name, model)) if i not in special)
+    ids = torch.tensor([list(islice(plain, _TIME))])
+    together, alone = (
+        [state[0] for state in hidden_states(name, each, ids)] for each in (whole, model)
+    )
+    if len(together) != len(alone) or row_error(together, alone) > ROUNDING[model.dtype]:
+        raise BackboneError(
+            f"model {name!r} ({whole.config.model_type}): its text model {type(model).__name__} "
+            "has other states by itself than in the whole. Choose its text-only release."
+        )
+
+
+def _is_computed(model: PreTrainedModel, key: str) -> bool:
+    """Say whether a tensor is made by rule, and saved by some classes alone: Marian's positions."""
+    return "Sinusoidal" in type(model.get_submodule(key.rpartition(".")[0])).__name__
+
+
+def _within(path: str, key: str) -> str:
+    """Return a tensor's name as from the module at a path on; nothing of what is not in there."""
+    return f".{key}".partition(f".{path}." if path else ".")[2]
+
+
+def _names_in(whole: PreTrainedModel, model: PreTrainedModel) -> set[str]:
+    """Return the names that a model's tensors have in a whole one, shared embeddings included."""
+    places = {tensor.data_ptr() for tensor in model.state_dict().values()}
+    return {name for name, tensor in whole.state_dict().items() if tensor.data_ptr() in places}
 
 
 def read_weights(
@@ -116,7 +186,7 @@ def read_weights(
     checkpoint.fetch()
     if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
-    options |= {"config": inspection.config, "dtype": dtype, "output_loading_info": True}
+    options |= {"config": inspection.whole, "dtype": dtype, "output_loading_info": True}
     try:
         model, report = read_with(kind, checkpoint, **options)
     except Exception as error:  # damaged files raise whatever their reader raises
@@ -137,12 +207,14 @@ def _copy_weights(
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Do the same of a model in memory, whose own dtype is ``auto``."""
     own = given.model.dtype if dtype == "auto" else dtype
-    options |= {"config": inspection.config, "dtype": own, "output_loading_info": True}
+    options |= {"config": inspection.whole, "dtype": own, "output_loading_info": True}
     try:
         with quiet_transformers(), torch.device("meta"):
-            wanted = type(kind.from_config(copy.deepcopy(inspection.config)))
+            config = copy.deepcopy(inspection.whole)
+            itself = issubclass(kind, PreTrainedModel)
+            wanted = kind if itself else type(kind.from_config(config))
         model, report = given.read_weights(wanted, **options)
-        model.config._name_or_path = inspection.config._name_or_path  # transformers writes None
+        model.config._name_or_path = inspection.whole._name_or_path  # transformers writes None
     except Exception as error:  # whatever a configuration that was edited can cause
         raise BackboneError(
             f"model {given.name!r}: its tensors cannot be loaded into a model of its configuration "

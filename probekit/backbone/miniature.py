@@ -23,6 +23,10 @@ _INNER = (
 _INNER_WIDTH = 64
 _TRIAL = 4
 _NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
+_BLOCKS = "num_hidden_layers"
+_UNUSED = ("decoder_layers", "num_decoder_layers")
+"""Blocks of the half of an encoder-decoder that is not read."""
+
 _WHOLE = 1_000_000_000
 """Parameters of the largest model that is copied whole where its small copy does not run."""
 
@@ -93,7 +97,11 @@ def few_blocks(config: PretrainedConfig) -> PretrainedConfig:
     few = copy.deepcopy(config)
     for name, values in listed.items():
         setattr(few, name, [values[block] for block in blocks])
-    few.num_hidden_layers = len(blocks)
+    given = few.to_dict()
+    # ProphetNet sets its halves apart
+    setattr(few, "num_encoder_layers" if "num_encoder_layers" in given else _BLOCKS, len(blocks))
+    for name in set(_UNUSED) & given.keys():
+        setattr(few, name, 1)
     return few
 
 

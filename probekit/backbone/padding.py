@@ -33,7 +33,7 @@ _SHORT = (7, 4)
 _EXACT = 1e-4
 """Relative error of a row that counts as rounding, whatever the control."""
 
-_ROUNDING = {torch.float32: _EXACT, torch.float16: 3e-2, torch.bfloat16: 2e-1}
+ROUNDING = {torch.float32: _EXACT, torch.float16: 3e-2, torch.bfloat16: 2e-1}
 """Largest relative error of a row between batches of one length, by compute dtype."""
 
 _TIMES_CONTROL = 3.0
@@ -148,7 +148,7 @@ class _Trial:
         taken = special_ids(stand_in.inspection.config) | {self._pad_id}
         ids = [i for i in range(info.vocab_size) if i not in taken]
         self._ids = torch.tensor(ids or range(info.vocab_size))
-        self.rounding = _ROUNDING[stand_in.model.dtype]
+        self.rounding = ROUNDING[stand_in.model.dtype]
 
     def texts(self, lengths: Sequence[int]) -> list[Text]:
         """Return a random text of each length."""
@@ -160,7 +160,7 @@ class _Trial:
         They have if the error is rounding, or not above three times that of the control: each text
         beside another one of its length.
         """
-        error = max(map(_error, self._states(texts), self._alone(texts)))
+        error = max(map(row_error, self._states(texts), self._alone(texts)))
         if error <= _EXACT:
             return True
         control = self.company_error(texts)
@@ -169,11 +169,11 @@ class _Trial:
     def company_error(self, texts: Sequence[Text]) -> float:
         """Return the error of texts each of which runs beside another one of its length."""
         pairs = [self._states([text, *self.texts([len(text)])])[0] for text in texts]
-        return max(map(_error, pairs, self._alone(texts)))
+        return max(map(row_error, pairs, self._alone(texts)))
 
     def repeat_error(self, texts: Sequence[Text]) -> float:
         """Return the error of texts each of which runs alone a second time."""
-        return max(map(_error, self._alone(texts), self._alone(texts)))
+        return max(map(row_error, self._alone(texts), self._alone(texts)))
 
     def _alone(self, texts: Sequence[Text]) -> list[States]:
         return [self._states([text])[0] for text in texts]
@@ -192,7 +192,7 @@ class _Trial:
         return [[layer[row, :length] for layer in found] for row, length in enumerate(lengths)]
 
 
-def _error(found: States, expected: States) -> float:
+def row_error(found: States, expected: States) -> float:
     """Return the largest relative error |a - b| / |b| of a row of any layer."""
     worst = 0.0
     for a, b in zip(found, expected, strict=True):

@@ -9,7 +9,6 @@ import json
 import logging
 import os
 import time
-from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -47,14 +46,20 @@ def identity_at(model: str) -> dict[str, Any] | None:
     if (found := read_object(_memory(model)[0])) is not None or path is None:
         return found
     try:
-        return asdict(inspect_and_remember(model).info.identity)
+        part = backbone.part_to_name(model)
+        return inspect_and_remember(model, part=part).info.identity.to_json()
     except BackboneError as error:
         warn_once(logger, "%s Entries are looked for by its name alone.", error)
         return None
 
 
 def inspect_and_remember(
-    model: str, *, revision: str | None = None, random_init: int | None = None
+    model: str,
+    *,
+    revision: str | None = None,
+    random_init: int | None = None,
+    part: str | None = None,
+    trust_remote_code: bool = False,
 ) -> "backbone.Inspection":
     """Inspect a model (see ``inspect_backbone``), and remember what it is.
 
@@ -64,11 +69,17 @@ def inspect_and_remember(
         ProbekitError: as ``inspect_backbone``.
     """
     memory, changed = _memory(model)
-    inspection = backbone.inspect_backbone(model, revision=revision, random_init=random_init)
+    inspection = backbone.inspect_backbone(
+        model,
+        revision=revision,
+        random_init=random_init,
+        part=part,
+        trust_remote_code=trust_remote_code,
+    )
     if random_init is None and time.time() - changed > _SETTLED:
         try:
             memory.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(memory, json.dumps(asdict(inspection.info.identity)).encode())
+            write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())
         except OSError as error:  # nothing is lost but time
             logger.debug("%s: not remembered (%s)", memory, error)
     return inspection

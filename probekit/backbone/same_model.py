@@ -5,12 +5,13 @@ from typing import Any
 
 import transformers
 
-from probekit.backbone.architecture import backbone_classes, load_config, read_with
+from probekit.backbone.architecture import load_config, read_with
 from probekit.backbone.checkpoint import find_checkpoint, local_path
 from probekit.backbone.facts import Inspection, inspect_backbone
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import Identity
 from probekit.backbone.model import Backbone, load_backbone
+from probekit.backbone.model_classes import backbone_classes
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
 
@@ -22,6 +23,7 @@ def load_again(
     device: str,
     compute_dtype: str,
     made: str,
+    trust_remote_code: bool = False,
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
 
@@ -32,6 +34,7 @@ def load_again(
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         compute_dtype: as for ``load_backbone``.
         made: what was made with it, for the message.
+        trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
 
     Raises:
         BackboneError: it is another model (weights, tokenizer, configuration, ...), or one whose
@@ -45,12 +48,17 @@ def load_again(
             f"{made} was made of states of {name!r} that were imported, and a pass of the model "
             f"makes other ones: {apart}. Extract the entry with probekit instead."
         )
+    how: dict[str, Any] = {
+        "random_init": expected.random_init,
+        "part": expected.part,
+        "trust_remote_code": trust_remote_code,
+    }
     if model is None:
-        inspection = _find_again(about, made, expected.random_init)
+        inspection = _find_again(about, made, **how)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
-        inspection = inspect_backbone(read_saved(model))
+        inspection = inspect_backbone(read_saved(model), **how)
     else:
-        inspection = inspect_backbone(model, random_init=expected.random_init)
+        inspection = inspect_backbone(model, **how)
     if differences := expected.differences(inspection.info.identity):
         known = isinstance(model, GivenModel) and source != "memory"
         hint = " A model in memory is known by its tensors, one in files by these." if known else ""
@@ -61,7 +69,7 @@ def load_again(
     return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
 
 
-def _find_again(about: Mapping[str, Any], made: str, random_init: int | None) -> Inspection:
+def _find_again(about: Mapping[str, Any], made: str, **how: Any) -> Inspection:
     """Inspect a model where it was."""
     name, source = about["name"], about.get("source", "hub")
     if source == "memory":
@@ -77,7 +85,7 @@ def _find_again(about: Mapping[str, Any], made: str, random_init: int | None) ->
             "--model."
         )
     try:
-        return inspect_backbone(name, revision=about["revision"], random_init=random_init)
+        return inspect_backbone(name, revision=about["revision"], **how)
     except (MissingFileError, HubError) as error:
         raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
 

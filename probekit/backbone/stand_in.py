@@ -9,9 +9,10 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, count_parameters, quiet_transformers
+from probekit.backbone.architecture import build_model, count_parameters
 from probekit.backbone.facts import Inspection
 from probekit.backbone.miniature import few_blocks, shake, small_config
+from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import free_memory
 

@@ -1,9 +1,11 @@
 """Load a model's fast tokenizer so that pre-split words stay words."""
 
 import json
+from collections.abc import Collection
 
 from tokenizers import Tokenizer, normalizers, pre_tokenizers
 from transformers import AutoTokenizer, PreTrainedTokenizerFast
+from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
@@ -60,12 +62,13 @@ def _put_space_before_words(inner: Tokenizer) -> None:
 def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     """Load the tokenizer of a model as its files describe it, for running text.
 
-    Padding and truncation that its file may set are off.
+    Without a ``tokenizer.json``, transformers converts its vocabulary. Padding and truncation that
+    its file may set are off.
 
     Raises:
-        BackboneError: there is none, or it has no fast version.
+        BackboneError: there is none, it has no fast version, or what converts it is not installed.
     """
-    names = (path.name for path in checkpoint.folder.iterdir())
+    names = {path.name for path in checkpoint.folder.iterdir()}
     if not checkpoint.gguf_file and not any(map(VOCABULARY.fullmatch, names)):
         raise BackboneError(
             f"model {checkpoint.name!r}: no tokenizer files (tokenizer.json, vocab.txt, ...) "
@@ -74,6 +77,7 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     try:
         tokenizer = read_with(AutoTokenizer, checkpoint)
     except Exception as error:  # a dozen kinds, one per tokenizer format
+        _say_what_converts(checkpoint.name, names, error)
         raise BackboneError(
             f"model {checkpoint.name!r}: its tokenizer cannot be loaded "
             f"({reason_of(error)}). probekit needs a fast tokenizer (tokenizer.json)."
@@ -85,6 +89,23 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
         )
     backend(tokenizer)  # which switches padding and truncation off
     return tokenizer
+
+
+def _say_what_converts(model: str, names: Collection[str], error: Exception) -> None:
+    """Say what to install where a SentencePiece model was to be converted and could not be.
+
+    Raises:
+        BackboneError: that is so.
+    """
+    pieces = sorted(name for name in names if name.endswith(".model"))
+    able = is_sentencepiece_available() and is_protobuf_available()
+    if pieces and "tokenizer.json" not in names and not able:
+        raise BackboneError(
+            f"model {model!r}: its tokenizer is the SentencePiece model {pieces[0]}, which is "
+            "converted by the packages sentencepiece and protobuf. Run `pip install "
+            '".[sentencepiece]"` in your checkout of the probekit repository (the extra '
+            '"probekit[sentencepiece]").'
+        ) from error
 
 
 def _glues(tokenizer: PreTrainedTokenizerFast) -> bool:

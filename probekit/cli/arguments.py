@@ -131,6 +131,14 @@ class FigureLook:
 
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+TrustRemoteCode = Annotated[
+    bool,
+    typer.Option(
+        "--trust-remote-code",
+        help="Run the code that lies with the model, which may do anything on this machine. It is "
+        "never taken from an entry or a saved head.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]

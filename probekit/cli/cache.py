@@ -91,6 +91,7 @@ def verify(
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
     device: arguments.Device = "auto",
+    trust_remote_code: arguments.TrustRemoteCode = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
     cache: arguments.Cache = Path("cache"),
     json: arguments.Json = False,
@@ -110,7 +111,14 @@ def verify(
         if against is not None:
             report = maintenance.verify_against(own, Entry.open(against), rows, seed=seed)
         else:
-            report = maintenance.verify_rows(own, rows, model=model, device=device, seed=seed)
+            report = maintenance.verify_rows(
+                own,
+                rows,
+                model=model,
+                device=device,
+                seed=seed,
+                trust_remote_code=trust_remote_code,
+            )
         print_row_errors(report, json=json)
         passed = passed and report.passed
     if not passed:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from probekit.base.registry import nearest
+from probekit.base.registry import flag, nearest
 from probekit.errors import MissingFileError, OptionError
 
 RUN = "run"
@@ -15,6 +15,9 @@ RUN = "run"
 
 _VARIED = ("model", "task")
 """What a plan may have several of beside the options that take lists: every pair is a run."""
+
+_TYPED_ALONE = frozenset({"trust_remote_code"})
+"""Options that must be typed anew every time."""
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _LIST_WORDS = "text, a number, or an array of these"
@@ -176,10 +179,16 @@ def _read(path: Path, table: Mapping[str, Any], command: str, commands: Commands
     """Return the values of a table by parameter.
 
     Raises:
-        OptionError: a key is none of the command's, or its value has another type.
+        OptionError: a key is none of the command's or is to be typed, or its value has another
+            type.
     """
     known, read = commands[command], {}
     for key, value in table.items():
+        if key in _TYPED_ALONE:
+            raise OptionError(
+                f"{path}: {key} is taken from no file, which may be another's: type "
+                f"{flag(key)} on the command line, or leave it out."
+            )
         if key not in known:
             raise OptionError(f"{path}: {_unknown(key, command, commands)}")
         try:

@@ -35,6 +35,7 @@ class Place:
     workers: arguments.Workers = 1
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
     revision: str | None = option(None, "Hub branch, tag or commit.")
+    trust_remote_code: arguments.TrustRemoteCode = False
 
 
 DryRun = Annotated[

@@ -56,7 +56,9 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("format", "dtype", "keep", "pooling", "name"),
     "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens", "shard"),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
-    "Model, and entries that are there": ("revision", "random_init", "overwrite", "restart"),
+    "Model, and entries that are there": (
+        *("part", "revision", "trust_remote_code", "random_init", "overwrite", "restart"),
+    ),
 }
 OF_IMPORT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("layers", "limit", "format", "dtype", "keep", "pooling", "name"),

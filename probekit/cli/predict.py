@@ -40,6 +40,7 @@ def predict(
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
     device: arguments.Device = "auto",
+    trust_remote_code: arguments.TrustRemoteCode = False,
     *,
     of_files: Annotated[Mapping[str, Any], _OF_FILES],
     json: arguments.Json = False,
@@ -56,7 +57,12 @@ def predict(
         items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
     else:
         items = file_items(Path(file), trained, own)
-    how: dict[str, Any] = {"model": model, "device": device, "progress": progress_wanted()}
+    how: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "progress": progress_wanted(),
+        "trust_remote_code": trust_remote_code,
+    }
     if json and trained.labels:
         said = label_texts(trained, items, probabilities=True, **how)
         print_json([_row(item, *astuple(one)) for item, one in zip(items, said, strict=True)])

@@ -41,6 +41,7 @@ class ExtractTarget:
         label: for the user's own data, name or index of the label column.
         device: where the model runs; ``auto`` is CUDA where there is some, else the CPU.
         name: what to call the model in the cache; None is the name of its folder or repository.
+        trust_remote_code: run code in the model's folder.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
@@ -62,6 +63,7 @@ class ExtractTarget:
     revision: str | None = None
     label: str | None = None
     device: str = "auto"
+    trust_remote_code: bool = False
     name: str | None = None
     cache: Path = Path("cache")
     overwrite: bool = False
@@ -98,6 +100,7 @@ class ExtractTarget:
             if value != getattr(ExtractTarget, name):
                 option = "--split" if name == "splits" else f"--{name}"
                 words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+        words += ["--trust-remote-code"] if self.trust_remote_code else []
         return shlex.join(["probekit", "extract", *words, *options.words()])
 
     @property

@@ -45,6 +45,7 @@ def extract(
     engine: str = "local",
     name: str | None = None,
     revision: str | None = None,
+    trust_remote_code: bool = False,
     kind: str | None = None,
     text: str | None = None,
     label: str | None = None,
@@ -79,6 +80,7 @@ def extract(
         name: what to call the model in the cache, and as MODEL from then on; a model in memory
             needs one.
         revision: Hub branch, tag or commit of the model.
+        trust_remote_code: run code that lies with the model; it may do anything on this machine.
         kind: for the user's own data, its kind.
         text: for the user's own data, name or index of the text column.
         label: for the user's own data, name or index of the label column.
@@ -106,6 +108,7 @@ def extract(
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
         shard=Shard.asked(shard, workers), workers=workers,
+        trust_remote_code=trust_remote_code,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)
     return extract_splits(session, texts, engine=engine)

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Callable
-from dataclasses import asdict
+from typing import Any
 
 from probekit.backbone import Inspection, choose_device, inspect_backbone
 from probekit.backbone.remembered import inspect_and_remember
@@ -41,7 +41,7 @@ def open_session(
     """
     options = options or ExtractOptions()
     task = read_task(target)
-    inspection = inspect_target(target, options.random_init)
+    inspection = inspect_target(target, options)
     texts = read_texts(target, task, options.limit)
     request = Request(inspection=inspection, task=task, options=options)
     device = choose_device(inspection, target.device)
@@ -67,21 +67,26 @@ def read_task(target: ExtractTarget) -> Task:
     return task
 
 
-def inspect_target(target: ExtractTarget, random_init: int | None) -> Inspection:
+def inspect_target(target: ExtractTarget, options: ExtractOptions) -> Inspection:
     """Learn the model's facts, and whether it can go by its name.
 
     Raises:
         OptionError: a revision of a model in memory, or a name that is another model's.
     """
+    how: dict[str, Any] = {
+        "random_init": options.random_init,
+        "part": options.part,
+        "trust_remote_code": target.trust_remote_code,
+    }
     if target.given is None:
-        return inspect_and_remember(target.model, revision=target.revision, random_init=random_init)
+        return inspect_and_remember(target.model, revision=target.revision, **how)
     if target.revision is not None:
         raise OptionError(
             f"--revision {target.revision} is of a repository of the Hub, and the model is given "
             "in memory. Leave it out."
         )
-    inspection = inspect_backbone(target.given, random_init=random_init)
-    target.check_name(asdict(inspection.info.identity))
+    inspection = inspect_backbone(target.given, **how)
+    target.check_name(inspection.info.identity.to_json())
     return inspection
 
 

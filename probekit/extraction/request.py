@@ -1,7 +1,7 @@
 """What options mean for a task and a model: which rows are kept, and what an entry's key hashes."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Protocol, cast, runtime_checkable
 
@@ -177,7 +177,7 @@ class Request:
         """
         request = {
             "format_version": FORMAT_VERSION,
-            "model": asdict(self.info.identity),
+            "model": self.info.identity.to_json(),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),

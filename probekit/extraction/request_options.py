@@ -37,6 +37,8 @@ class ExtractOptions:
         batch_tokens: padded tokens per batch.
         random_init: seed; draw the weights at random instead of reading the model's own, as a
             baseline. The entry's model is then called ``<model>-random<seed>``.
+        part: ``encoder``: of an encoder-decoder, the half that is read; it has no other that can
+            be, and other models have no halves.
         passes: for masked language modelling: read each text this often, under other masks.
         mask_seed: for masked language modelling: of the masks.
         every: for next-token prediction: every k-th position predicts.
@@ -73,6 +75,9 @@ class ExtractOptions:
         "Draw the weights at random instead (a baseline); the model is then called "
         "MODEL-random<SEED>.",
         metavar="SEED",
+    )
+    part: str | None = option(
+        None, "encoder: of an encoder-decoder (T5, BART), the half that is read."
     )
     passes: int | None = option(
         None, "Masked language modelling: read each text N times, under other masks."
@@ -135,6 +140,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
     Imported on use, as the backends are: the command line shows the options without torch.
     """
     from probekit.backbone.loading import ComputeDtype
+    from probekit.backbone.model_classes import ENCODER
     from probekit.data.pooling import Pooling
     from probekit.data.windows import OVERLONG
     from probekit.store.arrays import FEATURE_DTYPES
@@ -145,6 +151,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "pooling": ("auto", *get_args(Pooling)),
         "overlong": OVERLONG,
         "tie": ("input",),
+        "part": (ENCODER,),
     }
 
 

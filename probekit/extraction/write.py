@@ -207,7 +207,7 @@ def make_draft(
         final_norm=info.final_norm,
         counts=plan.encoded.counts,
         statistics={},
-        model_info=asdict(info),
+        model_info=info.to_json(),
         origin=split.origin,
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -90,6 +90,10 @@ def own_kind(manifest: Manifest) -> str | None:
     return None if manifest.task.partition("/")[0] in TASKS else manifest.kind
 
 
+_OF_MODEL = ("random_init", "part")
+"""Options of extraction that make another model of the one that is named."""
+
+
 def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     """Return the command that makes an entry, and those of the other splits, again.
 
@@ -124,6 +128,7 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
     given |= {"limit": manifest.limit, "revision": manifest.model_info.get("revision")}
+    given |= {name: asked["model"].get(name) for name in _OF_MODEL}
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
     command = shlex.join(["probekit", "extract", *words, *_root(cache)])

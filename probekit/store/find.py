@@ -301,7 +301,9 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
         states = f"{split or 'SPLIT'}=STATES"
         words = ["cache", "import", wanted.model, wanted.task, states, *wanted.typed]
         return shlex.join(["probekit", *words, *root_words])
-    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed, *root_words]
+    part = None if wanted.identity is None else wanted.identity.get("part")
+    words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
+    words += [*([] if part is None else ["--part", part]), *root_words]
     return shlex.join([*words, "--split", split] if split else words)
 
 

@@ -4,9 +4,10 @@ import pytest
 import torch
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import build_model, quiet_transformers
+from probekit.backbone.architecture import build_model
 from probekit.backbone.facts import DEFAULT_LENGTH, longest_input
 from probekit.backbone.final_parts import read_final_norm
+from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import read_structure
 from tests import tiny
 

@@ -16,10 +16,10 @@ from transformers import (
 )
 
 from probekit.backbone import GivenModel, inspect_backbone, load_backbone
-from probekit.backbone.architecture import quiet_transformers
 from probekit.backbone.final_parts import read_output_head
+from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.same_model import read_saved
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, OptionError
 from tests import tiny
 from tests.backbone.random_families import OPTIONS, save_family
 
@@ -264,8 +264,8 @@ def test_what_is_no_model_is_said_with_what_to_give(bert, folders, tmp_path):
     ):
         GivenModel.of(model.encoder, tokenizer, "mine")
     both = load(str(tiny.build("t5", tmp_path)), tiny.T5ForConditionalGeneration)
-    with pytest.raises(BackboneError, match="encoder-decoder"):
-        GivenModel.of(*both, "mine")
+    with pytest.raises(OptionError, match="encoder-decoder"):
+        inspect_backbone(GivenModel.of(*both, "mine"))
 
     class Changed(BertModel):
         pass

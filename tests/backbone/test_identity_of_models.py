@@ -4,7 +4,6 @@ import json
 import os
 import shutil
 import time
-from dataclasses import asdict
 
 import pytest
 import torch
@@ -90,7 +89,7 @@ def test_dropout_that_acts_outside_of_training_counts():
 
 def test_the_json_form_comes_back(tiny_folder):
     one = identity(tiny_folder("bert"))
-    again = Identity(**json.loads(json.dumps(asdict(one))))
+    again = Identity(**json.loads(json.dumps(one.to_json())))
     assert again == one and one.differences(again) == []
 
 
@@ -157,7 +156,7 @@ def test_an_identity_is_remembered_until_a_file_changes(tmp_path, memory, hashed
     folder = tiny.build("bert", tmp_path / "model")
     aged(folder)
     first = remembered.identity_at(str(folder))
-    assert first == asdict(identity(folder))
+    assert first == identity(folder).to_json()
     assert remembered.identity_at(str(folder)) == first and len(hashed) == 1
     assert len(list(memory.iterdir())) == 1
 

@@ -128,3 +128,37 @@ def test_padding_id_stays_inside_the_embeddings(padding_id):
     assert padding_id(tokenizer, 400) == 0
     tokenizer.add_special_tokens({"pad_token": "<new>"})
     assert padding_id(tokenizer, tokenizer.pad_token_id) == 0
+
+
+def pieces_alone(folder):
+    """A model whose only tokenizer file is a SentencePiece model, of 120 pieces."""
+    trainer = pytest.importorskip("sentencepiece", reason="the extra sentencepiece is missing")
+    tiny.build("t5", folder)
+    (folder / "tokenizer.json").unlink()
+    with (folder / "spiece.model").open("wb") as file:
+        trainer.SentencePieceTrainer.train(
+            sentence_iterator=iter(tiny.SENTENCES), model_writer=file, vocab_size=120,
+            pad_id=0, eos_id=1, unk_id=2, bos_id=-1, minloglevel=2,
+        )  # fmt: skip
+    return folder, trainer.SentencePieceProcessor(model_file=str(folder / "spiece.model"))
+
+
+def test_a_sentencepiece_model_is_converted_and_the_conversion_is_the_identity(tmp_path):
+    folder, pieces = pieces_alone(tmp_path / "model")
+    inspection = inspect_backbone(str(folder), part="encoder")
+    text = "Peter visited the river Jordan in 1996"
+    assert inspection.text_tokenizer(text)["input_ids"] == [*pieces.encode(text), 1]
+    digest = inspection.info.identity.text_tokenizer
+    inspection.text_tokenizer.save_pretrained(folder)  # as a tokenizer.json
+    (folder / "spiece.model").unlink()
+    again = inspect_backbone(str(folder), part="encoder")
+    assert again.info.identity.text_tokenizer == digest
+
+
+def test_a_sentencepiece_model_without_the_package_says_what_to_install(tmp_path, monkeypatch):
+    folder = tiny.build("t5", tmp_path / "model")
+    (folder / "tokenizer.json").unlink()
+    (folder / "spiece.model").write_bytes(b"\n\x0e\n\x05<pad>\x15\x00\x00\x00\x00\x18\x03")
+    monkeypatch.setattr("probekit.backbone.tokenizer.is_sentencepiece_available", lambda: False)
+    with pytest.raises(BackboneError, match=r"model spiece\.model, .* \"probekit\[sentencepiece\]"):
+        inspect_backbone(str(folder), part="encoder")

@@ -294,3 +294,10 @@ def test_any_text_is_read_back(text):
     assert tomllib.loads(config_text(rows))["run"] == [
         {"model": text}, {"model": "x", "depth": 3},
     ]  # fmt: skip
+
+
+def test_no_file_makes_the_code_of_a_model_run(bert, corpus, here):
+    file = write(here, "[extract]\ntrust-remote-code = true\n")
+    message = refused("extract", bert, corpus, "--config", file)
+    assert message.startswith(f"{file}: trust_remote_code is taken from no file")
+    assert message.endswith("type --trust-remote-code on the command line, or leave it out.")

@@ -5,7 +5,7 @@ import torch
 import transformers
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.architecture import backbone_classes
+from probekit.backbone.model_classes import backbone_classes
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import extract
 from tests.extraction.extracted import all_rows, run
@@ -87,7 +87,7 @@ def test_half_an_encoder_decoder_without_a_class_is_refused(head, corpus, tmp_pa
     sizes |= {"num_attention_heads": None, "num_hidden_layers": None, "is_decoder": True}
     made = getattr(transformers, head)
     folder = save_random(family, tmp_path / "model", model_class=made, **sizes)
-    with pytest.raises(BackboneError, match=rf"is an encoder-decoder \({family}\)"):
+    with pytest.raises(BackboneError, match=rf"is part of an encoder-decoder \({family}\)"):
         run(folder, corpus, tmp_path / "cache")
 
 

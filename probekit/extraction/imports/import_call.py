@@ -185,7 +185,7 @@ def import_states(
     texts = read_texts(target, about, wanted.limit)
     source = _Source(states, token_ids, word_offsets, wanted)
     opened = [source.of(split.name, len(texts)) for split in texts]
-    inspection = None if wanted.n_blocks else inspect_target(target, None)
+    inspection = None if wanted.n_blocks else inspect_target(target, ExtractOptions())
     _check_named(target, inspection)
     importing = _Importing(target, about, inspection, ReusedMemory(), progress)
     return Entries(map(importing.entry, texts, opened))

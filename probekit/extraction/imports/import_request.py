@@ -1,7 +1,7 @@
 """What an import is asked for: which layers and rows of the states become an entry, and its key."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
@@ -71,7 +71,7 @@ class ImportRequest:
         """Return what the key of the split's entry hashes; ``imported`` is in no other's."""
         return {
             "format_version": FORMAT_VERSION,
-            "model": asdict(self.info.identity),
+            "model": self.info.identity.to_json(),
             "text": text_fingerprint,
             "format": self.options.format,
             "dtype": self.options.dtype,

@@ -85,6 +85,7 @@ def verify_rows(
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "cpu",
     seed: int = 0,
+    trust_remote_code: bool = False,
 ) -> RowErrors:
     """Compare rows with a fresh float32 pass over one text at a time.
 
@@ -97,6 +98,7 @@ def verify_rows(
         tokenizer: of a model in memory.
         device: where the model runs.
         seed: of the random rows.
+        trust_remote_code: run code that lies with the model.
 
     Raises:
         BackboneError: it is another model than that of the entry.
@@ -112,6 +114,7 @@ def verify_rows(
         device=device,
         compute_dtype="float32",
         made=str(entry.path),
+        trust_remote_code=trust_remote_code,
     )
     sample = sample_rows(entry, count, seed)
     if _of_import(entry, "last_layer") == "raw":

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from probekit.backbone import GivenModel, as_given, load_again
+from probekit.backbone import Backbone, as_given, load_again
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
@@ -55,6 +55,7 @@ def predict(
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
+    trust_remote_code: bool = False,
 ) -> list[list[str]] | list[str] | list[float]: ...
 
 
@@ -68,6 +69,7 @@ def predict(
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
+    trust_remote_code: bool = False,
 ) -> list[Prediction]: ...
 
 
@@ -80,6 +82,7 @@ def predict(
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     progress: bool = False,
+    trust_remote_code: bool = False,
 ) -> list[list[str]] | list[str] | list[float] | list[Prediction]:
     """Label new texts with a saved head.
 
@@ -98,6 +101,7 @@ def predict(
         tokenizer: of a model in memory.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         progress: show progress on stderr.
+        trust_remote_code: run code that lies with the model.
 
     Returns:
         Per text, a label name for each word (tagging), one label name (sentence, pair) or one
@@ -121,7 +125,15 @@ def predict(
     if probabilities and kind.targets != "classes":
         raise OptionError(NO_PROBABILITIES)
     given = as_given(model, tokenizer, trained.saved.model["name"])
-    blocks = _read(trained, texts, model=given, device=device, progress=progress)
+    backbone = load_again(
+        trained.saved.model,
+        model=given,
+        device=device,
+        compute_dtype=trained.saved.features.compute_dtype,
+        made="the head",
+        trust_remote_code=trust_remote_code,
+    )
+    blocks = _read(trained, texts, backbone, progress=progress)
     labels, said, lengths = _label(trained, blocks, probabilities)
     if kind.per == "word":
         labels, said = _by_text(labels, lengths), _by_text(said, lengths)
@@ -152,20 +164,12 @@ def _label(
 def _read(
     trained: TrainedHead,
     texts: Sequence[Item],
+    backbone: Backbone,
     *,
-    model: str | GivenModel | None,
-    device: str,
     progress: bool,
 ) -> Iterator[TextRows]:
     """Yield what the head reads of some texts after others."""
     saved = trained.saved
-    backbone = load_again(
-        saved.model,
-        model=model,
-        device=device,
-        compute_dtype=saved.features.compute_dtype,
-        made="the head",
-    )
     encoded = backbone.inspection.encode(
         as_examples(texts, trained.text_kind),
         max_length=saved.features.max_length,

@@ -2,27 +2,24 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.fingerprint import canonical_json, digest
-from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks, other_files
-from probekit.store.codec import Piece, cut_pieces, encode_chunk
+from probekit.store.chunk_writing import write_copied_chunks, write_pieces
+from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_copied, write_sealed
 from probekit.store.files import storage_errors, write_whole
@@ -33,15 +30,12 @@ from probekit.store.marks import (
     ChunkSum,
     UnitMark,
     check_resumable,
-    checksum,
     read_marks,
     unfinished_plan,
 )
 from probekit.store.verified import FileOutline
 
 logger = logging.getLogger(__name__)
-
-_MOST_THREADS = 4  # torch gives each of them helpers of its own
 
 
 @dataclass(frozen=True)
@@ -197,23 +191,8 @@ class EntryBuilder:
             StorageError: no space left, or no permission; or what was written reads back otherwise.
         """
         self._check_open(unit)
-        plain = {array.name: array for array in self._plain}
-
-        def put(item: tuple[ChunkSum, bytes]) -> ChunkSum:
-            chunk, data = item
-            array = plain[chunk.array]
-            values = np.frombuffer(data, array.dtype).reshape(array.chunks)
-            self._writer.write(array, chunk.row_chunk, chunk.layer_index, values)
-            return chunk
-
         with storage_errors(self.partial, self.nbytes_left):
-            with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores())) as pool:
-                written = tuple(pool.map(put, chunks))
-            for damage in damaged_chunks(written, self._chunk_places):
-                raise StorageError(
-                    f"{damage}, where it was just written: the disk does not keep what it is "
-                    "given. Choose another one."
-                )
+            written = write_copied_chunks(self._writer, self._chunk_places, chunks)
             mark = UnitMark(unit, written, dict(stats or {}))
             mark.write(self._units_folder)
             self.marks[unit] = mark
@@ -396,29 +375,3 @@ class EntryBuilder:
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:
             raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
-
-
-def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
-    """Write chunks, and return their checksums in the order of the pieces.
-
-    Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
-    no thread uses the pieces any more.
-
-    Raises:
-        StateRangeError: a value is non-finite or too large for the stored dtype.
-        OSError: the file system refuses.
-    """
-    with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores())) as pool:
-        return tuple(chain.from_iterable(pool.map(lambda piece: _write(writer, piece), pieces)))
-
-
-def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
-    """Write one chunk: its values, then what belongs to them."""
-    row_chunk, at = piece.row_chunk, piece.layer_index
-    stored = encode_chunk(piece)
-    sums = []
-    for plain in piece.spec.plain():
-        data = stored[plain.name]
-        writer.write(plain, row_chunk, at, data)
-        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
-    return sums

@@ -303,7 +303,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
         return unit
 
     monkeypatch.setattr("probekit.extraction.write.compute_unit", counted)
-    monkeypatch.setattr("probekit.extraction.session.compute_unit", counted)
+    monkeypatch.setattr("probekit.extraction.entry_session.compute_unit", counted)
     write = EntryBuilder.write_unit
 
     def slowly(*arguments, **options):

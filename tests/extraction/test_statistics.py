@@ -15,7 +15,7 @@ from probekit.extraction.compute import (
     all_fit,
     check_range,
 )
-from probekit.extraction.write import total_statistics
+from probekit.extraction.drafting import total_statistics
 from tests.extraction.planned import plan_of
 
 values = st.floats(-1e5, 1e5, width=32) | st.sampled_from(

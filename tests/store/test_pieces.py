@@ -9,7 +9,7 @@ import xxhash
 
 from probekit.store import builder
 from probekit.store.arrays import ArraySpec
-from probekit.store.builder import write_pieces
+from probekit.store.chunk_writing import write_pieces
 from probekit.store.codec import cut_pieces
 
 SPEC = ArraySpec(name="words", rows=64, layers=(0, 3), dim=5, dtype="float16", chunk_rows=16)

@@ -11,6 +11,7 @@ from probekit.backbone import Inspection
 from probekit.base.kinds import KINDS
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import OptionError
+from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.extraction_call import as_named, name_task
@@ -26,7 +27,6 @@ from probekit.extraction.imports.token_matching import match_tokens
 from probekit.extraction.opening import inspect_target, read_task, read_texts
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.session import EntrySession
 from probekit.extraction.write import Progress
 from probekit.store.entry import Entries, Entry
 from probekit.tasks import Split, Task, TextOptions

@@ -14,8 +14,8 @@ from typing import Any
 from probekit.base.fingerprint import digest
 from probekit.base.notices import ProgressBar
 from probekit.errors import EntryError, OptionError
+from probekit.extraction.drafting import seal
 from probekit.extraction.maintenance.entry_copy import copy_entries
-from probekit.extraction.write import seal
 from probekit.store.arrays import ArraySpec, PlainArray
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder

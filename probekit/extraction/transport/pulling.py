@@ -13,6 +13,7 @@ import pyarrow as pa
 from probekit.base.notices import ProgressBar, human_bytes
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError, StorageError
+from probekit.extraction.drafting import write_split_labels
 from probekit.extraction.maintenance.entry_part import asked_arrays, part_manifest, part_table
 from probekit.extraction.transport.remote_entry import RemoteEntry, folders_in
 from probekit.extraction.transport.remote_files import (
@@ -27,7 +28,6 @@ from probekit.extraction.transport.transport_form import (
     label_path,
 )
 from probekit.extraction.transport.withheld_text import TextSource, restore
-from probekit.extraction.write import write_split_labels
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import read_checksums
 from probekit.store.entry import Entry, folder_of_key

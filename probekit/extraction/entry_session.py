@@ -1,0 +1,255 @@
+"""Make the entries of one task, wherever states come from: units, manifest, labels."""
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from probekit.backbone import StateSource
+from probekit.base.fingerprint import digest
+from probekit.base.machine.buffers import ReusedMemory
+from probekit.errors import EntryError, StateRangeError
+from probekit.extraction.compute import BeyondFloat16Error, ComputedUnit, all_fit, compute_unit
+from probekit.extraction.drafting import make_draft, seal, write_split_labels
+from probekit.extraction.estimate import (
+    check_free_space,
+    describe_work,
+    missing_bytes,
+    tokens_per_second,
+)
+from probekit.extraction.extract_target import ExtractTarget, Place
+from probekit.extraction.plan import Plan
+from probekit.extraction.request import Asked
+from probekit.extraction.units import Unit
+from probekit.extraction.write import Progress, counted_tokens, write_units
+from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts.output_head import OutputHead
+from probekit.store.builder import EntryBuilder, Share
+from probekit.store.draft import Draft
+from probekit.store.entry import Entry
+from probekit.store.layout import MANIFEST
+from probekit.store.lock import EntryLock
+from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
+from probekit.tasks import Split
+
+logger = logging.getLogger(__name__)
+
+_FORECAST_SHARE = 0.01
+"""Of an entry's tokens, what the forecast of its time is measured on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class EntrySession(ABC):
+    """Makes entries of one model, one task and one set of options, unit by unit.
+
+    Where the states come from is what subclasses differ in.
+
+    Attributes:
+        target: model and task as they were named, and where entries go.
+        request: what is asked of them.
+        reused: memory for units, of all splits.
+        progress: who hears of it.
+    """
+
+    target: ExtractTarget
+    request: Asked
+    reused: ReusedMemory
+    progress: Progress
+
+    @property
+    @abstractmethod
+    def backbone(self) -> StateSource:
+        """Where the states come from."""
+
+    @property
+    @abstractmethod
+    def output_head(self) -> OutputHead | None:
+        """The output head that entries keep, if any."""
+
+    @abstractmethod
+    def plan(self, split: Split) -> Plan:
+        """Settle what of a split is read, and lay out its entry."""
+
+    def extract(self, split: Split) -> Entry | None:
+        """Return the entry of one split, complete; what exists is not computed again.
+
+        Returns:
+            the entry; None where this is a shard, and others have not done theirs.
+
+        Raises:
+            EntryLockedError: another process is writing the entry.
+            StateRangeError: a hidden state does not fit the stored dtype.
+            StorageError: the disk is full, or the folder cannot be written.
+            EntryError: the entry is damaged, or a folder of its name holds another.
+        """
+        place = self.place(split)
+        entry = self.finished(place)
+        if entry is None:
+            self.target.say_namesakes(place)
+            entry = self._build(split, place)
+        else:
+            logger.info("%s: complete already, at %s", split.name, entry.path)
+        write_split_labels(place.folder, place.request["text"], split, self.request.task)
+        if not split.labels and self.request.masking is None:
+            logger.info(
+                "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
+                "some, extract again: the model does not run a second time.",
+                split.name,
+                split.origin,
+            )
+        return entry
+
+    def place(self, split: Split) -> Place:
+        """Return where the entry of a split lies, or is to lie; errors are the target's."""
+        return self.target.place(self.request, split)
+
+    def finished(self, place: Place) -> Entry | None:
+        """Return the entry of a place if it is complete, and not to be computed again.
+
+        Raises:
+            EntryError: it is damaged, or another one is there.
+        """
+        if self.target.overwrite or not (place.folder / MANIFEST).exists():
+            return None
+        entry = Entry.open(place.folder)
+        if entry.manifest.key != place.key:
+            raise EntryError(
+                f"{place.folder} holds another entry, whose key begins in the same way "
+                f"({place.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
+                "another --cache, or --name."
+            )
+        return entry
+
+    def begun(self, split: Split, plan: Plan, place: Place, units: Sequence[Unit]) -> float:
+        """Return the share of the subwords of units that an earlier, unfinished run has done.
+
+        It is 0 where that run had another plan, so that extraction begins afresh.
+        """
+        shared = self._shared(split, self._in_dtype(plan, place), place)
+        same = digest(unfinished_plan(place.folder)) == digest(shared)
+        found = unfinished_units(place.folder) if same else frozenset()
+        done = [unit for unit in units if unit.index in found]
+        return sum(map(plan.unit_tokens, done)) / max(sum(map(plan.unit_tokens, units)), 1)
+
+    def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
+        """Return what a resumed run must share with the run that it continues.
+
+        Device and batch size move the last bits at most; units remember theirs.
+        """
+        return {
+            "request": dict(place.request),
+            "backend": place.request["format"],
+            "limit": split.limit,
+            "compute_dtype": self.backbone.compute_dtype_name,
+            "arrays": [array.to_json() for array in plan.arrays.values()],
+            "units": [[unit.start, unit.stop] for unit in plan.units],
+        }
+
+    def _build(self, split: Split, place: Place) -> Entry | None:
+        target, folder, shard = self.target, place.folder, self.target.shard
+        output_head = self.output_head  # first: a model without one costs no work
+        plan = self.plan(split)
+        units = plan.largest_first if shard is None else shard.units_of(plan, place.key)
+        title = split.name if shard is None else f"{split.name}, shard {shard}"
+        check_free_space(folder, missing_bytes(plan, place))
+        # before any costly work: raises where another process builds the entry, or nobody can
+        EntryLock(folder, None if shard is None else shard.place).release()
+        if not target.restart:
+            check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
+        speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
+        begun = self.begun(split, plan, place, units)
+        logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
+        plan, computed = self._settle_dtype(plan, place, title, units)
+        shared = self._shared(split, plan, place)
+
+        def draft() -> Draft:
+            return self._draft(split, plan, place, output_head)
+
+        if shard is None:
+            with EntryBuilder(
+                folder, plan=shared, overwrite=target.overwrite, restart=target.restart
+            ) as builder:
+                self._write(title, plan, units, builder, computed)
+                return seal(builder, draft())
+        share = Share(shard.place, frozenset(unit.index for unit in units))
+        with EntryBuilder(folder, plan=shared, share=share, draft=draft) as builder:
+            self._write(title, plan, units, builder, computed)
+            entry = builder.join()
+            if entry is None and not builder.left:
+                entry = seal(builder, Draft.read(builder.partial))
+            if entry is None:
+                logger.info("%s: done. %s", title, _describe_left(len(plan.units), builder))
+            return entry
+
+    def _draft(
+        self, split: Split, plan: Plan, place: Place, output_head: OutputHead | None
+    ) -> Draft:
+        backbone = self.backbone
+        files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
+        return make_draft(place, split, self.request.task, plan, backbone, files)
+
+    def _write(
+        self,
+        title: str,
+        plan: Plan,
+        units: Sequence[Unit],
+        builder: EntryBuilder,
+        computed: dict[int, ComputedUnit],
+    ) -> None:
+        """Write the units; a value that does not fit is said with the command that stores it."""
+        try:
+            write_units(
+                self.backbone,
+                plan,
+                units,
+                builder,
+                computed=computed,
+                reused=self.reused,
+                progress=self.progress,
+                title=title,
+            )
+        except StateRangeError as error:
+            if self.target.shard is None:  # what other shards write is theirs
+                builder.discard()  # resuming would meet the same value again
+            if isinstance(error, BeyondFloat16Error):
+                again = self.target.command(replace(self.request.options, dtype="bfloat16"))
+                raise StateRangeError(f"{error} Rerun: {again}") from None
+            raise
+
+    def _settle_dtype(
+        self, plan: Plan, place: Place, title: str, units: Sequence[Unit]
+    ) -> tuple[Plan, dict[int, ComputedUnit]]:
+        """Choose what ``auto`` is stored as, before anything is on the disk.
+
+        float16 keeps three more bits than bfloat16 but ends at 65,504; the largest unit decides,
+        also for a shard that does not write it. A resumed run keeps what the first one chose, and
+        so do the shards that come later. Returns the plan and what was computed, by unit.
+        """
+        if self.request.options.dtype != "auto":
+            return plan, {}
+        if not self.target.restart and unfinished_plan(place.folder) is not None:
+            return self._in_dtype(plan, place), {}
+        largest = plan.largest_first[0]
+        # what is not this shard's is no part of what it does
+        progress = self.progress if largest in units else Progress(self.progress.shown)
+        with counted_tokens(plan, [largest], title, leave=False, progress=progress) as report:
+            first = compute_unit(self.backbone, plan, largest, report, self.reused)
+        if all_fit(first.statistics, plan.dtype):
+            return plan, {first.unit.index: first}
+        logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
+        return plan.with_dtype("bfloat16"), {first.unit.index: first}
+
+    def _in_dtype(self, plan: Plan, place: Place) -> Plan:
+        """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
+        auto = self.request.options.dtype == "auto"
+        earlier = unfinished_plan(place.folder) if auto else None
+        return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
+
+
+def _describe_left(count: int, builder: EntryBuilder) -> str:
+    """Say how much of an entry other shards have still to write."""
+    return (
+        f"{len(builder.left)} of {count} units are not written yet: the shard that writes the last "
+        "one completes the entry. If that one was killed, run it again."
+    )

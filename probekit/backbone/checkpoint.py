@@ -16,7 +16,7 @@ from probekit.backbone.model_files import (
     pick_files,
 )
 from probekit.base.fingerprint import digest_file
-from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, install_extra
 
 CheckpointKind = Literal["hub", "folder", "gguf", "memory"]
 _EXTRAS = {
@@ -132,8 +132,7 @@ def find_checkpoint(
         if missing:
             raise BackboneError(
                 f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
-                f'Run `pip install ".[{extra}]"` in your checkout of the probekit repository '
-                f'(the extra "probekit[{extra}]").'
+                + install_extra(extra)
             )
     return replace(found, trusted=trusted)
 

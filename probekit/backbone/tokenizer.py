@@ -11,7 +11,7 @@ from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.model_files import VOCABULARY
 from probekit.data.alignment import backend, check_word_separation
-from probekit.errors import BackboneError, reason_of
+from probekit.errors import BackboneError, install_extra, reason_of
 
 
 def keep_words_apart(tokenizer: PreTrainedTokenizerFast, model: str) -> None:
@@ -102,9 +102,8 @@ def _say_what_converts(model: str, names: Collection[str], error: Exception) -> 
     if pieces and "tokenizer.json" not in names and not able:
         raise BackboneError(
             f"model {model!r}: its tokenizer is the SentencePiece model {pieces[0]}, which is "
-            "converted by the packages sentencepiece and protobuf. Run `pip install "
-            '".[sentencepiece]"` in your checkout of the probekit repository (the extra '
-            '"probekit[sentencepiece]").'
+            "converted by the packages sentencepiece and protobuf. "
+            + install_extra("sentencepiece")
         ) from error
 
 

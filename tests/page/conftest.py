@@ -17,7 +17,7 @@ SCREENSHOTS = Path(__file__).parent.parent.parent / "build" / "screenshots"
 def chromium():
     """The browser; tests skip where playwright or Chromium is missing."""
     playwright = pytest.importorskip(
-        "playwright.sync_api", reason="playwright is missing: pip install 'probekit[browser]'"
+        "playwright.sync_api", reason="playwright is missing: pip install -e '.[browser]'"
     )
     found = next(filter(None, map(shutil.which, BROWSERS)), None)
     if found is None:

@@ -207,8 +207,9 @@ def test_a_missing_package_is_told_before_training(name, module, monkeypatch, tm
     out = tmp_path / "r.jsonl"
     with pytest.raises(OptionError) as found:
         sweep(plan(), out=out, location=location, track=name)
-    assert f"the package {name} is not installed: pip install 'probekit[{name}]'." in str(
-        found.value
+    assert (
+        f"the package {name} is not installed. Run `pip install -c constraints.txt -e '.[{name}]'`"
+        in str(found.value)
     )
     assert not out.exists()
 

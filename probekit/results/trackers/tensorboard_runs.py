@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
-from probekit.errors import OptionError, StorageError
+from probekit.errors import OptionError, StorageError, install_extra
 from probekit.results.record import Record
 from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
 
@@ -37,8 +37,8 @@ class TensorBoard(TrackerSpec):
         """
         if find_spec("tensorboard") is None:
             raise OptionError(
-                "--track tensorboard: the package tensorboard is not installed: pip install "
-                "'probekit[tensorboard]'."
+                "--track tensorboard: the package tensorboard is not installed. "
+                + install_extra("tensorboard")
             )
         folder = out.with_name(f"{out.stem}-tensorboard") if self.folder is None else self.folder
         return TensorBoardRuns(make_folder(Path(folder), self.name))

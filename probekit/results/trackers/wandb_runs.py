@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from probekit.errors import OptionError, reason_of
+from probekit.errors import OptionError, install_extra, reason_of
 from probekit.results.record import Record
 from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
 from probekit.results.trackers.tensorboard_runs import make_folder
@@ -42,7 +42,7 @@ class WandB(TrackerSpec):
         """
         if find_spec("wandb") is None:
             raise OptionError(
-                "--track wandb: the package wandb is not installed: pip install 'probekit[wandb]'."
+                f"--track wandb: the package wandb is not installed. {install_extra('wandb')}"
             )
         mode = self.mode or os.environ.get("WANDB_MODE") or "online"
         folder = make_folder(out.parent if self.folder is None else Path(self.folder), self.name)

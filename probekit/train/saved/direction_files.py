@@ -12,7 +12,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from probekit.base.registry import choose
-from probekit.errors import OptionError, StorageError
+from probekit.errors import OptionError, StorageError, install_extra
 from probekit.train.saved.directions import Directions
 
 logger = logging.getLogger(__name__)
@@ -104,8 +104,8 @@ def _write_gguf(found: Directions, path: Path, name: str | None) -> None:
     # direction.0 and direction.1 where layer 3 is normed.
     if find_spec("gguf") is None:
         raise OptionError(
-            "--as repeng writes a GGUF file and needs the package gguf, which is not installed: "
-            "pip install 'probekit[gguf]'."
+            "--as repeng writes a GGUF file and needs the package gguf, which is not installed. "
+            + install_extra("gguf")
         )
     from gguf import GGUFWriter
 

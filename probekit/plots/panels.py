@@ -234,25 +234,22 @@ def hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
 
 
-def share_scores(drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]]) -> None:
-    """Give the panels of one metric one y axis: the same limits, numbers at the left alone.
+def share_scores(
+    drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]] = ()
+) -> None:
+    """Give the panels of one metric one y axis that holds them all, with numbers at the left alone.
 
     Args:
         drawn: the figure, with all that lies along its y axes.
-        curves: of each panel.
+        curves: of each panel, by which an axis may be logarithmic.
     """
     by_metric: dict[str, list[int]] = {}
     for index, (_, panel) in enumerate(drawn.panels):
         by_metric.setdefault(panel.metric, []).append(index)
     for places in by_metric.values():
-        together = [curve for index in places for curve in curves[index]]
-        scale = drawn.panels[places[0]][1].scale
+        together = [curve for index in places for curve in (curves[index] if curves else ())]
         group = [drawn.panels[index][0] for index in places]
-        limits = [axes.get_ylim() for axes in group]
-        for axes in group:
-            if len(group) > 1:
-                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-            score_axis(axes, scale, together)
+        score_axis(group, drawn.panels[places[0]][1].scale, together)
     leave_out_numbers(drawn)
 
 

@@ -43,8 +43,9 @@ def plot_exit(
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
     of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
-    95 % bootstrap intervals over sentences. Panels of one metric share their y axis. One depth for all is what the other rules must be
-    better than; the oracle leaves at the first depth that is right.
+    95 % bootstrap intervals over sentences. Panels of one metric share their y axis. One
+    depth for all is what the other rules must be better than; the oracle leaves at the first depth
+    that is right.
 
     Args:
         records: of ``probekit depth`` or ``exit``.

@@ -397,4 +397,6 @@ def test_exits_of_one_metric_share_an_axis_that_ends_at_what_a_score_can_be():
     one, two = figure.axes
     assert one.get_ylim() == two.get_ylim()
     low, high = one.get_ylim()
-    assert all(low < y < high for axes in (one, two) for line in axes.lines for y in line.get_ydata())
+    assert all(
+        low < y < high for axes in (one, two) for line in axes.lines for y in line.get_ydata()
+    )

@@ -30,6 +30,7 @@ NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
 _FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
+_GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
 _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""
 
@@ -160,10 +161,13 @@ def diverged_text(records: Sequence[Record]) -> str:
 
 
 def text_width(text: str, size: float | None = None) -> float:
-    """Return the width of a line of text of some size in points (a tick's), in inches."""
+    """Return the width of text of some size in points (a tick's), in inches: its longest line."""
     font = FontProperties(family=RC["font.family"], size=size or rcParams["xtick.labelsize"])
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    measured = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False)
+        for line in text.splitlines()
+    )
+    return max((float(width) for width, _, _ in measured), default=0.0) / 72
 
 
 def fitted_text(text: str, width: float, size: float) -> str:
@@ -177,11 +181,12 @@ def fitted_text(text: str, width: float, size: float) -> str:
     if text_width(text, size) <= width:
         return text
     characters = max(4, int(_FILLED * width * len(text) / text_width(text, size)))
-    return textwrap.fill(text, characters, break_on_hyphens=False)
+    return _filled(text, characters)
 
 
 def title_text(title: str, width: float) -> str:
     """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
+    title = " ".join(title.split())
     return wrap_phrases(title, _per_line(title, width))
 
 
@@ -194,7 +199,7 @@ def label_text(label: str, width: float) -> str:
         return ""
     glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
     room = _per_line(label, width)
-    lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
+    lines = _filled(glued, room, break_long_words=False)
     return lines.replace("\xa0", " ")
 
 
@@ -211,4 +216,16 @@ def wrap_phrases(text: str, characters: int) -> str:
     """
     phrases = text.split(", ")
     glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    return textwrap.fill(glued, characters).replace("\xa0", " ")
+    return _filled(glued, characters).replace("\xa0", " ")
+
+
+def _filled(text: str, characters: int, *, break_long_words: bool = True) -> str:
+    """Return text in lines; only a word that is longer than a line is broken at its hyphens."""
+    words = [one if len(one) > characters else one.replace("-", _GLUED) for one in text.split(" ")]
+    lines = textwrap.fill(
+        " ".join(words),
+        characters,
+        break_long_words=break_long_words,
+        break_on_hyphens=break_long_words,
+    )
+    return lines.replace(_GLUED, "-")

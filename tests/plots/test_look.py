@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from probekit import Look, plot_depth, plot_fewshot, plot_weights
 from probekit.errors import OptionError
 from probekit.plots import PLOTS
+from probekit.plots.naming import fitted_text, text_width, title_text, wrap_phrases
 from probekit.plots.style import RC
 from tests.plots.samples import fewshot_records, sample_records
 from tests.plots.test_figures import SAMPLES
@@ -110,3 +111,19 @@ def test_a_legend_of_long_names_is_wrapped_and_whole():
         box = figure.legends[0].get_window_extent()
         assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5 and box.y0 >= -0.5
         assert all(not box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+
+
+def test_names_are_broken_at_hyphens_only_where_they_are_longer_than_a_line():
+    title = "attention-fusion (mpnet-base, raw), conll, demo-ner"
+    for characters in range(18, 50):
+        lines = wrap_phrases(title, characters).splitlines()
+        assert " ".join(lines) == title and all(len(line) <= characters for line in lines)
+        assert not any(line.endswith("-") for line in lines)
+    assert wrap_phrases("one-two-three, x", 9) == "one-two-\nthree, x"
+    assert fitted_text("in mpnet-base", 0.75, 8) == "in\nmpnet-base"
+
+
+def test_a_text_of_lines_is_as_wide_as_its_longest():
+    assert text_width("ab\nabcdef\na") == text_width("abcdef") > text_width("ab")
+    assert title_text("last\n(mpnet-base)", 5.0) == "last (mpnet-base)"
+    assert text_width("") == 0

@@ -140,7 +140,7 @@ def _scores(
     ]
     sign = "+" if signed else ""
     cells = [
-        NOTHING if value is None else f"{value:{sign}.{scale.decimals}f}"
+        NOTHING if value is None else f"{value:{sign}z.{scale.decimals}f}"
         for value, scale in zip(values, scales, strict=True)
     ]
     return Column(heading, cells, values=values)

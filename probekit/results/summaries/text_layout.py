@@ -87,4 +87,4 @@ def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
 
 def _number(value: float, decimals: int) -> str:
     """Return a number with some decimals; one of seven digits or more (a perplexity) as 6.2e+09."""
-    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:.{decimals}f}"
+    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:z.{decimals}f}"

@@ -56,7 +56,12 @@ def draw_estimates(
     )
 
 
-def explain(drawn: PanelFigure, curves: Sequence[DepthCurve], entries: Sequence[Line]) -> None:
+def explain(
+    drawn: PanelFigure,
+    curves: Sequence[DepthCurve],
+    entries: Sequence[Line],
+    also: Sequence[str] = (),
+) -> None:
     """Put one legend below all panels; its title says what intervals and lines are over.
 
     A curve is measured over all depths, so that what is wrong with a run marks no point of it.
@@ -65,10 +70,12 @@ def explain(drawn: PanelFigure, curves: Sequence[DepthCurve], entries: Sequence[
         drawn: the figure.
         curves: of its panels.
         entries: the lines of the legend.
+        also: what else must be said.
     """
     records = [record for _, panel in drawn.panels for record in panel.records]
     seeds = seeds_text(len(run.records) for curve in curves for run in curve.runs)
     wrong = f"; some runs: {', '.join(marks(records))}" if marks(records) else ""
     what = f"95 % intervals over sentences; {seeds}{diverged_text(records)}{wrong}"
+    what = "; ".join([what, *also])
     handles = [Line2D([], [], **entry) for entry in entries]
     put_legend(drawn.legend_place, LegendPlan(handles, [], what))

@@ -42,7 +42,9 @@ OVERLAYS: Mapping[str, Sequence[str]] = {
 """What the curves of one panel may be, with the options that come with it."""
 
 MAX_PANELS = 12
-_PANEL_HEIGHT = 2.2  # inches
+PANEL_HEIGHT = 2.2
+"""Least height of a panel, inches."""
+
 _FLATTEST = 0.42  # least height of a panel, as a share of its width
 _TITLE_LINE = 0.15  # height of a title's second line and of those after it, inches
 _NARROWEST = 2.1  # width of a panel beside others, inches
@@ -149,7 +151,7 @@ def split_panels(
 
 def panel_figure(
     panels: Sequence[Panel],
-    height: float = _PANEL_HEIGHT,
+    height: float = PANEL_HEIGHT,
     split: str = "dev",
     extra: Sequence[Line2D] = (),
     *,

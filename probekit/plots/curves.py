@@ -154,11 +154,20 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
-    """Make the x axis logarithmic, with a tick at every key, and its text where there is room."""
+def octave_axis(
+    axes: Axes, label: str, texts: Mapping[float, str], over: Collection[float]
+) -> None:
+    """Make the x axis logarithmic, with a tick at every key, and its text where there is room.
+
+    Args:
+        axes: where.
+        label: of the axis.
+        texts: of the ticks, by place.
+        over: places that the axis holds.
+    """
     axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    low, high = min(texts) / 2**_BESIDE, max(texts) * 2**_BESIDE
+    low, high = min(over) / 2**_BESIDE, max(over) * 2**_BESIDE
     axes.set_xlim(low, high)
     room = math.log2(high / low) * _LABEL
     shown: list[float] = []

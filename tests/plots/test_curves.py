@@ -248,6 +248,23 @@ def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slop
     assert low < grounds[0].x0 and grounds[-1].x1 < high
 
 
+def test_a_ground_says_what_it_is_and_where_its_amount_lies():
+    heads = ("last", "p32")
+    records = fewshot_records(heads=heads) + fewshot_records(heads=heads, task="other")[:12]
+    figure = plot_fewshot(records)
+    for axes in figure.axes:
+        places = sorted(
+            line.get_xdata()[0]
+            for line in axes.lines
+            if line.get_transform() == axes.get_xaxis_transform()
+        )
+        assert places == [8, 32, 128][: len(places)] and len(places) == len(axes.patches)
+    assert len({axes.get_xlim() for axes in figure.axes}) == 1
+    assert "grey: one number of shots, at the line; points beside each other" in _legend(figure)
+    alone = plot_fewshot(fewshot_records(heads=("last",)))
+    assert not any("grey" in text for text in _legend(alone))
+
+
 def test_points_stand_where_they_belong_without_intervals():
     axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1)).axes[0]
     assert {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3} == {8}

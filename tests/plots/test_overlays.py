@@ -170,7 +170,7 @@ def _outside(axes):
     """Return the ends of lines and bands along y that lie beyond the axis, or too close to it."""
     low, high = sorted(axes.get_ylim())
     room = 0.03 * (high - low)
-    drawn = [line.get_ydata() for line in axes.lines]
+    drawn = [line.get_ydata() for line in axes.lines if line.get_transform() == axes.transData]
     drawn += [path.vertices[:, 1] for one in axes.collections for path in one.get_paths()]
     ends = [float(end(values)) for values in drawn for end in (min, max)]
     return [end for end in ends if not low + room <= end <= high - room]

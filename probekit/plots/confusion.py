@@ -10,7 +10,7 @@ from probekit.errors import RecordError
 from probekit.plots.cells import Grid
 from probekit.plots.heatmap import heatmap_figure
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import rows, runs_text, shared_text, text_width
+from probekit.plots.naming import choice_text, rows, runs_text, shared_text, text_width
 from probekit.plots.style import PAGE_WIDTH, font_scale, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import merged_others, most_confused, total_confusion
@@ -82,8 +82,8 @@ def _confused(records: Sequence[Record]) -> list[Record]:
             "on a task with classes first."
         )
     held = full_depth(held)
-    remedy = "choose some, such as --where head=p32,dwatt"
-    refuse_many(len(rows(held)), MAX_PANELS, "panels", remedy)
+    groups = rows(held)
+    refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     return held
 
 

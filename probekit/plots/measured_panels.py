@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from probekit.plots.legend import LegendPlan, put_legend
-from probekit.plots.naming import diverged_text, one_last_name, seeds_text
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text
 from probekit.plots.panels import MAX_PANELS, Panel, PanelFigure
 from probekit.plots.style import refuse_many
 from probekit.results.overthinking import DepthCurve
@@ -27,7 +27,7 @@ def panels_of(curves: Sequence[DepthCurve]) -> list[Panel]:
     Raises:
         RecordError: there are too many.
     """
-    choice = "choose some, such as --where head=last"
+    choice = choice_text(curve.records for curve in curves)
     refuse_many(len(curves), MAX_PANELS, "panels (one per head, model, task, ...)", choice)
     full = one_last_name([curve.records[0] for curve in curves])
     found = []

@@ -24,6 +24,7 @@ from probekit.results.summaries.wording import (
     option_text,
     options_text,
     range_text,
+    value_text,
 )
 
 NAME_WIDTH = 28
@@ -31,6 +32,8 @@ NAME_WIDTH = 28
 
 _FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
 _GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
+_NO_CHOICE = ("layers", "options", "rates", "entry", "labels_fingerprint", "resample")
+"""Options that nobody would choose by."""
 _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""
 
@@ -102,6 +105,24 @@ def one_last_name(records: Sequence[Record]) -> bool:
     """Say whether two models of some records have the same last part of their names."""
     models = {record.model for record in records}
     return len({model_text(model) for model in models}) < len(models)
+
+
+def choice_text(groups: Iterable[Sequence[Record]]) -> str:
+    """Return how to choose some of what is too much: by the option in which it differs most.
+
+    Args:
+        groups: the records of each panel, curve or row.
+    """
+    firsts = [group[0] for group in groups]
+    values = {
+        name: dict.fromkeys(option_of(record, name) for record in firsts)
+        for name in OPTIONS
+        if name not in _NO_CHOICE
+    }
+    name = max(values, key=lambda one: len(values[one]))  # of equal ones the first
+    told = next((value for value in values[name] if value is not None), None)
+    said = model_text(told) if name == "model" else value_text(name, told)
+    return f"choose some, such as --where {name}={said}"
 
 
 def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -> str:

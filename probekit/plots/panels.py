@@ -13,7 +13,7 @@ from probekit.metrics import Scale, scale_of
 from probekit.plots.curves import score_axis
 from probekit.plots.legend import LegendPlan, put_legend
 from probekit.plots.look import PLAIN, Given, Look, given_axes
-from probekit.plots.naming import diverged_text, one_last_name, seeds_text, title_text
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -129,9 +129,10 @@ def split_panels(
         choose("overlay", one, OVERLAYS)
     within = {name for one in overlay or ("head",) for name in OVERLAYS[one]}
     names = [name for name in (*TASK[:-1], "head", TASK[-1]) if name not in within] + [*by]
-    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
+    by_panel = grouped(records, names)
     things = f"panels (one per {', '.join(names)})"
-    refuse_many(len(panels), MAX_PANELS, things, "choose some, such as --where task=conll")
+    refuse_many(len(by_panel), MAX_PANELS, things, choice_text(by_panel.values()))
+    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in by_panel}
     lead = [OVERLAYS[one][0] for one in OVERLAYS if one in (overlay or ("head",))]
     for name, members in series(records, given=[*names, *along], lead=lead).items():
         for key, group in grouped(members, names).items():
@@ -176,7 +177,8 @@ def panel_figure(
         OptionError: the axes do not fit the panels.
         RecordError: there are more curves than a reader can tell apart.
     """
-    styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
+    curves = {name: members for panel in panels for name, members in panel.curves.items()}
+    styles = curve_styles(list(curves), choice_text(curves.values()))
     labels = labels or [f"{split} {metric_text(panel.metric)}" for panel in panels]
     given = given_axes(ax, [panel.title for panel in panels], look)
     columns = 1 if given else _columns(len(panels), look.width)

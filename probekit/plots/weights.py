@@ -16,7 +16,7 @@ from probekit.plots.cells import Grid
 from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
 from probekit.plots.heatmap import heatmap_figure, stacked_heights
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import runs_text
+from probekit.plots.naming import choice_text, runs_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, refuse_many
 from probekit.plots.weight_panels import WeightPanel, columns_beside, weight_panels
 from probekit.results.record import Record
@@ -90,11 +90,12 @@ def plot_weights(
     # rows of one layer have nothing to compare
     records = [record for record in records if len(measure.values(record)) > 1] or records
     panels = weight_panels(records, measure, look.width)
-    refuse_many(len(panels), MAX_PANELS, "panels", "choose some, such as --where head=p32")
-    longest = max(len(panel.rows) for panel in panels)
-    remedy = "choose some, such as --where shots=128"
-    refuse_many(longest, MAX_ROWS, "rows", remedy, one="one heatmap")
-    compact = longest > _MANY or len(panels) > 2
+    by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
+    refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
+    longest = max((panel.rows for panel in panels), key=len)
+    remedy = choice_text(longest.values())
+    refuse_many(len(longest), MAX_ROWS, "rows", remedy, one="one heatmap")
+    compact = len(longest) > _MANY or len(panels) > 2
     drawing = _Drawing(measure, panels, raw, per_seed, compact, look.width)
     if ax is None:
         drawing = _that_fits(drawing, records)
@@ -134,10 +135,10 @@ def _that_fits(drawing: "_Drawing", records: Sequence[Record]) -> "_Drawing":
         drawing = replace(drawing, panels=panels, compact=True, width=COLUMN_WIDTH, halves=True)
         height = sum(stacked_heights(drawing.grids(), 2))
     if height > _TALLEST:
+        rows = [row for panel in drawing.panels for row in panel.rows.values()]
         raise RecordError(
-            f"{len(grids)} heatmaps of {sum(len(grid.names) for grid in grids)} rows would be "
-            f"{height:.0f} inches tall (at most {_TALLEST:.0f}); choose some, such as --where "
-            "head=p32, --where normalize=none or --where task=conll."
+            f"{len(grids)} heatmaps of {len(rows)} rows would be {height:.0f} inches tall (at most "
+            f"{_TALLEST:.0f}); {choice_text(rows)}."
         )
     return drawing
 

@@ -242,5 +242,5 @@ def test_tall_panels_of_other_rows_stand_in_two_columns_below_their_colours():
     below = plot_weights(records[:8]).axes
     assert below[-1].get_position().y1 < below[0].get_position().y0
     more = [replace(r, model=m, key=f"{r.key}{m}") for m in "cdefgh" for r in records[:100]]
-    with pytest.raises(RecordError, match=r"inches tall .* --where head=p32"):
+    with pytest.raises(RecordError, match=r"inches tall .* --where task=a-corpus/0"):
         plot_weights([*records, *more])

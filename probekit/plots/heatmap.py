@@ -102,7 +102,16 @@ def _fill_axes(
     bar.set_label(label_text(label, width * len(panels)))
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title_text(title, width), loc="left")
+    for (one, left), (two, right) in itertools.pairwise(zip(panels, grids, strict=True)):
+        if list(left.names) == list(right.names) and _are_neighbours(one, two):
+            two.tick_params(axis="y", labelleft=False)
     return figure
+
+
+def _are_neighbours(one: Axes, two: Axes) -> bool:
+    """Say whether some axes stand right of others, at the same height."""
+    left, right = one.get_window_extent(), two.get_window_extent()
+    return abs(left.y0 - right.y0) < 1 and abs(left.y1 - right.y1) < 1 and left.x1 <= right.x0
 
 
 def stacked_heights(grids: Sequence[Grid], columns: int) -> list[float]:

@@ -78,4 +78,6 @@ def explain(
     what = f"95 % intervals over sentences; {seeds}{diverged_text(records)}{wrong}"
     what = "; ".join([what, *also])
     handles = [Line2D([], [], **entry) for entry in entries]
-    put_legend(drawn.legend_place, LegendPlan(handles, [], what))
+    put_legend(
+        drawn.legend_place, LegendPlan(handles, [], what), [axes for axes, _ in drawn.panels]
+    )

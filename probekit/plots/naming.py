@@ -121,7 +121,7 @@ def choice_text(groups: Iterable[Sequence[Record]]) -> str:
     }
     name = max(values, key=lambda one: len(values[one]))  # of equal ones the first
     told = next((value for value in values[name] if value is not None), None)
-    said = model_text(told) if name == "model" else value_text(name, told)
+    said = model_text(str(told)) if name == "model" else value_text(name, told)
     return f"choose some, such as --where {name}={said}"
 
 

@@ -267,7 +267,7 @@ def leave_out_numbers(drawn: PanelFigure) -> None:
 def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
 
-    In axes of the caller's own it stands inside the first of them.
+    In axes of the caller's own it stands inside the first of them, above what is drawn.
 
     Args:
         drawn: the figure.
@@ -285,4 +285,4 @@ def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2
         same = all(map(same_for_all_seeds, records))
         points = f"{points}, the same for all" if same else f"mean and 95 % interval over {points}"
     plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
-    put_legend(drawn.legend_place, plan)
+    put_legend(drawn.legend_place, plan, [axes for axes, _ in drawn.panels])

@@ -89,7 +89,7 @@ def plot_weights(
         records = _trained(records)
     # rows of one layer have nothing to compare
     records = [record for record in records if len(measure.values(record)) > 1] or records
-    panels = weight_panels(records, measure, look.width)
+    panels: Sequence[WeightPanel] = weight_panels(records, measure, look.width)
     by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
     longest = max((panel.rows for panel in panels), key=len)

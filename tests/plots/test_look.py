@@ -127,3 +127,32 @@ def test_a_text_of_lines_is_as_wide_as_its_longest():
     assert text_width("ab\nabcdef\na") == text_width("abcdef") > text_width("ab")
     assert title_text("last\n(mpnet-base)", 5.0) == "last (mpnet-base)"
     assert text_width("") == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["depth", "overthinking", "exit", "fewshot", "learning", "classes"]
+)
+def test_a_legend_in_axes_of_ones_own_hides_nothing(name):
+    for layout in ("constrained", None):
+        own = Figure(figsize=(7, 5), layout=layout)
+        axes = own.subplots()
+        PLOTS[name](_one_panel(name), ax=axes)
+        own.draw_without_rendering()
+        box = axes.get_legend().get_window_extent()
+        drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
+        points = [point for line in drawn for point in line.get_xydata()]
+        points += [v for one in axes.collections for path in one.get_paths() for v in path.vertices]
+        assert points and all(y <= box.y0 for _, y in axes.transData.transform(points))
+        assert box.height < axes.get_window_extent().height
+
+
+def test_neighbouring_heatmaps_of_ones_own_name_their_rows_once():
+    records = [r for model in "ab" for r in sample_records(("p32", "dwatt"), model=model)]
+    own = Figure(figsize=(8, 4), layout="constrained")
+    left, right = own.subplots(1, 2)
+    plot_weights(records, ax=[left, right])
+    shown = [axes.yaxis.get_tick_params()["labelleft"] for axes in (left, right)]
+    assert shown == [True, False]
+    above, below = Figure(figsize=(4, 8), layout="constrained").subplots(2, 1)
+    plot_weights(records, ax=[above, below])
+    assert below.yaxis.get_tick_params().get("labelleft", True)

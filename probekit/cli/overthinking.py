@@ -198,7 +198,7 @@ def _records(given: _Asked, *, refits: bool) -> "list[Record]":
     from probekit.train.sweeps.depth_probes import sweep_depths
     from probekit.train.sweeps.specs import depths
 
-    target = Target.of(given.source, given.task, given.own, given.shared)
+    target = Target.of(given.source, given.task, given.own, given.shared, given.asked["group"])
     label, asked, shared = first_label(given.asked), given.asked, given.shared
     n_blocks, probes = target.n_blocks(label, asked["fit_on"]), given.probes
     every_depth = depths(n_blocks, probes.every, asked["layers"])

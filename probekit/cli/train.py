@@ -60,7 +60,7 @@ def train(
     shared: TrainingOptions,
 ) -> PlannedRuns:
     """Train a head (or several) from the cache and print the scores."""
-    target = Target.of(model, task, own, shared)
+    target = Target.of(model, task, own, shared, asked["group"])
     head = get_protocol(shared.protocol).heads[-1] if head is None else head
     plan = make_plan(target, shared, asked, head=head, depths=[depth])
     out = shared.out or target.default_out(first_label(asked))
@@ -97,7 +97,7 @@ def sweep(
 
     Lists may be given for --head, --depth, {lists}.
     """
-    target = Target.of(model, task, own, shared)
+    target = Target.of(model, task, own, shared, asked["group"])
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
     how = {"predictions": predictions, "ablate": ablate, "workers": workers, "engine": engine}
@@ -126,7 +126,7 @@ def depth(
     """Train a head at every depth 0..L in one pass over the cache."""
     from probekit.train.sweeps.specs import depths
 
-    target = Target.of(model, task, own, shared)
+    target = Target.of(model, task, own, shared, asked["group"])
     label = first_label(asked)
     plan = make_plan(
         target,

@@ -63,9 +63,21 @@ class Target:
 
     @classmethod
     def of(
-        cls, model: str, task: str | None, own: arguments.OwnData, shared: TrainingOptions
+        cls,
+        model: str,
+        task: str | None,
+        own: arguments.OwnData,
+        shared: TrainingOptions,
+        group: str | None = None,
     ) -> Self:
         """Read MODEL TASK, or the path of an entry in their place.
+
+        Args:
+            model: as it was typed.
+            task: likewise; None with an entry's path.
+            own: how own data is read.
+            shared: where the cache is, among others.
+            group: the column that ``--group`` names.
 
         Raises:
             OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
@@ -91,8 +103,14 @@ class Target:
             # Not the name that the user typed: as a path, it means nothing in another folder.
             model, task = manifest.model, manifest.task
             cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
-        given = own.parse().given
-        place = Location(cache=cache, entry=entry, data=shared.data, identity=identity, **given)
+        place = Location(
+            cache=cache,
+            entry=entry,
+            data=shared.data,
+            group=group,
+            identity=identity,
+            **own.parse().given,
+        )
         return cls(model=model, task=task, location=place)
 
     def n_blocks(self, label: str | None, fit_on: str) -> int:

@@ -25,6 +25,7 @@ class Location(TextOptions):
         cache: root of the feature cache.
         entry: chooses among several matching entries (key, folder name or path).
         data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
+        group: the column of groups (``--group``), which is no label of the user's own data.
         identity: identity of the model, where an entry's path stands in its place; ``None`` is
             that of the model at the path that is given as such, if one lies there.
     """
@@ -32,6 +33,7 @@ class Location(TextOptions):
     cache: str | Path = Path("cache")
     entry: str | None = None
     data: str | Path | None = None
+    group: str | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
     def task(self, name: str, label: str | None = None) -> Task:
@@ -47,7 +49,7 @@ class Location(TextOptions):
             MissingFileError: a path that does not exist.
         """
         try:
-            return get_task(name, self, label)
+            return get_task(name, self, label, self.group)
         except (UnknownNameError, MissingFileError):
             task = _cached_task(Path(self.cache), name, label)
             if task is None:

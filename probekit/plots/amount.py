@@ -8,6 +8,7 @@ from typing import Literal
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars, octave_axis
@@ -30,6 +31,7 @@ _AXES: Mapping[Amount, tuple[str, int]] = {
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
 _SPREAD = 0.6  # most octaves over which the points of one amount are spread
 _SHARE = 0.55  # of the distance to the next amount, at most so much
+_GROUND, _PLACE = "#ebebeb", "#b8b8b8"  # a ground, and the line at its amount
 _EDGE = 0.06  # octaves of ground beyond the outer ones
 
 
@@ -130,21 +132,24 @@ def _draw_amounts(
     drawn = panel_figure(panels, split=split, ax=ax, look=look)
     places = _places({getattr(record, amount) for record in records})
     drawn_curves = []
+    apart = False
     for axes, panel in drawn.panels:
         curves = panel.score_curves(amount, split)
         bars = any(point.half is not None for curve in curves.values() for point in curve.values())
         amounts = {x for curve in curves.values() for x in curve}
-        spread = _spread([places[x] for x in amounts]) if bars and len(curves) > 1 else 0.0
+        spread = _spread(places.values()) if bars and len(curves) > 1 else 0.0
         _draw_grounds(axes, [places[x] for x in amounts], spread)
         for (name, curve), shift in zip(curves.items(), _shifts(len(curves), spread), strict=True):
             placed = {places[x] * 2**shift: point for x, point in curve.items()}
             hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
             draw_bars(axes, placed, drawn.styles[name], panel.scale, hollow=hollow)
-        octave_axis(axes, label, {places[x]: f"{factor * x:g}" for x in amounts})
+        texts = {places[x]: f"{factor * x:g}" for x in amounts}
+        octave_axis(axes, label, texts, over=places.values())
+        apart = apart or spread > 0
         drawn_curves.append(curves.values())
         drawn.note(curves.values())
     share_scores(drawn, drawn_curves)
-    add_legend(drawn)
+    add_legend(drawn, extra=[_ground_entry(amount)] * apart)
     return drawn.figure
 
 
@@ -187,7 +192,18 @@ def _shifts(count: int, spread: float) -> list[float]:
 
 
 def _draw_grounds(axes: Axes, places: Collection[float], spread: float) -> None:
-    """Put a pale ground under the points of each amount, where they stand beside each other."""
+    """Put a pale ground under the points of each amount, where they stand beside each other.
+
+    A line in it marks the amount itself.
+    """
     for place in places if spread else ():
         reach = 2 ** (spread / 2 + _EDGE)
-        axes.axvspan(place / reach, place * reach, color="#f0f0f0", linewidth=0, zorder=0)
+        axes.axvspan(place / reach, place * reach, color=_GROUND, linewidth=0, zorder=0)
+        axes.axvline(place, color=_PLACE, linewidth=0.8, zorder=0.5)
+
+
+def _ground_entry(amount: Amount) -> Line2D:
+    """Return the legend's entry that says what a ground is."""
+    what = {"shots": "number of shots", "fraction": "share"}[amount]
+    text = f"grey: one {what}, at the line; points beside each other"
+    return Line2D([], [], label=text, color=_GROUND, linewidth=8, solid_capstyle="butt")

@@ -10,7 +10,7 @@ from probekit.plots.cells import Grid, layer_values
 from probekit.plots.colours import lift_colours
 from probekit.plots.heatmap import heatmap_figure
 from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
-from probekit.plots.naming import rows, runs_text, shared_text
+from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
@@ -59,7 +59,7 @@ def plot_attention(
     """
     given, records = records, _weighed(records, classes)
     groups = rows(records)
-    refuse_many(len(groups), MAX_PANELS, "panels", "choose some, such as --where head=dwatt")
+    refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     tops = {
         model: max(layer for one in group for layer in one.layers)
         for (model,), group in grouped(records, ["model"]).items()

@@ -15,7 +15,8 @@ DIVERGING = "RdBu_r"
 """White in the middle; red and blue are told apart by all kinds of colour vision."""
 
 _OCTAVES = (1, 4)  # least and most doublings from an equal part to the darkest red
-_LINEAR = 50  # the largest, over where orders of magnitude begin
+_SHORT = 4  # times the linear part of a scale: up to there, all of it is linear
+_APART = 0.09  # least distance of a tick from the end of a bar, as a share of it
 _ZERO = 0.22  # place of 0 among the colours, where an equal part is at 0.5
 
 
@@ -60,6 +61,7 @@ class Colours:
         ticks: values that the colour bar names, with their texts; matplotlib's own if empty.
         ends: of the bar, where its ticks are named.
         extend: whether values may lie beyond the end of the bar.
+        said: what the bar says of them beside what the values are.
     """
 
     map: str
@@ -67,6 +69,7 @@ class Colours:
     ticks: Mapping[float, str] = field(default_factory=dict)
     ends: tuple[float, float] = (0.0, 1.0)
     extend: Literal["neither", "max"] = "neither"
+    said: str = ""
 
 
 def amount_colours(low: float | None, high: float | None) -> Colours:
@@ -92,21 +95,41 @@ def lift_colours(values: np.ndarray) -> Colours:
     return Colours(DIVERGING, lambda: LiftNorm(low, octaves), ticks, ends, extend)
 
 
-def signed_colours(values: np.ndarray, *, wide: bool = False) -> Colours:
+def signed_colours(values: np.ndarray, *, linear: float | None = None, base: int = 10) -> Colours:
     """Return colours of what may be negative: white is 0, both sides reach equally far.
 
     Args:
         values: all that are drawn, NaN where there is none.
-        wide: whether small ones are to show beside large ones: linear up to a fiftieth of the
-            largest, by orders of magnitude from there (``asinh``).
+        linear: up to where colours are linear, and by powers from there (``asinh``), so that small
+            values show beside large ones; all of them are if None, or if it reaches far enough.
+        base: of the powers that the bar names.
     """
-    reach = float(np.nanmax(np.abs(values))) or 1.0
-    if wide:
-        linear = reach / _LINEAR
-        # of 2.3 the powers 0.1 and 1: below, they would stand on top of the 0
-        first, last = (math.floor(math.log10(end)) for end in (linear * 0.8, reach))
-        powers = [10.0**n for n in range(first + 1, last + 1)]
-        marks = [*(-power for power in reversed(powers)), 0.0, *powers]
-        ticks = {one: f"{one:g}".replace("-", "\u2212") for one in marks}
-        return Colours(DIVERGING, lambda: AsinhNorm(linear, -reach, reach), ticks, (-reach, reach))
-    return Colours(DIVERGING, lambda: CenteredNorm(0.0, reach))
+    reach = reach_of(values)
+    if linear is None or reach <= _SHORT * linear:
+        return Colours(DIVERGING, lambda: CenteredNorm(0.0, reach))
+    return Colours(
+        DIVERGING,
+        lambda: AsinhNorm(linear, -reach, reach),
+        _power_ticks(linear, reach, base),
+        (-reach, reach),
+        said=f"; colours: linear to \u00b1{linear:.2g}, then by powers",
+    )
+
+
+def reach_of(values: np.ndarray) -> float:
+    """Return the largest size of any value; 1 if all are 0."""
+    return float(np.nanmax(np.abs(values))) or 1.0
+
+
+def _power_ticks(linear: float, reach: float, base: int) -> dict[float, str]:
+    """Return the ticks of a bar with their texts: 0, both ends, and powers that stand apart."""
+
+    def place(value: float) -> float:
+        return 0.5 + 0.5 * math.asinh(value / linear) / math.asinh(reach / linear)
+
+    # of 2.3 the powers 0.1 and 1: below, they would stand on top of the 0
+    first, last = (math.log(end, base) for end in (linear * 0.8, reach))
+    powers = [float(base) ** n for n in range(math.ceil(first), math.floor(last) + 1)]
+    ends = [*(one for one in powers if place(reach) - place(one) >= _APART), reach]
+    marks = [*(-end for end in reversed(ends)), 0.0, *ends]
+    return {one: f"{one:.2g}".replace("-", "\u2212") for one in marks}

@@ -1,6 +1,7 @@
 """Confusion matrices: what the rows of each gold class are taken for."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -9,14 +10,15 @@ from probekit.errors import RecordError
 from probekit.plots.cells import Grid
 from probekit.plots.heatmap import heatmap_figure
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import rows, runs_text, shared_text, text_width
+from probekit.plots.naming import choice_text, rows, runs_text, shared_text, text_width
 from probekit.plots.style import PAGE_WIDTH, font_scale, refuse_many
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import most_confused, total_confusion
-from probekit.results.summaries.grouping import check_seeds, full_depth
+from probekit.results.summaries.by_class import merged_others, most_confused, total_confusion
+from probekit.results.summaries.grouping import check_seeds, full_depth, grouped, key_of
 
 MAX_PANELS = 6
 MAX_CLASSES = 16
+_TASK = ("task", "label")
 _CELL = 0.31  # preferred width of a cell, inches
 _NAME = 0.15  # width of a column for its name, which stands upright, inches
 _AROUND = 0.5  # width of a matrix's label and margins, inches
@@ -35,7 +37,7 @@ def plot_confusion(
 
     Counts of all seeds are added. Classes are ordered by their rows of dev, which a row's name
     says; a cell without a number is less than half a percent. Of many classes, those that are
-    confused least are drawn as one.
+    confused least by all heads of a task together are drawn as one.
 
     Args:
         records: records; those without a confusion are left out.
@@ -50,7 +52,10 @@ def plot_confusion(
     held = _confused(records)
     groups = rows(held)
     most = _most(held, look.width or PAGE_WIDTH)
-    grids = {name: _grid(name, group, most) for name, group in groups.items()}
+    shown = {key: _Shown.of(group, most) for key, group in grouped(held, _TASK).items()}
+    grids = {
+        name: _grid(name, group, shown[key_of(group[0], _TASK)]) for name, group in groups.items()
+    }
     widest = max(_width(grid) for grid in grids.values())
     return heatmap_figure(
         list(grids.values()),
@@ -77,8 +82,8 @@ def _confused(records: Sequence[Record]) -> list[Record]:
             "on a task with classes first."
         )
     held = full_depth(held)
-    remedy = "choose some, such as --where head=p32,dwatt"
-    refuse_many(len(rows(held)), MAX_PANELS, "panels", remedy)
+    groups = rows(held)
+    refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     return held
 
 
@@ -90,12 +95,38 @@ def _most(records: Sequence[Record], width: float) -> int:
     return max(_FEWEST, min(MAX_CLASSES, fit))
 
 
-def _grid(name: str, records: Sequence[Record], most: int) -> Grid:
+@dataclass(frozen=True)
+class _Shown:
+    """The classes that all panels of a task show, so that their cells can be compared.
+
+    Attributes:
+        names: of all classes of the task, in the order of `places`.
+        places: of the classes that have a row and column of their own, most gold rows first.
+    """
+
+    names: Sequence[str]
+    places: Sequence[int]
+
+    @classmethod
+    def of(cls, records: Sequence[Record], most: int) -> "_Shown":
+        """Choose from what the heads of a task confuse, all together."""
+        names, counts = total_confusion(records)
+        sizes = counts.sum(1)
+        places = sorted(most_confused(counts, most), key=lambda place: -sizes[place])
+        return cls(names, places)
+
+    def counts(self, records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
+        """Return the names of rows and columns, and the counts of some of the records."""
+        own, counts = total_confusion(records)
+        whole = np.zeros((len(self.names), len(self.names)))
+        at = [self.names.index(name) for name in own]
+        whole[np.ix_(at, at)] = counts
+        return merged_others(self.names, whole, self.places)
+
+
+def _grid(name: str, records: Sequence[Record], shown: _Shown) -> Grid:
     check_seeds(records, " ".join(name.split()))
-    names, counts = most_confused(*total_confusion(records), most)
-    merged = len(names) - 1 if names[-1].endswith(" others") else len(names)
-    order = [*np.argsort(-counts.sum(1)[:merged], kind="stable"), *range(merged, len(names))]
-    names, counts = [names[place] for place in order], counts[np.ix_(order, order)]
+    names, counts = shown.counts(records)
     occurs = np.flatnonzero(counts.sum(1))
     sizes = counts.sum(1)[occurs]
     labels = [

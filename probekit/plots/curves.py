@@ -4,6 +4,7 @@ import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Literal
 
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import (
@@ -28,6 +29,7 @@ _PERCENT = Scale()
 _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
 _TICKS = 8  # most of these
 _BESIDE = 0.4  # octaves of an axis beside its outer points, which may be several side by side
+_MARGIN = 0.05  # share of what is drawn that a y axis has beyond either end of it
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -152,11 +154,20 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
-    """Make the x axis logarithmic, with a tick at every key, and its text where there is room."""
+def octave_axis(
+    axes: Axes, label: str, texts: Mapping[float, str], over: Collection[float]
+) -> None:
+    """Make the x axis logarithmic, with a tick at every key, and its text where there is room.
+
+    Args:
+        axes: where.
+        label: of the axis.
+        texts: of the ticks, by place.
+        over: places that the axis holds.
+    """
     axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    low, high = min(texts) / 2**_BESIDE, max(texts) * 2**_BESIDE
+    low, high = min(over) / 2**_BESIDE, max(over) * 2**_BESIDE
     axes.set_xlim(low, high)
     room = math.log2(high / low) * _LABEL
     shown: list[float] = []
@@ -169,14 +180,51 @@ def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
     axes.xaxis.set_minor_locator(NullLocator())
 
 
-def score_axis(axes: Axes, scale: Scale, curves: Iterable[Mapping[float, Interval]]) -> None:
-    """Make the y axis logarithmic where the scores are raw and lie far apart."""
+def score_axis(
+    group: Sequence[Axes], scale: Scale, curves: Iterable[Mapping[float, Interval]] = ()
+) -> None:
+    """Give some axes one y axis that holds all that is drawn in any of them, with a margin.
+
+    It is logarithmic where the scores are raw and lie far apart.
+
+    Args:
+        group: axes, with all that lies along their y axes.
+        scale: how the scores are shown.
+        curves: of all of them; without, the axis is linear.
+    """
     means = [point.mean for curve in curves for point in curve.values()]
-    low, high = min(means), max(means)
-    if not scale.is_wide(low, high):
+    drawn = [axes.dataLim for axes in group if np.isfinite(axes.dataLim.get_points()).all()]
+    if not drawn:
         return
+    low, high = min(box.y0 for box in drawn), max(box.y1 for box in drawn)
+    wide = bool(means) and scale.is_wide(min(means), max(means))
+    if wide and low <= 0:  # an interval that reaches 0 has no end on a logarithmic axis
+        low = min(box.minposy for box in drawn)
+    for axes in group:
+        if wide:
+            _logarithmic_axis(axes, low, high)
+        else:
+            axes.set_ylim(_with_margin(low, high, scale))
+
+
+def _with_margin(low: float, high: float, scale: Scale) -> tuple[float, float]:
+    """Return the ends of a linear axis of scores; equal ones have some room, below a best of 100.
+
+    No tick stands beyond what a score can be, since a margin is less than a step.
+    """
+    # 50 and 100: 47.5 and 102.5; 100 alone: 94.75 and 100.25
+    if high - low < 1e-9 * max(abs(low), abs(high), 1.0):
+        room = 2.5 if scale.percent else 0.025 * (abs(high) or 1.0)
+        low, high = low - room, high + room
+        over = max(0.0, high - 100) if scale.percent else 0.0
+        low, high = low - over, high - over
+    margin = _MARGIN * (high - low)
+    return low - margin, high + margin
+
+
+def _logarithmic_axis(axes: Axes, low: float, high: float) -> None:
     axes.set_yscale("log")
-    margin = max(1.3, (high / low) ** 0.05)
+    margin = max(1.3, (high / low) ** _MARGIN)
     axes.set_ylim(low / margin, high * margin)
     many = math.log10(high / low) > _DECADES
     locator = LogLocator(10, numticks=_TICKS) if many else LogLocator(10, (1, 2, 5), numticks=20)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from probekit.metrics import scale_of
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.measured_panels import Line, explain, panels_of
-from probekit.plots.panels import panel_figure
+from probekit.plots.panels import panel_figure, share_scores
 from probekit.results.overthinking import EarlyExit, depth_curves
 from probekit.results.overthinking.early_exit import measure_exits
 from probekit.results.overthinking.estimates import Bootstrap
@@ -43,8 +43,9 @@ def plot_exit(
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
     of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
-    95 % bootstrap intervals over sentences. One depth for all is what the other rules must be
-    better than; the oracle leaves at the first depth that is right.
+    95 % bootstrap intervals over sentences. Panels of one metric share their y axis. One
+    depth for all is what the other rules must be better than; the oracle leaves at the first depth
+    that is right.
 
     Args:
         records: of ``probekit depth`` or ``exit``.
@@ -68,6 +69,7 @@ def plot_exit(
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
         _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), tolerance=tolerance))
+    share_scores(drawn)
     explain(drawn, curves, [*entries, ring])
     return drawn.figure
 

@@ -237,7 +237,7 @@ class _ProbeScores:
             hollow = panel.troubled(name, "depth")
             style, count = self._styles[name], len(self._curves)
             draw_band(axes, curve, style, order, panel.scale, hollow, count)
-        score_axis(axes, panel.scale, self._curves.values())
+        score_axis([axes], panel.scale, self._curves.values())
         axes.grid(axis="y")
         layer_axis(axes, self._layers)
         return panel.title

@@ -16,6 +16,8 @@ from probekit.plots.naming import fitted_text, label_text, title_text
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, lay_out, new_figure
 
 _BAR = 0.09  # height of the colour bar, inches
+_SAME = 0.98  # of a neighbour's height, from which on two are the same
+_TALL = 9.0  # height of heatmaps from which on the bar stands above them, where reading begins
 
 
 def heatmap_figure(
@@ -100,7 +102,22 @@ def _fill_axes(
     bar.set_label(label_text(label, width * len(panels)))
     for axes, title in zip(panels, titles, strict=True):
         axes.set_title(title_text(title, width), loc="left")
+    for (one, left), (two, right) in itertools.pairwise(zip(panels, grids, strict=True)):
+        if list(left.names) == list(right.names) and _are_neighbours(one, two):
+            two.tick_params(axis="y", labelleft=False)
     return figure
+
+
+def _are_neighbours(one: Axes, two: Axes) -> bool:
+    """Say whether some axes stand right of others, at the same height."""
+    left, right = one.get_window_extent(), two.get_window_extent()
+    return abs(left.y0 - right.y0) < 1 and abs(left.y1 - right.y1) < 1 and left.x1 <= right.x0
+
+
+def stacked_heights(grids: Sequence[Grid], columns: int) -> list[float]:
+    """Return the height of each row of heatmaps, of which some stand beside each other, inches."""
+    heights = [sum(grid.row_heights) for grid in grids]
+    return [max(heights[n : n + columns]) for n in range(0, len(heights), columns)]
 
 
 @dataclass(frozen=True)
@@ -118,18 +135,17 @@ class _Layout:
 
     def drawn(self, colours: Colours) -> Figure:
         """Return the figure, whose axes are the heatmaps and then the bar."""
-        firsts = range(0, len(self.grids), self.columns)
-        tallest = [
-            max(sum(g.row_heights) for g in self.grids[n : n + self.columns]) for n in firsts
-        ]
+        tallest = stacked_heights(self.grids, self.columns)
+        above = sum(tallest) > _TALL
         width = self.look.width or PAGE_WIDTH
         figure = new_figure(width, 2 * sum(tallest) + width + 4.0)  # settled below
-        ratios = [*tallest, _BAR]
+        ratios = [_BAR, *tallest] if above else [*tallest, _BAR]
         places = figure.add_gridspec(len(ratios), self.columns, height_ratios=ratios)
         panels = [
-            figure.add_subplot(places[divmod(n, self.columns)]) for n in range(len(self.grids))
+            figure.add_subplot(places[n // self.columns + above, n % self.columns])
+            for n in range(len(self.grids))
         ]
-        bar = figure.add_subplot(places[-1, :])
+        bar = figure.add_subplot(places[0 if above else -1, :])
         norm = colours.norm()
         meshes = [draw_cells(*each, colours, norm) for each in zip(panels, self.grids, strict=True)]
         figure.colorbar(
@@ -142,7 +158,19 @@ class _Layout:
         stacked = [*panels[:: self.columns], bar]
         around = figure.get_figheight() - sum(box[3] for box in _laid_out(figure, stacked))
         figure.set_figheight(sum(tallest) + _BAR + around)
+        self._keep_heights(figure, panels, tallest)
         return figure
+
+    def _keep_heights(
+        self, figure: Figure, panels: Sequence[Axes], tallest: Sequence[float]
+    ) -> None:
+        """Let a heatmap beside a taller one end where its own rows do."""
+        boxes = _laid_out(figure, panels)
+        for index, (axes, grid, box) in enumerate(zip(panels, self.grids, boxes, strict=True)):
+            height = sum(grid.row_heights)
+            if height < _SAME * tallest[index // self.columns]:
+                axes.set_box_aspect(height / box[2])
+                axes.set_anchor("NW")
 
     def _share_labels(self, panels: Sequence[Axes]) -> None:
         """Leave out the names of rows and of the layer axis where a neighbour has them already."""

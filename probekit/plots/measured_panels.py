@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 
 from probekit.plots.legend import LegendPlan, put_legend
-from probekit.plots.naming import diverged_text, one_last_name, seeds_text
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text
 from probekit.plots.panels import MAX_PANELS, Panel, PanelFigure
 from probekit.plots.style import refuse_many
 from probekit.results.overthinking import DepthCurve
@@ -27,7 +27,7 @@ def panels_of(curves: Sequence[DepthCurve]) -> list[Panel]:
     Raises:
         RecordError: there are too many.
     """
-    choice = "choose some, such as --where head=last"
+    choice = choice_text(curve.records for curve in curves)
     refuse_many(len(curves), MAX_PANELS, "panels (one per head, model, task, ...)", choice)
     full = one_last_name([curve.records[0] for curve in curves])
     found = []
@@ -56,7 +56,12 @@ def draw_estimates(
     )
 
 
-def explain(drawn: PanelFigure, curves: Sequence[DepthCurve], entries: Sequence[Line]) -> None:
+def explain(
+    drawn: PanelFigure,
+    curves: Sequence[DepthCurve],
+    entries: Sequence[Line],
+    also: Sequence[str] = (),
+) -> None:
     """Put one legend below all panels; its title says what intervals and lines are over.
 
     A curve is measured over all depths, so that what is wrong with a run marks no point of it.
@@ -65,10 +70,14 @@ def explain(drawn: PanelFigure, curves: Sequence[DepthCurve], entries: Sequence[
         drawn: the figure.
         curves: of its panels.
         entries: the lines of the legend.
+        also: what else must be said.
     """
     records = [record for _, panel in drawn.panels for record in panel.records]
     seeds = seeds_text(len(run.records) for curve in curves for run in curve.runs)
     wrong = f"; some runs: {', '.join(marks(records))}" if marks(records) else ""
     what = f"95 % intervals over sentences; {seeds}{diverged_text(records)}{wrong}"
+    what = "; ".join([what, *also])
     handles = [Line2D([], [], **entry) for entry in entries]
-    put_legend(drawn.legend_place, LegendPlan(handles, [], what))
+    put_legend(
+        drawn.legend_place, LegendPlan(handles, [], what), [axes for axes, _ in drawn.panels]
+    )

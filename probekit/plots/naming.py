@@ -24,12 +24,16 @@ from probekit.results.summaries.wording import (
     option_text,
     options_text,
     range_text,
+    value_text,
 )
 
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
 _FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
+_GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
+_NO_CHOICE = ("layers", "options", "rates", "entry", "labels_fingerprint", "resample")
+"""Options that nobody would choose by."""
 _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""
 
@@ -103,6 +107,24 @@ def one_last_name(records: Sequence[Record]) -> bool:
     return len({model_text(model) for model in models}) < len(models)
 
 
+def choice_text(groups: Iterable[Sequence[Record]]) -> str:
+    """Return how to choose some of what is too much: by the option in which it differs most.
+
+    Args:
+        groups: the records of each panel, curve or row.
+    """
+    firsts = [group[0] for group in groups]
+    values = {
+        name: dict.fromkeys(option_of(record, name) for record in firsts)
+        for name in OPTIONS
+        if name not in _NO_CHOICE
+    }
+    name = max(values, key=lambda one: len(values[one]))  # of equal ones the first
+    told = next((value for value in values[name] if value is not None), None)
+    said = model_text(str(told)) if name == "model" else value_text(name, told)
+    return f"choose some, such as --where {name}={said}"
+
+
 def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -> str:
     """Return how many seeds the rows are over, and what is wrong with runs, for the label.
 
@@ -160,10 +182,13 @@ def diverged_text(records: Sequence[Record]) -> str:
 
 
 def text_width(text: str, size: float | None = None) -> float:
-    """Return the width of a line of text of some size in points (a tick's), in inches."""
+    """Return the width of text of some size in points (a tick's), in inches: its longest line."""
     font = FontProperties(family=RC["font.family"], size=size or rcParams["xtick.labelsize"])
-    width, _, _ = text_to_path.get_text_width_height_descent(text, font, ismath=False)
-    return float(width) / 72
+    measured = (
+        text_to_path.get_text_width_height_descent(line, font, ismath=False)
+        for line in text.splitlines()
+    )
+    return max((float(width) for width, _, _ in measured), default=0.0) / 72
 
 
 def fitted_text(text: str, width: float, size: float) -> str:
@@ -177,11 +202,12 @@ def fitted_text(text: str, width: float, size: float) -> str:
     if text_width(text, size) <= width:
         return text
     characters = max(4, int(_FILLED * width * len(text) / text_width(text, size)))
-    return textwrap.fill(text, characters, break_on_hyphens=False)
+    return _filled(text, characters)
 
 
 def title_text(title: str, width: float) -> str:
     """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
+    title = " ".join(title.split())
     return wrap_phrases(title, _per_line(title, width))
 
 
@@ -194,7 +220,7 @@ def label_text(label: str, width: float) -> str:
         return ""
     glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
     room = _per_line(label, width)
-    lines = textwrap.fill(glued, room, break_long_words=False, break_on_hyphens=False)
+    lines = _filled(glued, room, break_long_words=False)
     return lines.replace("\xa0", " ")
 
 
@@ -211,4 +237,16 @@ def wrap_phrases(text: str, characters: int) -> str:
     """
     phrases = text.split(", ")
     glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    return textwrap.fill(glued, characters).replace("\xa0", " ")
+    return _filled(glued, characters).replace("\xa0", " ")
+
+
+def _filled(text: str, characters: int, *, break_long_words: bool = True) -> str:
+    """Return text in lines; only a word that is longer than a line is broken at its hyphens."""
+    words = [one if len(one) > characters else one.replace("-", _GLUED) for one in text.split(" ")]
+    lines = textwrap.fill(
+        " ".join(words),
+        characters,
+        break_long_words=break_long_words,
+        break_on_hyphens=break_long_words,
+    )
+    return lines.replace(_GLUED, "-")

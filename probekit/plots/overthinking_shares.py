@@ -5,17 +5,19 @@ from collections.abc import Mapping, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from probekit.plots.broken_axis import BrokenAxis
 from probekit.plots.curves import layer_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.measured_panels import Line, draw_estimates, explain, panels_of
-from probekit.plots.panels import leave_out_numbers, panel_figure
+from probekit.plots.panels import PANEL_HEIGHT, panel_figure
 from probekit.results.overthinking import depth_curves
-from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
 from probekit.results.record import Record
 
 _BLACK, _BLUE, _RED = "#000000", "#0072B2", "#D55E00"
+_TALL = 2.9  # height of panels of which one has two parts, inches
 _MARKED = {"markeredgecolor": "white", "markeredgewidth": 0.4, "linewidth": 1.2}
 
 _LINES: Mapping[str, Line] = {
@@ -24,10 +26,12 @@ _LINES: Mapping[str, Line] = {
     "destructive": {"color": _RED, "marker": "^", "markersize": 4.6},
 }
 _LABELS = {
-    "right": "right at this depth",
-    "cumulative": "cumulative: right at this depth or before",
-    "destructive": "destructive: likewise, and wrong at the last",
+    "right": "right: the probe of this depth",
+    "cumulative": "cumulative, refitted: right at this depth or before",
+    "destructive": "destructive, refitted: likewise, and wrong at the last",
 }
+_REFITTED = "refitted: earlier depths on a resample of train, as in the column of the table"
+_LEFT_OUT = "grey: left out of the axis"
 _LEVELS: Mapping[str, Line] = {
     "chance": {"linestyle": (0, (4, 1.5)), "label": "chance: as many refits of the last depth"},
     "guessing": {"linestyle": (0, (1.3, 1.1)), "label": "guessing: predictions of another row"},
@@ -44,10 +48,12 @@ def plot_overthinking(
 ) -> Figure:
     """Draw the shares of rows that grow with the depths that take part, beside their chance.
 
-    Each earlier depth takes part by its refit on a bootstrap resample; a dashed line has as many
+    Each earlier depth takes part by its refit on a bootstrap resample, so that lines end at what
+    the table calls refitted, while ``right`` is of the probes themselves; a dashed line has as many
     refits of the last depth, on the same resamples, and a dotted one the depths' predictions of
     another row, so that the distances are the excess over the two levels of chance
-    (`results.overthinking.shares`). Bands are 95 % bootstrap intervals.
+    (`results.overthinking.shares`). Bands are 95 % bootstrap intervals. Where nothing lies between
+    the destructive share and the others, the axis leaves the middle out.
 
     Args:
         records: of ``probekit overthinking``, refits included.
@@ -64,13 +70,17 @@ def plot_overthinking(
     panels = panels_of(curves)
     reported = [read_reported(curve, split)[0] for curve in curves]
     labels = [f"% of {one.split} {one.unit}" for one in reported]
-    drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
-    for (axes, _), one in zip(drawn.panels, reported, strict=True):
-        _draw(axes, shares_by_depth(one, Bootstrap(samples=2_000)))
-    leave_out_numbers(drawn)
+    shares = [shares_by_depth(one, Bootstrap(samples=2_000)) for one in reported]
+    scales = [_axis_of(found) for found in shares]
+    broken = any(scale.is_broken for scale in scales)
+    height = _TALL if broken else PANEL_HEIGHT
+    drawn = panel_figure(panels, height, labels=labels, ax=ax, look=look)
+    for (axes, _), found, scale in zip(drawn.panels, shares, scales, strict=True):
+        _draw(axes, found)
+        scale.put(axes)
     entries = [_MARKED | dict(line) | {"label": _LABELS[name]} for name, line in _LINES.items()]
     entries += [{"color": "#666666", "linewidth": 1.0, **level} for level in _LEVELS.values()]
-    explain(drawn, curves, entries)
+    explain(drawn, curves, entries, also=[_REFITTED, *[_LEFT_OUT] * broken])
     return drawn.figure
 
 
@@ -88,4 +98,17 @@ def _draw(axes: Axes, found: SharesByDepth) -> None:
             style = {"color": _LINES[name]["color"], "linewidth": 1.0, **_LEVELS[level]}
             axes.plot(found.depths[: len(values)], values, **style)
     layer_axis(axes, found.depths)
-    axes.set_ylim(0, 102)
+
+
+def _axis_of(found: SharesByDepth) -> BrokenAxis:
+    """Return the axis of a panel: its lower part is that of the destructive share."""
+    destructive, cumulative = (
+        [*growing.refitted, *growing.chance, *growing.guessing[: len(found.depths) - 1]]
+        for growing in (found.destructive, found.cumulative)
+    )
+    return BrokenAxis.of(_range(destructive), _range([*cumulative, *found.right]))
+
+
+def _range(estimates: Sequence[Estimate]) -> tuple[float, float]:
+    """Return the ends of what is drawn of some shares, in percent."""
+    return 100 * min(one.low for one in estimates), 100 * max(one.high for one in estimates)

@@ -13,7 +13,7 @@ from probekit.metrics import Scale, scale_of
 from probekit.plots.curves import score_axis
 from probekit.plots.legend import LegendPlan, put_legend
 from probekit.plots.look import PLAIN, Given, Look, given_axes
-from probekit.plots.naming import diverged_text, one_last_name, seeds_text, title_text
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text, title_text
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -42,7 +42,9 @@ OVERLAYS: Mapping[str, Sequence[str]] = {
 """What the curves of one panel may be, with the options that come with it."""
 
 MAX_PANELS = 12
-_PANEL_HEIGHT = 2.2  # inches
+PANEL_HEIGHT = 2.2
+"""Least height of a panel, inches."""
+
 _FLATTEST = 0.42  # least height of a panel, as a share of its width
 _TITLE_LINE = 0.15  # height of a title's second line and of those after it, inches
 _NARROWEST = 2.1  # width of a panel beside others, inches
@@ -127,9 +129,10 @@ def split_panels(
         choose("overlay", one, OVERLAYS)
     within = {name for one in overlay or ("head",) for name in OVERLAYS[one]}
     names = [name for name in (*TASK[:-1], "head", TASK[-1]) if name not in within] + [*by]
-    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in grouped(records, names)}
+    by_panel = grouped(records, names)
     things = f"panels (one per {', '.join(names)})"
-    refuse_many(len(panels), MAX_PANELS, things, "choose some, such as --where task=conll")
+    refuse_many(len(by_panel), MAX_PANELS, things, choice_text(by_panel.values()))
+    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in by_panel}
     lead = [OVERLAYS[one][0] for one in OVERLAYS if one in (overlay or ("head",))]
     for name, members in series(records, given=[*names, *along], lead=lead).items():
         for key, group in grouped(members, names).items():
@@ -149,7 +152,7 @@ def split_panels(
 
 def panel_figure(
     panels: Sequence[Panel],
-    height: float = _PANEL_HEIGHT,
+    height: float = PANEL_HEIGHT,
     split: str = "dev",
     extra: Sequence[Line2D] = (),
     *,
@@ -174,7 +177,8 @@ def panel_figure(
         OptionError: the axes do not fit the panels.
         RecordError: there are more curves than a reader can tell apart.
     """
-    styles = curve_styles(list(dict.fromkeys(name for panel in panels for name in panel.curves)))
+    curves = {name: members for panel in panels for name, members in panel.curves.items()}
+    styles = curve_styles(list(curves), choice_text(curves.values()))
     labels = labels or [f"{split} {metric_text(panel.metric)}" for panel in panels]
     given = given_axes(ax, [panel.title for panel in panels], look)
     columns = 1 if given else _columns(len(panels), look.width)
@@ -234,25 +238,22 @@ def hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
     return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
 
 
-def share_scores(drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]]) -> None:
-    """Give the panels of one metric one y axis: the same limits, numbers at the left alone.
+def share_scores(
+    drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]] = ()
+) -> None:
+    """Give the panels of one metric one y axis that holds them all, with numbers at the left alone.
 
     Args:
         drawn: the figure, with all that lies along its y axes.
-        curves: of each panel.
+        curves: of each panel, by which an axis may be logarithmic.
     """
     by_metric: dict[str, list[int]] = {}
     for index, (_, panel) in enumerate(drawn.panels):
         by_metric.setdefault(panel.metric, []).append(index)
     for places in by_metric.values():
-        together = [curve for index in places for curve in curves[index]]
-        scale = drawn.panels[places[0]][1].scale
+        together = [curve for index in places for curve in (curves[index] if curves else ())]
         group = [drawn.panels[index][0] for index in places]
-        limits = [axes.get_ylim() for axes in group]
-        for axes in group:
-            if len(group) > 1:
-                axes.set_ylim(min(low for low, _ in limits), max(high for _, high in limits))
-            score_axis(axes, scale, together)
+        score_axis(group, drawn.panels[places[0]][1].scale, together)
     leave_out_numbers(drawn)
 
 
@@ -266,7 +267,7 @@ def leave_out_numbers(drawn: PanelFigure) -> None:
 def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
     """Put one legend below all panels; its title says what a point and its interval are.
 
-    In axes of the caller's own it stands inside the first of them.
+    In axes of the caller's own it stands inside the first of them, above what is drawn.
 
     Args:
         drawn: the figure.
@@ -284,4 +285,4 @@ def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2
         same = all(map(same_for_all_seeds, records))
         points = f"{points}, the same for all" if same else f"mean and 95 % interval over {points}"
     plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
-    put_legend(drawn.legend_place, plan)
+    put_legend(drawn.legend_place, plan, [axes for axes, _ in drawn.panels])

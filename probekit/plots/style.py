@@ -126,14 +126,20 @@ def refuse_many(
         raise RecordError(f"{count} {things} are too many for {one} (at most {most}); {remedy}.")
 
 
-def curve_styles(names: Sequence[str]) -> dict[str, CurveStyle]:
+def curve_styles(
+    names: Sequence[str], remedy: str = "choose some, such as --where head=last,p32"
+) -> dict[str, CurveStyle]:
     """Return a style for every curve; a head's only curve has the same one in every figure.
+
+    Args:
+        names: of the curves.
+        remedy: what to do about too many.
 
     Raises:
         RecordError: there are more curves than a reader can tell apart.
     """
     curves = f"curves ({'; '.join(names[:2])}; ...)"
-    refuse_many(len(names), MAX_CURVES, curves, "choose some, such as --where head=last,p32")
+    refuse_many(len(names), MAX_CURVES, curves, remedy)
     heads = [name.partition(",")[0] for name in names]
     turns = dict(
         zip(head_order(), itertools.chain(_TURNS, itertools.count(len(_TURNS))), strict=False)

@@ -5,7 +5,7 @@ tasks, each with the layers of its own model.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -13,14 +13,14 @@ from matplotlib.figure import Figure
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.plots.cells import Grid
-from probekit.plots.colours import Colours, lift_colours, signed_colours
-from probekit.plots.heatmap import heatmap_figure
+from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
+from probekit.plots.heatmap import heatmap_figure, stacked_heights
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import runs_text
-from probekit.plots.style import refuse_many
+from probekit.plots.naming import choice_text, runs_text
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, refuse_many
 from probekit.plots.weight_panels import WeightPanel, columns_beside, weight_panels
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.grouping import BASELINES, grouped
 from probekit.results.summaries.layer_measures import (
     MEASURES,
     RAW_WEIGHTS,
@@ -31,6 +31,8 @@ from probekit.results.summaries.learned_weights import caution_text
 
 MAX_ROWS = 60
 MAX_PANELS = 12
+_LINEAR = 50  # the largest rise of a loss, over where orders of magnitude begin
+_TALL, _TALLEST = 9.0, 22.0  # height from which on there are two columns, and the most, inches
 _MANY = 12  # from more rows on, they are low and have no numbers
 
 
@@ -48,7 +50,8 @@ def plot_weights(
 
     Weights and shares are drawn as their lift over a uniform head: times the number of layers that
     the head read, so that 1 is an equal part in a model of any depth. White is 1, and a half is as
-    strong as a double; of shares, which may be negative, and of losses, white is 0.
+    strong as a double; of shares, which may be negative, and of losses, white is 0, and colours
+    go by powers where some are large.
 
     Several tasks make a panel per head and model, with a row per task, those that were fitted on
     the fewest examples first (as P-32's Figure 2; ``Record.seen``). Else a panel per model has a
@@ -57,7 +60,7 @@ def plot_weights(
     all share. A hatched cell is a layer of the model that the head did not read.
 
     Heads that train nothing are left out of weights, which are constant there, and so are rows
-    that read one layer only, unless there are no others.
+    that read one layer only, unless there are no others. What is left out is said below.
 
     Args:
         records: records; those without such numbers are left out.
@@ -74,65 +77,121 @@ def plot_weights(
         OptionError: ``raw`` of another measure than weights, losses of two ways to leave out a
             layer, or axes that do not fit the panels.
         RecordError: no record has such numbers, all of them are constant, a row would average over
-            more than seeds, or there are too many rows or panels.
+            more than seeds, or there are too many rows or panels, or they would be too tall.
     """
     measure = choose("measure", of, MEASURES)
     if raw and of != "weights":
         raise OptionError(f"raw: {of} have no values before a softmax; leave out one of the two.")
     measure = RAW_WEIGHTS if raw else measure
     given = records
-    constant: list[str] = []
     records = measure.held(records)
     if of in ("weights", "initial"):
-        records, constant = _trained(records)
+        records = _trained(records)
     # rows of one layer have nothing to compare
     records = [record for record in records if len(measure.values(record)) > 1] or records
-    panels = weight_panels(records, measure, look.width)
-    refuse_many(len(panels), MAX_PANELS, "panels", "choose some, such as --where head=p32")
-    longest = max(len(panel.rows) for panel in panels)
-    remedy = "choose some, such as --where shots=128"
-    refuse_many(longest, MAX_ROWS, "rows", remedy, one="one heatmap")
-    compact = longest > _MANY or len(panels) > 2
+    panels: Sequence[WeightPanel] = weight_panels(records, measure, look.width)
+    by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
+    refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
+    longest = max((panel.rows for panel in panels), key=len)
+    remedy = choice_text(longest.values())
+    refuse_many(len(longest), MAX_ROWS, "rows", remedy, one="one heatmap")
+    compact = len(longest) > _MANY or len(panels) > 2
     drawing = _Drawing(measure, panels, raw, per_seed, compact, look.width)
-    grids = drawing.grids()
+    if ax is None:
+        drawing = _that_fits(drawing, records)
+    panels, grids = drawing.panels, drawing.grids()
     groups = [group for panel in panels for group in panel.rows.values()]
     runs = runs_text(groups, measure.lost(given, records))
+    what = "raw" if raw else of
+    missing = _left_out(given, records, measure, what)
+    colours = drawing.colours(grids)
     return heatmap_figure(
         grids,
         [panel.title for panel in panels],
-        _TEXTS["raw" if raw else of],
-        notes=drawing.notes(records, of, runs, constant, grids),
-        columns=columns_beside(grids, look.width) if drawing.compact else 1,
-        colours=drawing.colours(grids),
+        _TEXTS[what] + colours.said,
+        notes=drawing.notes(records, what, [runs, *missing], grids),
+        columns=drawing.columns(grids),
+        colours=colours,
         decimals=drawing.decimals(grids),
         ax=ax,
         look=look,
     )
 
 
-def _trained(records: Sequence[Record]) -> tuple[list[Record], list[str]]:
-    """Return the records of heads that train something, and the names of the other heads.
+def _that_fits(drawing: "_Drawing", records: Sequence[Record]) -> "_Drawing":
+    """Return how panels are drawn so that the figure is no taller than can be read.
+
+    On a page, tall panels of other rows have the width of a column each, and stand in two.
+
+    Raises:
+        RecordError: it would still be too tall.
+    """
+    grids = drawing.grids()
+    height = sum(stacked_heights(grids, drawing.columns(grids)))
+    wide = (drawing.width or PAGE_WIDTH) >= 2 * COLUMN_WIDTH
+    if height > _TALL and wide and len(grids) > 1 and drawing.columns(grids) == 1:
+        panels = weight_panels(records, drawing.measure, COLUMN_WIDTH)
+        panels.sort(key=lambda panel: -len(panel.rows))  # those that are alike beside each other
+        drawing = replace(drawing, panels=panels, compact=True, width=COLUMN_WIDTH, halves=True)
+        height = sum(stacked_heights(drawing.grids(), 2))
+    if height > _TALLEST:
+        rows = [row for panel in drawing.panels for row in panel.rows.values()]
+        raise RecordError(
+            f"{len(grids)} heatmaps of {len(rows)} rows would be {height:.0f} inches tall (at most "
+            f"{_TALLEST:.0f}); {choice_text(rows)}."
+        )
+    return drawing
+
+
+def _constant() -> set[str]:
+    """Return the heads that train nothing, whose weights are constant."""
+    from probekit.probe.heads import HEADS  # slow to import
+
+    return {name for name, head in HEADS.items() if head.trains == "nothing"}
+
+
+def _trained(records: Sequence[Record]) -> list[Record]:
+    """Return the records of heads that train something.
 
     Raises:
         RecordError: there are only other heads.
     """
-    from probekit.probe.heads import HEADS  # slow to import
-
-    constant = {name for name, head in HEADS.items() if head.trains == "nothing"}
+    constant = _constant()
     kept = [record for record in records if record.head not in constant]
-    left_out = [head for (head,) in grouped(records, ["head"]) if head in constant]
     if not kept:
+        heads = ", ".join(head for (head,) in grouped(records, ["head"]))
         raise RecordError(
-            f"the layer weights of {', '.join(left_out)} are constant, and none of {len(records)} "
+            f"the layer weights of {heads} are constant, and none of {len(records)} "
             "records holds others; run `probekit train` with a head that weighs layers, such as "
             "--head p32 or --head attention-fusion."
         )
-    return kept, left_out
+    return kept
+
+
+def _left_out(
+    given: Sequence[Record], drawn: Sequence[Record], measure: LayerMeasure, what: str
+) -> list[str]:
+    """Return which heads are not drawn, and why, in words; none where all are."""
+    shown = {record.head for record in drawn}
+    reasons: dict[str, list[str]] = {}
+    for (head,), group in grouped(given, ["head"]).items():
+        if head in shown or head in BASELINES or all(one.diverged for one in group):
+            continue
+        sizes = {len(measure.values(record)) for record in group}
+        if what in ("weights", "initial") and head in _constant():
+            reason = "constant"
+        elif 1 in sizes:
+            reason = "one layer"
+        else:
+            reason = _NONE[what] if sizes == {0} else "truncated depths alone"
+        reasons.setdefault(reason, []).append(head)
+    found = [f"{', '.join(heads)} ({reason})" for reason, heads in reasons.items()]
+    return [f"left out: {', '.join(found)}"] if found else []
 
 
 @dataclass(frozen=True)
 class _Drawing:
-    """How the numbers of some panels are drawn."""
+    """How the numbers of some panels are drawn; ``halves``: in two columns of a page."""
 
     measure: LayerMeasure
     panels: Sequence[WeightPanel]
@@ -140,6 +199,13 @@ class _Drawing:
     per_seed: bool
     compact: bool
     width: float | None
+    halves: bool = False
+
+    def columns(self, grids: Sequence[Grid]) -> int:
+        """Return how many heatmaps stand beside each other."""
+        if self.halves:
+            return 2
+        return columns_beside(grids, self.width) if self.compact else 1
 
     def grids(self) -> list[Grid]:
         """Return a heatmap for each panel."""
@@ -168,8 +234,12 @@ class _Drawing:
         drawn = np.concatenate([grid.coloured.ravel() for grid in grids])
         if not self.measure.signed:
             return lift_colours(drawn)
+        if self.raw:
+            return signed_colours(drawn)
+        if self.measure.lifted:  # a head that reads 30 layers may have 30 times an equal share
+            return signed_colours(drawn, linear=1.0, base=4)
         # a task's losses rise by nats, another one's by hundredths
-        return signed_colours(drawn, wide=not (self.raw or self.measure.lifted))
+        return signed_colours(drawn, linear=reach_of(drawn) / _LINEAR)
 
     def decimals(self, grids: Sequence[Grid]) -> int | list[int]:
         """Return the decimals of numbers: of lifts two, of others as their row's largest needs."""
@@ -181,25 +251,39 @@ class _Drawing:
     def notes(
         self,
         records: Sequence[Record],
-        of: str,
-        runs: str,
-        constant: Sequence[str],
+        what: str,
+        said: Sequence[str],
         grids: Sequence[Grid],
     ) -> str:
-        """Return what is drawn, what it should not be taken for, and what is left out."""
+        """Return what is drawn, what it should not be taken for, and what is left out.
+
+        Args:
+            records: those that are drawn.
+            what: the measure, or ``raw``.
+            said: how many seeds, and what is left out.
+            grids: the heatmaps.
+        """
+        runs, *missing = said
         strips = "one strip per seed" if self.per_seed else ""
-        more = _notes(records, "raw" if self.raw else of)
-        parts = [runs, strips, more, caution_text(records)]
-        halves = [np.nanmax(grid.halves) for grid in grids if grid.halves is not None]
-        if halves and not self.per_seed:
-            decimals = self.decimals(grids)
-            most = decimals if isinstance(decimals, int) else max(decimals)
-            parts.append(f"±\u00a095\u00a0% interval, at most {max(halves):.{most}f}")
+        parts = [runs, strips, _notes(records, what), caution_text(records)]
+        if not self.per_seed and any(grid.halves is not None for grid in grids):
+            parts.append(f"±\u00a095\u00a0% interval, at most {self._widest(grids)}")
         if any(panel.sized for panel in self.panels):
             parts.append("rows by the examples fitted on, fewest first")
-        if constant:
-            parts.append(f"left out: {', '.join(constant)} (constant)")
-        return "; ".join(part for part in parts if part)
+        return "; ".join(part for part in [*parts, *missing] if part)
+
+    def _widest(self, grids: Sequence[Grid]) -> str:
+        """Return the half of the widest interval, in the unit of the colours."""
+        pairs = [(grid.halves, grid.values) for grid in grids if grid.halves is not None]
+        if self.raw:
+            largest = [np.nanmax(np.abs(values), 1, keepdims=True) for _, values in pairs]
+            parts = [
+                half / (top + (top == 0)) for (half, _), top in zip(pairs, largest, strict=True)
+            ]
+            return f"{max(map(np.nanmax, parts)):.0%} of the largest of its row"
+        decimals = self.decimals(grids)
+        most = decimals if isinstance(decimals, int) else max(decimals)
+        return f"{max(np.nanmax(half) for half, _ in pairs):.{most}f}"
 
 
 _TEXTS = {
@@ -211,9 +295,20 @@ _TEXTS = {
 }
 """What the colour bar says."""
 
+_NONE = {
+    "weights": "no layer weights",
+    "initial": "none before training",
+    "raw": "none before the softmax",
+    "shares": "no shares",
+    "ablation": "no layer was left out",
+}
+"""Why a head whose records hold nothing of a measure is not drawn."""
+
 
 def _notes(records: Sequence[Record], what: str) -> str:
     """Return what else must be said of some numbers."""
+    if what == "raw":
+        return "numbers in cells are undivided"
     if what == "weights" and any(record.head == "concat" for record in records):
         return "concat: share of the logits"
     if what == "shares":

@@ -98,7 +98,12 @@ _NEAR = 0.75
 """How alike what may well be a path and a task's name must be to be taken for a mistyped task."""
 
 
-def get_task(name: str, own: TextOptions | None = None, label: str | None = None) -> Task:
+def get_task(
+    name: str,
+    own: TextOptions | None = None,
+    label: str | None = None,
+    group: str | None = None,
+) -> Task:
     """Return the task called ``name``, the one that lies at that path, or a Hub data set.
 
     Args:
@@ -108,6 +113,7 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
             A name wins over a path; "./conll" is a path.
         own: how the user's own data is read.
         label: the label column; of a task with several it becomes the first one.
+        group: of the user's own data, a column that holds no labels but groups.
 
     Raises:
         UnknownNameError: no task, or no label column, has that name.
@@ -118,7 +124,7 @@ def get_task(name: str, own: TextOptions | None = None, label: str | None = None
         HubError: a data set of the Hub cannot be loaded.
     """
     given = {} if own is None else own.given
-    choice = Choice(label=label, **given)
+    choice = Choice(label=label, group=group, **given)
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)
     head, _, variant = name.partition("/")

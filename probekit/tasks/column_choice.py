@@ -159,6 +159,7 @@ def choose_label(
         of_words = choice.of_kind.per == "word"
         absent = not candidates if of_words else choice.optional and choice.label not in names
         return None if absent else names[place_of(where, "--label", choice.label, names)]
+    candidates = [name for name in candidates if name != choice.group]
     if len(candidates) > 1:
         raise OptionError(
             f"{where} has several label columns: {', '.join(candidates)}. Choose one with "

@@ -74,8 +74,10 @@ class Choice(TextOptions):
         label: the label column, by name or index.
         optional: a file of sentences without the label column is one without labels.
         texts_alone: labels are not read; ``label`` says which column is no text.
+        group: the column of groups (``--group``), which holds no labels.
     """
 
     label: str | None = None
     optional: bool = False
     texts_alone: bool = False
+    group: str | None = None

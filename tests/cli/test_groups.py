@@ -81,3 +81,19 @@ def test_what_cannot_be_kept_together_is_refused(train, options, message):
 def test_groups_that_the_given_splits_share_are_said(train):
     said = done(*train, "--select", "cv:3", "--group", "torn").err
     assert "train and dev have 3 of 3 groups (torn) in common, such as x0." in said
+
+
+def test_the_column_of_groups_is_no_label(bert, filled, tmp_path):
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for split, count in (("train", 24), ("dev", 12)):
+        rows = [f"{split} text {n},{'ab'[n // 2 % 2]},d{n // 2}" for n in range(count)]
+        (folder / f"{split}.csv").write_text("\n".join(["text,verdict,doc", *rows]))
+    kind = ("--kind", "sentence")
+    extract = ("extract", bert, folder, "--cache", filled, *kind, "--compute-dtype", "float32")
+    assert "several label columns: verdict, doc" in refused(*extract)
+    done(*extract, "--label", "verdict")
+    train = ("train", bert, folder, "--cache", filled, *kind, "--head", "last", "--json")
+    (row,) = done(*train, "--select", "cv:3", "--group", "doc").rows
+    assert (row["label"], row["select"]) == ("verdict", "cv:3 by doc")
+    assert "several label columns: verdict, doc" in refused(*train, "--select", "cv:3")

@@ -138,6 +138,18 @@ def test_a_narrow_confusion_has_fewer_classes_whose_names_do_not_collide():
     assert all(left.x1 <= right.x0 for left, right in pairwise(boxes))
 
 
+def test_heads_of_one_task_show_the_same_classes():
+    one, two = _many_classes(40), _many_classes(40)
+    two["counts"] = two["counts"].T[::-1, ::-1]  # confuses slots 36 to 39
+    records = [make_record("p32", confusion=one), make_record("last", confusion=two)]
+    few = {"rows": ["A", "B"], "columns": ["A", "B"], "counts": [[3, 1], [0, 5]]}
+    figure = plot_confusion([*records, make_record("last", task="other", confusion=few)])
+    named = [[text.get_text() for text in axes.get_xticklabels()] for axes in figure.axes[:-1]]
+    together = [names for names in named if len(names) > 2]
+    assert together[0] == together[1] and len(named) == 3
+    assert {"slot-0", "slot-3", "slot-39", "slot-36"} < set(together[0])
+
+
 def test_confusion_needs_one():
     with pytest.raises(RecordError, match="holds a confusion of classes"):
         plot_confusion([make_record(confusion=None)])

@@ -10,6 +10,7 @@ import pytest
 
 from probekit import (
     plot_depth,
+    plot_exit,
     plot_fewshot,
     plot_fraction,
     plot_learning,
@@ -18,6 +19,7 @@ from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import best_depths
 from probekit.results.tables import depth_table
 from tests.plots.samples import fewshot_records, fraction_records, sample_records
+from tests.results.overthinking.held import add_depths
 from tests.results.samples import make_record
 
 
@@ -187,7 +189,9 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     axes = plot(records).axes[0]
     low, high = axes.get_ylim()
     assert axes.get_yscale() == "log"
-    assert 10 < low < 20 and 30000 < high < 60000
+    ends = [path.vertices[:, 1] for one in axes.collections for path in one.get_paths()]
+    lowest, highest = min([20, *map(min, ends)]), max([30000, *map(max, ends)])
+    assert lowest / 2 < low < lowest and highest < high < highest * 2
     axes.figure.draw_without_rendering()
     assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
 
@@ -242,6 +246,23 @@ def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slop
             assert ground.x0 < x < ground.x1
     low, high = axes.get_xlim()
     assert low < grounds[0].x0 and grounds[-1].x1 < high
+
+
+def test_a_ground_says_what_it_is_and_where_its_amount_lies():
+    heads = ("last", "p32")
+    records = fewshot_records(heads=heads) + fewshot_records(heads=heads, task="other")[:12]
+    figure = plot_fewshot(records)
+    for axes in figure.axes:
+        places = sorted(
+            line.get_xdata()[0]
+            for line in axes.lines
+            if line.get_transform() == axes.get_xaxis_transform()
+        )
+        assert places == [8, 32, 128][: len(places)] and len(places) == len(axes.patches)
+    assert len({axes.get_xlim() for axes in figure.axes}) == 1
+    assert "grey: one number of shots, at the line; points beside each other" in _legend(figure)
+    alone = plot_fewshot(fewshot_records(heads=("last",)))
+    assert not any("grey" in text for text in _legend(alone))
 
 
 def test_points_stand_where_they_belong_without_intervals():
@@ -380,3 +401,19 @@ def test_test_is_shown_where_all_the_records_have_it():
         assert plot(records).axes[0].get_ylabel() == "test span F1 (%)"
         some = [replace(records[0], test_score=None), *records[1:]]
         assert plot(some).axes[0].get_ylabel() == "dev span F1 (%)"
+
+
+def test_exits_of_one_metric_share_an_axis_that_ends_at_what_a_score_can_be():
+    gold = np.arange(40) % 2
+    half = np.where(np.arange(40) < 20, gold, 0)
+    perfect = add_depths(np.stack([gold] * 3), gold, task="own")
+    (alone,) = plot_exit(perfect).axes
+    alone.figure.draw_without_rendering()
+    assert alone.get_ylim()[1] < 100.5 and max(alone.get_yticks()[:-1]) <= 100
+    figure = plot_exit([*perfect, *add_depths(np.stack([half, half, gold]), gold)])
+    one, two = figure.axes
+    assert one.get_ylim() == two.get_ylim()
+    low, high = one.get_ylim()
+    assert all(
+        low < y < high for axes in (one, two) for line in axes.lines for y in line.get_ydata()
+    )

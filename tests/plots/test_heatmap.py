@@ -37,7 +37,7 @@ def test_heatmap_shows_mean_lifts_and_hatches_layers_that_are_not_read():
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
     assert _label(figure) == (
         "lift over uniform (weight x layers read; 1: uniform) 1 to 2 seeds; ± 95 % interval, at "
-        "most 1.27; left out: last (constant)"
+        "most 1.27; left out: last (constant), concat (no layer weights)"
     )
 
 
@@ -132,7 +132,9 @@ def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
     assert _label(figure) == (
-        "weight before the softmax / largest of its row 3 seeds; ± 95 % interval, at most 2.01"
+        "weight before the softmax / largest of its row 3 seeds; numbers in cells are undivided; "
+        "± 95 % interval, at most 293% of the largest of its row; left out: last, mean, "
+        "scalar-mix, attention-fusion, concat, dwatt (none before the softmax)"
     )
 
 

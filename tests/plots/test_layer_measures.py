@@ -1,6 +1,7 @@
 """Tasks by layers, one panel per head and model; shares, ablations, weights before training."""
 
 import re
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import pytest
 
 from probekit import Look, plot_weights
 from probekit.errors import OptionError, RecordError, UnknownNameError
+from probekit.plots.colours import signed_colours
 from probekit.results.summaries.grouping import series
 from probekit.results.tables import summarise, table, weights_table
 from tests.plots.samples import fewshot_records, meshes_of, sample_records
@@ -87,9 +89,10 @@ def test_models_have_panels_without_hatches_where_they_have_no_layer():
 
 
 @pytest.mark.parametrize("width", [3.3, 6.9])
-def test_thirty_tasks_of_four_heads_are_legible(width):
+def test_thirty_tasks_of_several_heads_are_legible(width):
     sizes = {f"a-corpus-of-some-length/{n:02}": 100 * n for n in range(30)}
-    records = _tasks(("p32", "scalar-mix", "dwatt", "concat"), sizes, n_blocks=12)
+    heads = ("p32", "scalar-mix", "dwatt", "concat")[: 2 if width < 4 else 4]
+    records = _tasks(heads, sizes, n_blocks=12)
     figure = plot_weights(records, look=Look(width=width))
     figure.draw_without_rendering()
     for axes in figure.axes[:-1]:
@@ -124,6 +127,43 @@ def test_shares_may_be_negative_and_are_white_at_zero():
     assert label == "share of the logits' variance x layers read (1: an equal share)"
 
 
+def test_one_row_of_a_large_share_leaves_the_others_their_colours():
+    deep = dict.fromkeys(range(1, 31), 0.0) | {20: 1.0}
+    records = [
+        make_record("p32", n_blocks=30, model="deep", layers=tuple(range(1, 31)), shares=deep),
+        make_record("p32", shares={1: -0.25, 2: 0.75, 3: 0.25, 4: 0.25}),
+    ]
+    figure = plot_weights(records, of="shares")
+    (mesh,) = meshes_of(figure.axes[0])
+    assert mesh.get_clim() == (-30, 30) and mesh.norm(0.0) == 0.5
+    assert mesh.norm(1.0) > 0.6 and mesh.norm(3.0) > 0.7 and mesh.norm(-1.0) < 0.4
+    bar = figure.axes[-1]
+    ticks = [label.get_text() for label in bar.get_xticklabels()]
+    assert ticks == ["\u221230", "\u22124", "\u22121", "0", "1", "4", "30"]
+    assert "linear to \u00b11, then by powers" in " ".join(bar.get_xlabel().split())
+
+
+@pytest.mark.parametrize("largest", [0.003, 0.11, 0.84, 1.0, 9.99, 10.5, 4000])
+def test_the_ends_of_a_bar_by_powers_are_named(largest):
+    colours = signed_colours(np.array([largest / 60, -largest]), linear=largest / 50)
+    ticks = list(colours.ticks)
+    assert ticks == sorted(ticks) and (ticks[0], ticks[-1]) == (-largest, largest)
+    norm = colours.norm()
+    assert min(np.diff([norm(tick) for tick in ticks])) >= 0.08
+    assert [float(text.replace("\u2212", "-")) for text in colours.ticks.values()] == pytest.approx(
+        ticks, rel=0.06
+    )
+
+
+def test_what_a_figure_leaves_out_is_said_with_the_reason():
+    kept = [make_record("p32", seed) for seed in (0, 1)]
+    others = [make_record("concat", initial_weights={}), make_record("last", layers=(4,))]
+    notes = _notes(plot_weights([*kept, *others, make_record("majority", weights={})], raw=True))
+    assert "concat" in notes.split("left out: ")[1] and "before the softmax" in notes
+    assert "majority" not in notes
+    assert "% of the largest of its row" in notes
+
+
 def test_ablation_is_drawn_as_it_is_and_says_how():
     losses = {1: 0.02, 2: -0.004, 3: 0.0, 4: 0.5}
     records = [make_record("mean", ablation=losses, ablated="refit")]
@@ -133,7 +173,7 @@ def test_ablation_is_drawn_as_it_is_and_says_how():
     assert mesh.get_clim() == (-0.5, 0.5) and mesh.norm(0.0) == 0.5
     assert mesh.norm(0.02) == pytest.approx(0.5 + 0.5 * np.arcsinh(2) / np.arcsinh(50))
     ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
-    assert ticks == ["\u22120.1", "\u22120.01", "0", "0.01", "0.1"]
+    assert ticks == ["\u22120.5", "\u22120.1", "\u22120.01", "0", "0.01", "0.1", "0.5"]
     assert "the head fitted again; in nats" in _notes(figure)
     other = make_record("mean", 1, ablation=losses, ablated="mean")
     with pytest.raises(OptionError, match="--where ablated=mean or --where ablated=refit"):
@@ -185,3 +225,22 @@ def test_no_key_stands_in_a_figure_or_table():
     assert any("fork/tiny-model" in text for text in found)
     assert any(re.search("[3-6]{8}", text) for text in found)
     assert not [text for text in found if re.search(r"[0-9a-f]{12,}", text)]
+
+
+def test_tall_panels_of_other_rows_stand_in_two_columns_below_their_colours():
+    tasks = {f"a-corpus/{n:02}": 100 * n for n in range(28)}
+    records = [
+        replace(one, normalize=norm, key=f"{one.key}{norm}")
+        for model, names in (("a", list(tasks)), ("b", list(tasks)[1:]))
+        for one in _tasks(("p32",), {name: tasks[name] for name in names}, model=model)
+        for norm in ("none", "standardize")
+    ]
+    one, two, bar = plot_weights(records).axes
+    places = [axes.get_position() for axes in (one, two, bar)]
+    assert places[0].x1 < places[1].x0 and places[0].y1 == pytest.approx(places[1].y1)
+    assert places[2].y0 > places[0].y1
+    below = plot_weights(records[:8]).axes
+    assert below[-1].get_position().y1 < below[0].get_position().y0
+    more = [replace(r, model=m, key=f"{r.key}{m}") for m in "cdefgh" for r in records[:100]]
+    with pytest.raises(RecordError, match=r"inches tall .* --where task=a-corpus/0"):
+        plot_weights([*records, *more])

@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 from probekit import Look, plot_depth, plot_fewshot, plot_weights
 from probekit.errors import OptionError
 from probekit.plots import PLOTS
+from probekit.plots.naming import fitted_text, text_width, title_text, wrap_phrases
 from probekit.plots.style import RC
 from tests.plots.samples import fewshot_records, sample_records
 from tests.plots.test_figures import SAMPLES
@@ -110,3 +111,48 @@ def test_a_legend_of_long_names_is_wrapped_and_whole():
         box = figure.legends[0].get_window_extent()
         assert box.x0 >= -0.5 and box.x1 <= figure.bbox.x1 + 0.5 and box.y0 >= -0.5
         assert all(not box.overlaps(axes.get_window_extent()) for axes in figure.axes)
+
+
+def test_names_are_broken_at_hyphens_only_where_they_are_longer_than_a_line():
+    title = "attention-fusion (mpnet-base, raw), conll, demo-ner"
+    for characters in range(18, 50):
+        lines = wrap_phrases(title, characters).splitlines()
+        assert " ".join(lines) == title and all(len(line) <= characters for line in lines)
+        assert not any(line.endswith("-") for line in lines)
+    assert wrap_phrases("one-two-three, x", 9) == "one-two-\nthree, x"
+    assert fitted_text("in mpnet-base", 0.75, 8) == "in\nmpnet-base"
+
+
+def test_a_text_of_lines_is_as_wide_as_its_longest():
+    assert text_width("ab\nabcdef\na") == text_width("abcdef") > text_width("ab")
+    assert title_text("last\n(mpnet-base)", 5.0) == "last (mpnet-base)"
+    assert text_width("") == 0
+
+
+@pytest.mark.parametrize(
+    "name", ["depth", "overthinking", "exit", "fewshot", "learning", "classes"]
+)
+def test_a_legend_in_axes_of_ones_own_hides_nothing(name):
+    for layout in ("constrained", None):
+        own = Figure(figsize=(7, 5), layout=layout)
+        axes = own.subplots()
+        PLOTS[name](_one_panel(name), ax=axes)
+        own.draw_without_rendering()
+        box = axes.get_legend().get_window_extent()
+        drawn = [line for line in axes.lines if line.get_transform() == axes.transData]
+        points = [point for line in drawn for point in line.get_xydata()]
+        points += [v for one in axes.collections for path in one.get_paths() for v in path.vertices]
+        assert points and all(y <= box.y0 for _, y in axes.transData.transform(points))
+        assert box.height < axes.get_window_extent().height
+
+
+def test_neighbouring_heatmaps_of_ones_own_name_their_rows_once():
+    records = [r for model in "ab" for r in sample_records(("p32", "dwatt"), model=model)]
+    own = Figure(figsize=(8, 4), layout="constrained")
+    left, right = own.subplots(1, 2)
+    plot_weights(records, ax=[left, right])
+    shown = [axes.yaxis.get_tick_params()["labelleft"] for axes in (left, right)]
+    assert shown == [True, False]
+    above, below = Figure(figsize=(4, 8), layout="constrained").subplots(2, 1)
+    plot_weights(records, ax=[above, below])
+    assert below.yaxis.get_tick_params().get("labelleft", True)

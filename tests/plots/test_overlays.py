@@ -1,8 +1,10 @@
 """Depth curves of models, tasks and heads in one panel, and what they are held against."""
 
+from dataclasses import replace
+
 import pytest
 
-from probekit import plot_depth
+from probekit import plot_depth, plot_fewshot
 from probekit.errors import UnknownNameError
 from probekit.plots.reference_lines import original_model
 from tests.results.samples import make_record
@@ -162,3 +164,29 @@ def test_random_weights_are_a_curve_by_depth_or_a_level():
 )
 def test_which_model_a_random_one_stands_for(name, original):
     assert original_model(name) == original
+
+
+def _outside(axes):
+    """Return the ends of lines and bands along y that lie beyond the axis, or too close to it."""
+    low, high = sorted(axes.get_ylim())
+    room = 0.03 * (high - low)
+    drawn = [line.get_ydata() for line in axes.lines if line.get_transform() == axes.transData]
+    drawn += [path.vertices[:, 1] for one in axes.collections for path in one.get_paths()]
+    ends = [float(end(values)) for values in drawn for end in (min, max)]
+    return [end for end in ends if not low + room <= end <= high - room]
+
+
+def test_a_panel_of_a_narrow_range_is_not_cut_by_the_range_of_all():
+    flat, steep = (0.90, 0.9001, 0.9002), (0.5, 0.7, 0.8)
+    records = [
+        make_record("last", seed, 2, task=task, depth=depth, eval_score=score + seed / 500)
+        for task, scores in (("conll", flat), ("wnut17", steep))
+        for depth, score in enumerate(scores)
+        for seed in (0, 1, 2)
+    ]
+    figure = plot_depth(records, split="dev")
+    one, two = figure.axes
+    assert one.get_ylim() == two.get_ylim()
+    assert not _outside(one) and not _outside(two)
+    shots = [replace(r, depth=None, shots=2 ** (3 + r.depth)) for r in records]
+    assert not [end for axes in plot_fewshot(shots, split="dev").axes for end in _outside(axes)]

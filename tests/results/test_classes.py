@@ -10,6 +10,7 @@ from probekit.results.summaries.by_class import (
     class_scores,
     mean_class_scores,
     mean_class_weights,
+    merged_others,
     most_confused,
     total_confusion,
 )
@@ -72,7 +73,7 @@ def test_confusions_are_added_by_name():
 
 def test_rare_classes_become_one():
     counts = np.array([[5, 1, 0, 0], [1, 1, 0, 0], [2, 0, 9, 1], [0, 1, 1, 1]])
-    assert most_confused(list("abcd"), counts, 4)[0] == list("abcd")
-    names, merged = most_confused(list("abcd"), counts, 3)
+    assert merged_others(list("abcd"), counts, most_confused(counts, 4))[0] == list("abcd")
+    names, merged = merged_others(list("abcd"), counts, most_confused(counts, 3))
     assert names == ["a", "c", "2 others"]
     assert merged.tolist() == [[5, 0, 1], [2, 9, 1], [1, 1, 3]]

@@ -6,7 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from probekit.results.overthinking.estimates import Estimate
 from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.text_layout import interval_cells
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12).filter(lambda v: np.std(v) > 1e-3))
@@ -37,3 +39,10 @@ def test_values_that_are_the_same_have_no_interval():
 def test_scaled():
     assert Interval(0.5, 0.25, 3).scaled(100) == Interval(50.0, 25.0, 3)
     assert Interval(0.5, None, 1).scaled(100) == Interval(50.0, None, 1)
+
+
+def test_a_zero_has_no_sign_of_its_own():
+    tiny = -1e-9
+    assert interval_cells([Interval(tiny, 0.0, 2)], 2) == ["0.00 ± 0.00"]
+    assert Estimate(tiny, 2 * tiny, 0.1, 1.0).text() == "0.0 (0.0 to 0.1)"
+    assert Estimate(tiny, -1.0, 0.1, 1.0).text(signed=True) == "+0.0 (-1.0 to +0.1)"

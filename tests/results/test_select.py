@@ -105,3 +105,8 @@ def test_refits_are_those_of_what_is_chosen():
     conditions = ["task=rte", "head=last", "depth=1"]
     assert select(records, conditions, refits=True) == own
     assert select(records, conditions) == own[:1]
+
+
+def test_a_fitter_is_chosen_as_figures_say_it():
+    records = [make_record(fitter="adam", key="a"), make_record(fitter="lbfgs", key="b")]
+    assert [one.key for one in select(records, ["fit=lbfgs"])] == ["b"]

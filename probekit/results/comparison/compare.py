@@ -154,7 +154,7 @@ def _said_of(found: Comparison) -> list[str]:
         f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
         for name, (one, two) in found.differing.items()
     ]
-    low, high = (f"{end * scale.factor:+.{scale.decimals}f}" for end in (found.low, found.high))
+    low, high = (f"{end * scale.factor:+z.{scale.decimals}f}" for end in (found.low, found.high))
     lines = [
         _both_text(found.over_both),
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
@@ -189,7 +189,7 @@ def _seeds_text(over: Interval, decimals: int) -> str:
     if over.half is None:
         return "one seed each: how much another seed would change is not known"
     return (
-        f"over {over.n} paired seeds: {over.mean:+.{decimals}f} ± "
+        f"over {over.n} paired seeds: {over.mean:+z.{decimals}f} ± "
         f"{over.half:.{decimals}f} "
         "(95 % interval, Student's t)"
     )

@@ -26,6 +26,7 @@ from probekit.results.comparison.bootstrap import Differences
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Content, Predicted, read_predicted
 
+_AGAIN = "run the same `probekit train`, `sweep` or `depth` command again with --predictions."
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
 
 
@@ -214,6 +215,17 @@ def read_alike(
     return sides
 
 
+def check_kept(run: RecordedRun) -> None:
+    """Refuse a run that kept no predictions.
+
+    Raises:
+        RecordError: the record of a seed has none.
+    """
+    for record in run.records:
+        if record.predictions is None:
+            raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {_AGAIN}")
+
+
 def _listed(seeds: Sequence[int]) -> str:
     return ", ".join(map(str, seeds))
 
@@ -232,15 +244,13 @@ def _read(
     probabilities: bool,
 ) -> Predicted:
     """Read what a record predicted for a split."""
-    again = "run the same `probekit train` or `probekit sweep` command again with --predictions."
-    if record.predictions is None:
-        raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {again}")
-    path = Path(record.predictions)
+    check_kept(run)
+    path = Path(record.predictions or "")
     about, splits = read_predicted(path, texts=texts, probabilities=probabilities)
     if about is not None and about.key != record.key:
         raise RecordError(
             f"{path}: holds the predictions of run {about.key[:8]}, not of "
-            f"{record.key[:8]}; {again}"
+            f"{record.key[:8]}; {_AGAIN}"
         )
     if split not in splits:
         raise RecordError(

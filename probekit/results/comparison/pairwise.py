@@ -86,7 +86,9 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
         style: as for ``table``.
         samples: what it was given.
     """
-    text = laid_out(pair_columns(found), [one.to_json() for one in found], style)
+    text = laid_out(
+        pair_columns(found, ends=style in BARE), [one.to_json() for one in found], style
+    )
     if style in BARE:
         return text
     lines = below_pairs(found, samples)
@@ -96,22 +98,56 @@ def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = S
     return text + "\n" + between.join(lines) + "\n"
 
 
-def pair_columns(found: Sequence[Judged]) -> list[Column]:
-    """Return the columns of `pairs_table`, to be laid out."""
-    factors = [scale_of(one.metric).factor for one in found]
-    pairs = list(zip(found, factors, strict=True))
+def pair_columns(found: Sequence[Judged], *, ends: bool = False) -> list[Column]:
+    """Return the columns of `pairs_table`, to be laid out.
+
+    Args:
+        found: the comparisons.
+        ends: give both ends of the interval a column of their own, as programs read them.
+    """
     return [
         Column("a", [one.a for one in found], words=True),
         Column("b", [one.b for one in found], words=True),
         Column("seeds", [str(one.n_seeds) for one in found]),
-        Column("score a", [f"{one.score_a * factor:.2f}" for one, factor in pairs]),
-        Column("score b", [f"{one.score_b * factor:.2f}" for one, factor in pairs]),
-        Column("difference", [f"{one.difference * factor:+.2f}" for one, factor in pairs]),
-        Column("95 % interval", [_interval_text(one, factor) for one, factor in pairs]),
-        Column("p", [_p_text(one.p) for one in found]),
-        Column("p (Holm)", [_p_text(one.corrected) for one in found]),
+        _scores("score a", found, [one.score_a for one in found]),
+        _scores("score b", found, [one.score_b for one in found]),
+        _scores("difference", found, [one.difference for one in found], signed=True),
+        *_interval_columns(found, ends),
+        _p_column("p", [one.p for one in found]),
+        _p_column("p (Holm)", [one.corrected for one in found]),
         Column("a is", [one.verdict or "open" for one in found], words=True),
     ]
+
+
+def _interval_columns(found: Sequence[Judged], ends: bool) -> list[Column]:
+    low = _scores("95 % interval, low", found, [one.low for one in found], signed=True)
+    high = _scores("95 % interval, high", found, [one.high for one in found], signed=True)
+    if ends:
+        return [low, high]
+    pairs = zip(low.cells, high.cells, strict=True)
+    cells = [NOTHING if NOTHING in pair else " to ".join(pair) for pair in pairs]
+    return [Column("95 % interval", cells)]
+
+
+def _scores(
+    heading: str, found: Sequence[Judged], scores: Sequence[float | None], *, signed: bool = False
+) -> Column:
+    """Return a column of scores, each as its metric is shown."""
+    scales = [scale_of(one.metric) for one in found]
+    values = [
+        None if score is None else score * scale.factor
+        for score, scale in zip(scores, scales, strict=True)
+    ]
+    sign = "+" if signed else ""
+    cells = [
+        NOTHING if value is None else f"{value:{sign}z.{scale.decimals}f}"
+        for value, scale in zip(values, scales, strict=True)
+    ]
+    return Column(heading, cells, values=values)
+
+
+def _p_column(heading: str, values: Sequence[float | None]) -> Column:
+    return Column(heading, list(map(_p_text, values)), values=values)
 
 
 def below_pairs(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
@@ -124,12 +160,6 @@ def below_pairs(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     pairs = f"all {len(found)} pairs" if len(found) > 1 else "the only pair"
     scores = f"{found[0].split} {metrics}, means over the seeds of both; {pairs}"
     return [scores, *method_text(found, samples)]
-
-
-def _interval_text(one: Judged, factor: float) -> str:
-    if one.low is None or one.high is None:
-        return NOTHING
-    return f"{one.low * factor:+.2f} to {one.high * factor:+.2f}"
 
 
 def _p_text(p: float | None) -> str:

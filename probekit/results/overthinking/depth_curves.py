@@ -4,6 +4,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from probekit.errors import RecordError
+from probekit.metrics import Metric
+from probekit.metrics.contract import ClassMetric
+from probekit.results.comparison.pairing import check_kept, recorded_metric
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import Key, check_seeds, grouped, key_of, series
@@ -96,7 +99,8 @@ def depth_curves(records: Sequence[Record], *, refits: bool = False) -> list[Dep
 
     Raises:
         RecordError: there is no probe of a depth, or of one depth alone, or none of the last
-            depth; depths have other seeds, or lack refits; the message says how to have them.
+            depth; depths have other seeds; or refits are to be looked for, and labels are no
+            classes, predictions were not kept, or refits are missing. The message says what to do.
     """
     truncated = [one for one in records if one.depth is not None and not one.trial]
     probes = [one for one in truncated if one.resample is None]
@@ -126,6 +130,10 @@ def _curve(
     _check_depths(said, by_depth)
     if refits is None:
         return DepthCurve(name=name, probes=by_depth)
+    # what no refit mends is said first
+    metric_of_curve(name, probes[0])
+    for run in by_depth.values():
+        check_kept(run)
     *earlier, last = by_depth
     found = {_key(one): one for one in refits}
     wanted = {
@@ -203,13 +211,39 @@ def _check_refits(
     wanted: Mapping[tuple[int, int], Sequence[Key]],
     found: Mapping[Key, Record],
 ) -> None:
-    missing = [at for at, keys in wanted.items() if not all(key in found for key in keys)]
+    missing = [at for at, keys in wanted.items() for key in keys if key not in found]
     if missing:
         depth, of = missing[0]
+        every = sum(map(len, wanted.values()))
         seeds = len(by_depth[depth].seeds)
         raise RecordError(
-            f"{name}: {len(missing)} of {len(wanted)} refits on bootstrap resamples are missing, "
+            f"{name}: {len(missing)} of {every} refits on bootstrap resamples are missing, "
             f"the first of depth {depth} on resample {resample_of(of)}: the level of chance is "
             "measured with them. Run `probekit overthinking MODEL TASK` with the options of these "
             f"runs ({len(by_depth)} depths, {seeds} seed{'s' * (seeds > 1)})."
         )
+
+
+def metric_of_curve(name: str, record: Record) -> type[ClassMetric]:
+    """Return the metric of a curve; see `metric_of_classes`."""
+    what = f"{name} ({record.model}, {record.task}, {record.label})"
+    return metric_of_classes(recorded_metric(record), what)
+
+
+def metric_of_classes(metric: type[Metric], what: str) -> type[ClassMetric]:
+    """Return a metric by which a prediction is right or wrong.
+
+    Args:
+        metric: any.
+        what: whose it is, for the message.
+
+    Raises:
+        RecordError: it scores values or losses.
+    """
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{what}: a prediction is right or wrong where labels are classes, and {metric.name} "
+            f"scores {metric.consumes}; choose a task with classes, of a records file with --where "
+            "task=TASK."
+        )
+    return metric

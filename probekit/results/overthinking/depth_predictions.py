@@ -9,10 +9,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
 from probekit.errors import RecordError
-from probekit.metrics import Gold, Metric
+from probekit.metrics import Gold
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import read_alike, recorded_metric
-from probekit.results.overthinking.depth_curves import DepthCurve
+from probekit.results.comparison.pairing import read_alike
+from probekit.results.overthinking.depth_curves import DepthCurve, metric_of_curve
 from probekit.results.predictions import Predicted
 
 Right = Bool[np.ndarray, "seeds depths rows"]
@@ -98,10 +98,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    record = curve.records[0]
-    metric = metric_of_classes(
-        recorded_metric(record), f"{curve.name} ({record.model}, {record.task}, {record.label})"
-    )
+    metric = metric_of_curve(curve.name, curve.records[0])
     runs = curve.runs
     sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
     probes, refits, chance = (
@@ -121,25 +118,6 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         chance=_stacked(chance) if chance else None,
         found=probes,
     )
-
-
-def metric_of_classes(metric: type[Metric], what: str) -> type[ClassMetric]:
-    """Return a metric by which a prediction is right or wrong.
-
-    Args:
-        metric: any.
-        what: whose it is, for the message.
-
-    Raises:
-        RecordError: it scores values or losses.
-    """
-    if not issubclass(metric, ClassMetric):
-        raise RecordError(
-            f"{what}: a prediction is right or wrong where labels are classes, and {metric.name} "
-            f"scores {metric.consumes}; choose a task with classes, of a records file with --where "
-            "task=TASK."
-        )
-    return metric
 
 
 def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:

@@ -38,7 +38,7 @@ class Estimate:
         """Return it times a factor as ``12.3 (10.1 to 14.6)``; the value, and its interval."""
         plus = "+" if signed else ""
         value, low, high = (
-            f"{one * factor:{plus}.{decimals}f}" for one in (self.value, self.low, self.high)
+            f"{one * factor:{plus}z.{decimals}f}" for one in (self.value, self.low, self.high)
         )
         return value if self.low == self.high else f"{value} ({low} to {high})"
 

@@ -74,7 +74,7 @@ def _own(share: Share) -> str:
 
 
 def _plain(share: Share, estimate: Estimate) -> str:
-    return f"{estimate.value * _factor(share):.1f}"
+    return f"{estimate.value * _factor(share):z.1f}"
 
 
 def _signed(share: Share, estimate: Estimate) -> str:

@@ -139,26 +139,37 @@ def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
         )
 
 
-def most_confused(
-    names: Sequence[str], counts: np.ndarray, most: int
-) -> tuple[list[str], np.ndarray]:
-    """Merge the classes that are taken for others least often into one, so that ``most`` are left.
+def most_confused(counts: np.ndarray, most: int) -> list[int]:
+    """Return the places of the classes that stay where all others become one, ``most`` in all.
 
-    What counts is how many rows of a class are taken for another one, and how many of others for
-    it. The merged classes come last.
+    Those are merged that are taken for others least often: what counts is how many rows of a class
+    are taken for another one, and how many of others for it.
+
+    Args:
+        counts: rows by gold and predicted class.
+        most: how many are left.
+    """
+    if len(counts) <= most:
+        return list(range(len(counts)))
+    wrong = counts - np.diag(counts.diagonal())
+    order = np.argsort(-(wrong.sum(1) + wrong.sum(0)), kind="stable")
+    return sorted(order[: most - 1].tolist())
+
+
+def merged_others(
+    names: Sequence[str], counts: np.ndarray, kept: Sequence[int]
+) -> tuple[list[str], np.ndarray]:
+    """Return classes and counts with all but some classes as one, which comes last.
 
     Args:
         names: of the classes.
         counts: rows by gold and predicted class, in their order.
-        most: how many are left.
+        kept: places of the classes that stay, in the order that they are to have.
     """
-    if len(names) <= most:
-        return list(names), counts
-    wrong = counts - np.diag(counts.diagonal())
-    order = np.argsort(-(wrong.sum(1) + wrong.sum(0)), kind="stable")
-    kept = np.sort(order[: most - 1])
-    into = np.full(len(names), most - 1)
-    into[kept] = np.arange(most - 1)
-    merged = np.zeros((most, most))
+    others = len(names) - len(kept)
+    into = np.full(len(names), len(kept))
+    into[list(kept)] = np.arange(len(kept))
+    size = len(kept) + (others > 0)
+    merged = np.zeros((size, size))
     np.add.at(merged, (into[:, None], into[None, :]), counts)
-    return [*(names[index] for index in kept), f"{len(names) - most + 1} others"], merged
+    return [*(names[place] for place in kept), *[f"{others} others"] * (others > 0)], merged

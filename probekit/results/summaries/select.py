@@ -15,6 +15,7 @@ _BESIDE = ("seed", "trial", "left_out", "ablated")
 _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
+_SAID = {"fit": "fitter", "batch": "batch_size"}  # as figures and tables say them
 _BEGIN = re.compile(r"\s*\w+=")
 
 _SERVING = {
@@ -66,6 +67,7 @@ def select(
         name, equals, values = condition.partition("=")
         if not equals or not values:
             raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
+        name = _SAID.get(name, name)
         choose("option", name, _NAMES)
         left = _with_values(kept, name, values)
         if kept and not left:

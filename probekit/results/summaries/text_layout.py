@@ -52,12 +52,18 @@ def _markdown_line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |\n"
 
 
-def interval_cells(values: Sequence[Interval | None], decimals: int) -> list[str]:
-    """Return ``mean ± half width`` with the signs one below the other; a dash for None."""
-    present = [value for value in values if value is not None]
-    halves = [_number(value.half, decimals) for value in present if value.half is not None]
+def interval_cells(values: Sequence[Interval | None], decimals: int | Sequence[int]) -> list[str]:
+    """Return ``mean ± half width`` with the signs one below the other; a dash for None.
+
+    Args:
+        values: one per cell.
+        decimals: of all cells, or of each.
+    """
+    digits = [decimals] * len(values) if isinstance(decimals, int) else decimals
+    pairs = list(zip(values, digits, strict=True))
+    halves = [_number(one.half, n) for one, n in pairs if one is not None and one.half is not None]
     width = max(map(len, halves), default=0)
-    return [_interval_cell(value, decimals, width) for value in values]
+    return [_interval_cell(value, n, width) for value, n in pairs]
 
 
 def marked(cells: Sequence[str], marks: Sequence[str]) -> list[str]:
@@ -81,4 +87,4 @@ def _interval_cell(value: Interval | None, decimals: int, width: int) -> str:
 
 def _number(value: float, decimals: int) -> str:
     """Return a number with some decimals; one of seven digits or more (a perplexity) as 6.2e+09."""
-    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:.{decimals}f}"
+    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:z.{decimals}f}"

@@ -29,11 +29,15 @@ NEAR = "~"
 
 @dataclass(frozen=True)
 class _Layers:
-    """One column: values by layer, also before training, their runs' troubles, the best depth."""
+    """One column: values by layer, also before training, their runs' troubles, the best depth.
+
+    ``factor`` and ``decimals`` are how the values are written.
+    """
 
     values: Mapping[int, Interval]
     before: Mapping[int, Interval] = field(default_factory=dict)
     factor: float = 1.0
+    decimals: int = 2
     troubles: Mapping[int, Sequence[str]] = field(default_factory=dict)
     best: BestDepth | None = None
 
@@ -85,6 +89,7 @@ def depth_table(
         (f"{name}: {SCORE_TEXT[one]}" if both else name): _Layers(
             values=score_curve(members, "depth", one, name),
             factor=scale_of(members[0].metric).factor,
+            decimals=scale_of(members[0].metric).decimals,
             troubles=marks_along(members, "depth"),
             best=best.get(name) if one == score else None,
         )
@@ -92,7 +97,7 @@ def depth_table(
         for one in (("eval_score", "eval_last") if both else (score,))
     }
     heading = "layer" if both else f"layer, {'dev' if score == 'eval_score' else SCORE_TEXT[score]}"
-    return _layer_table(shown, style, decimals=2, heading=heading)
+    return _layer_table(shown, style, heading=heading)
 
 
 def weights_table(records: Sequence[Record], raw: bool = False, style: Style = "text") -> str:
@@ -160,20 +165,19 @@ def measure_table(records: Sequence[Record], measure: LayerMeasure, style: Style
         columns[name] = _Layers(
             values,
             before=measure.means_before(members, name),
+            decimals=measure.decimals,
             troubles=dict.fromkeys(values, marks(members)),
         )
-    return _layer_table(columns, style, decimals=measure.decimals)
+    return _layer_table(columns, style)
 
 
-def _layer_table(
-    columns: Mapping[str, _Layers], style: Style, decimals: int, heading: str = "layer"
-) -> str:
+def _layer_table(columns: Mapping[str, _Layers], style: Style, heading: str = "layer") -> str:
     layers = sorted({layer for column in columns.values() for layer in column.values})
     shown = [Column(heading, [layer_text(one) for one in layers], words=True, values=layers)]
     for name, column in columns.items():
         found = [column.values.get(layer) for layer in layers]
         scaled = [value and value.scaled(column.factor) for value in found]
-        texts = interval_cells(scaled, decimals)
+        texts = interval_cells(scaled, column.decimals)
         cells = marked(texts, [column.mark(layer) for layer in layers])
         shown.append(Column(name, cells, values=scaled))
     objects = (

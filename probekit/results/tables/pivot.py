@@ -6,7 +6,7 @@ from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.metrics import scale_of
+from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.against import Verdicts
 from probekit.results.comparison.pairwise import ARROWS
 from probekit.results.record import Record
@@ -25,7 +25,7 @@ class _Cell:
     """One score of a pivot: its mean over seeds as recorded, and what is said of it."""
 
     score: Interval
-    factor: float
+    scale: Scale
     marks: tuple[str, ...]
     verdict: str | None
 
@@ -105,7 +105,7 @@ def _cell(
     verdict = judged and judged.rows.get(setting)
     return _Cell(
         score=mean_score(own, SCORE_OF[split], options_text(options)),
-        factor=scale_of(own[0].metric).factor,
+        scale=scale_of(own[0].metric),
         marks=marks(own) + (CHOSE,) * chose,
         verdict=verdict.verdict if verdict else None,
     )
@@ -131,8 +131,10 @@ def _score_columns(
     columns = []
     for value in values:
         found = [cells.get((*row, value)) for row in rows]
-        scaled = [one.score.scaled(one.factor) if one else None for one in found]
-        texts = marked(interval_cells(scaled, 2), [one.mark if one else "" for one in found])
+        scaled = [one.score.scaled(one.scale.factor) if one else None for one in found]
+        decimals = [one.scale.decimals if one else 0 for one in found]
+        signs = [one.mark if one else "" for one in found]
+        texts = marked(interval_cells(scaled, decimals), signs)
         columns.append(Column(option_text(name, value), texts, values=scaled))
     return columns
 

@@ -245,10 +245,14 @@ def _scores(
     title: str, rows: Sequence[ScoreRow], found: Sequence[Interval | None], split: str = ""
 ) -> Column:
     """Return a column of scores, marked; a verdict stands at the split that it is about."""
-    factors = [scale_of(row.metric).factor for row in rows]
-    values = [one and one.scaled(by) for one, by in zip(found, factors, strict=True)]
+    scales = [scale_of(row.metric) for row in rows]
+    values = [one and one.scaled(by.factor) for one, by in zip(found, scales, strict=True)]
     signs = [MARK * bool(row.marks) + _arrow(row.verdict, split) for row in rows]
-    return Column(title, marked(interval_cells(values, 2), signs), values=values)
+    return Column(
+        title,
+        marked(interval_cells(values, [one.decimals for one in scales]), signs),
+        values=values,
+    )
 
 
 def _arrow(verdict: Judged | None, split: str) -> str:

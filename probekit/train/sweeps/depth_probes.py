@@ -11,8 +11,7 @@ from probekit.features import Location
 from probekit.metrics import METRICS
 from probekit.probe.fitters import solves
 from probekit.results import Record, Records
-from probekit.results.overthinking.depth_curves import resample_of, strength_of
-from probekit.results.overthinking.depth_predictions import metric_of_classes
+from probekit.results.overthinking.depth_curves import metric_of_classes, resample_of, strength_of
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_groups import grouped

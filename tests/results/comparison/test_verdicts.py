@@ -1,5 +1,8 @@
 """Verdicts of rows against a reference and of every pair: who is compared, and over what."""
 
+import csv
+import io
+
 import numpy as np
 import pytest
 
@@ -260,3 +263,26 @@ def test_one_seed_is_over_sentences(tmp_path):
     (one,) = compare_all(load_records(tmp_path / "r.jsonl"), samples=500)
     assert (one.over, one.verdict) == ("sentences", "lower")
     assert crossed([one.difference], np.zeros((1, 5))).over == "sentences"
+
+
+def test_programs_read_plain_numbers(file):
+    found = compare_all(select(load_records(file), ["shots=8"]), samples=500)
+    lines = list(csv.DictReader(io.StringIO(pairs_table(found, "csv"))))
+    for line, one in zip(lines, found, strict=True):
+        said = {
+            "score a": 100 * one.score_a,
+            "score b": 100 * one.score_b,
+            "difference": 100 * one.difference,
+            "95 % interval, low": 100 * one.low,
+            "95 % interval, high": 100 * one.high,
+            "p": one.p,
+            "p (Holm)": one.corrected,
+        }
+        assert {name: float(line[name]) for name in said} == pytest.approx(said, rel=1e-11)
+
+
+def test_losses_have_four_decimals():
+    options = {"metric": "brier", "scores": {}}
+    found = compare_all(records_of(("p32", options), ("last", options)))
+    cells = pairs_table(found).splitlines()[2].split()
+    assert f"{found[0].score_a:.4f}" in cells and f"{found[0].difference:+.4f}" in cells

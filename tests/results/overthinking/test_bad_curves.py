@@ -146,3 +146,22 @@ def test_exit_needs_probabilities_and_examples_need_texts():
 def test_expected_layers_need_scalar_mixes():
     with pytest.raises(RecordError, match="probekit depth"):
         expected_layers(records())
+
+
+def test_refits_are_counted_by_seed():
+    found = records(seeds=3)
+    with pytest.raises(RecordError, match=r"12 of 12 refits .*\(3 depths, 3 seeds\)"):
+        overthinking([one for one in found if one.resample is None])
+    with pytest.raises(RecordError, match="1 of 12 refits"):
+        lost = next(one for one in found if one.resample == 2 and one.seed == 1)
+        overthinking([one for one in found if one is not lost])
+
+
+def test_what_no_refit_mends_is_said_before_refits_that_are_missing():
+    probes = [one for one in records() if one.resample is None]
+    kept_none = [replace(one, predictions=None) for one in probes]
+    with pytest.raises(RecordError, match="last, depth 0, seed 0: its predictions were not kept"):
+        overthinking(kept_none)
+    for metric, scored in (("spearman", "values"), ("perplexity", "losses")):
+        with pytest.raises(RecordError, match=f"{metric} scores {scored}"):
+            overthinking([replace(one, metric=metric) for one in kept_none])

@@ -42,7 +42,10 @@ logger = logging.getLogger("probekit")
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
-_RESUMABLE = ("extract", "train", "sweep", "depth", "overthinking", "exit", "demo")
+_RESUMABLE = (
+    *("extract", "train", "sweep", "depth", "overthinking", "exit", "demo"),
+    *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
+)
 
 
 class Commands(TyperGroup):
@@ -67,8 +70,7 @@ class Commands(TyperGroup):
             if sys.stderr.isatty():  # where ^C stands
                 typer.echo(err=True)
             kept = " What is finished is kept: run the same command again to resume."
-            resumes = ctx.invoked_subcommand in _RESUMABLE or cache_copy.RESUMABLE in ctx.meta
-            logger.error("interrupted.%s", kept * resumes)
+            logger.error("interrupted.%s", kept * (_named(ctx) in _RESUMABLE))
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):
@@ -77,6 +79,11 @@ class Commands(TyperGroup):
             raise typer.Exit(1) from error
         finally:
             end_messages()
+
+
+def _named(ctx: Any) -> str:
+    """Return the words of the command that runs: ``extract``, or ``cache push``."""
+    return " ".join(filter(None, (ctx.invoked_subcommand, ctx.meta.get(cache.SUBCOMMAND))))
 
 
 def _one_line(error: Exception) -> str:
@@ -149,6 +156,8 @@ _COMMANDS: dict[str, Callable[..., object]] = {
 for _name, _command in _COMMANDS.items():
     _kind = PlanCommand if _name in ("train", "sweep", "depth") else InPanels
     app.command(_name, cls=_kind)(in_panels(_name, _command))
+cache.app.command("copy")(cache_copy.copy)
+cache.app.command("convert")(cache_copy.convert)
 cache.app.command("import", cls=InPanels)(in_panels("import", cache_import.import_entries))
 cache.app.command("push")(cache_hub.push)
 cache.app.command("pull")(cache_hub.pull)

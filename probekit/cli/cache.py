@@ -23,10 +23,18 @@ app = typer.Typer(
     no_args_is_help=True, help="List, describe, verify, copy, convert, share and remove entries."
 )
 
+SUBCOMMAND = f"{__name__}.subcommand"
+"""In a context's ``meta``: which of these commands runs."""
+
 Entries = Annotated[
     list[str],
     typer.Argument(metavar="ENTRY...", help="Paths of entries, or MODEL TASK [SPLIT]."),
 ]
+
+
+@app.callback()
+def _note_subcommand(context: typer.Context) -> None:
+    context.meta[SUBCOMMAND] = context.invoked_subcommand
 
 
 @app.command("ls")

@@ -8,24 +8,19 @@ import typer
 
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
-from probekit.cli.cache import Entries, app
+from probekit.cli.cache import Entries
 from probekit.cli.output import progress_wanted
 from probekit.errors import OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
 logger = logging.getLogger(__name__)
 
-RESUMABLE = "probekit.resumable"
-"""In a context's ``meta``: running an interrupted command again goes on with it."""
-
 Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace entries that are there, finished or not.")
 ]
 
 
-@app.command()
 def copy(
-    context: typer.Context,
     source: Annotated[
         list[str],
         typer.Argument(
@@ -44,7 +39,6 @@ def copy(
     cache: arguments.Cache = Path("cache"),
 ) -> None:
     """Copy entries with their labels to another cache, verified; goes on after a kill."""
-    context.meta[RESUMABLE] = True
     copies = maintenance.copy_entries(
         maintenance.select_sources(source, cache),
         arguments.local_root(to, "DST"),
@@ -57,9 +51,7 @@ def copy(
         _say("copied to", made.destination.path, there, made.nbytes)
 
 
-@app.command()
 def convert(
-    context: typer.Context,
     entry: Entries,
     format: Annotated[
         str | None, typer.Option("--format", help="zarr or hdf5; as it is if unset.")
@@ -80,7 +72,6 @@ def convert(
     """Store entries in another format or dtype, without the model; goes on after a kill."""
     if format is None and dtype is None:
         raise OptionError("say what is to change: --format zarr or hdf5, --dtype, or both.")
-    context.meta[RESUMABLE] = True
     made = maintenance.convert_entries(
         maintenance.select_sources(entry, cache),
         format=format,

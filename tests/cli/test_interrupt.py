@@ -14,7 +14,7 @@ import pytest
 from probekit.extraction import plan, units
 from probekit.results import load_records
 from tests.cli.conftest import FLOAT32
-from tests.cli.console import done
+from tests.cli.console import done, run
 from tests.extraction.corpus import write_corpus
 from tests.planted import plant_all
 
@@ -123,3 +123,32 @@ def test_sweep(bert, corpus, cache, here):
     assert f"{len(kept)} of 12 runs are recorded in " in outcome.err
     assert file.read_text().splitlines()[: len(kept)] == kept
     assert len(file.read_text().splitlines()) == 12
+
+
+MAINTENANCE = "probekit.extraction.maintenance"
+OF_THE_CACHE = {
+    "copy": (f"{MAINTENANCE}.copy_entries", ("ENTRY", "other")),
+    "convert": (f"{MAINTENANCE}.convert_entries", ("ENTRY", "--format", "hdf5")),
+    "merge": (f"{MAINTENANCE}.merge_shards", ()),
+    "import": ("probekit.extraction.imports.import_states", ("a-model", "conll", "states.npz")),
+    "push": ("probekit.extraction.transport.Push.apply", ("ENTRY", "me/states", "--yes")),
+    "pull": ("probekit.extraction.transport.Pull.of", ("me/states",)),
+    "verify": (f"{MAINTENANCE}.check_chunks", ("ENTRY",)),
+    "rm": (f"{MAINTENANCE}.Removable.of", ("ENTRY", "--yes")),
+}
+
+
+@pytest.mark.parametrize("command", OF_THE_CACHE)
+def test_those_commands_of_the_cache_say_so_that_resume(command, here, monkeypatch):
+    plant_all(here / "cache")
+    entry = next(here.glob("cache/*/*/dev-????????"))
+    reached, words = OF_THE_CACHE[command]
+
+    def interrupt(*arguments, **options):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reached, interrupt)
+    outcome = run("cache", command, *(entry if word == "ENTRY" else word for word in words))
+    assert (outcome.code, outcome.out) == (130, "")
+    resumes = command not in ("verify", "rm")
+    assert outcome.err.splitlines()[-1] == (MESSAGE if resumes else "interrupted.")

@@ -7,7 +7,8 @@ from pathlib import Path
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
 from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
-from probekit.extraction.maintenance.part import Part, only
+from probekit.extraction.maintenance.entry_part import asked_arrays
+from probekit.extraction.maintenance.part import Part
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import carry_labels
@@ -43,7 +44,7 @@ class EntryCopy:
         Args:
             path: the entry's folder.
             root: the cache root that gets the copy; it need not exist.
-            layers: the layers to copy, as `parse_layers` reads them; all if None.
+            layers: the layers to copy, as `asked_arrays` takes them; all if None.
             arrays: the arrays to copy; all if there are none.
             overwrite: replace an entry, or throw away a begun one, that is in the copy's place.
 
@@ -55,7 +56,7 @@ class EntryCopy:
             EntryError: it is unfinished or damaged, or another one is in the copy's place.
         """
         source = VerifiedEntry(path)
-        part = Part.of(source, only(source.manifest, layers, arrays))
+        part = Part.of(source, asked_arrays(source.manifest, layers, arrays))
         return cls(part, Destination.of(root, path, part.manifest.key, overwrite=overwrite))
 
     @property

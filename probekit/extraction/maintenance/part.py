@@ -36,7 +36,8 @@ class Part:
 
         Args:
             source: the entry.
-            kept: the arrays that are kept, with the layers that are: see `only` and `without`.
+            kept: the arrays that are kept, with the layers that are: see `asked_arrays` and
+                `without`.
         """
         return cls(source, part_manifest(source.manifest, tuple(kept)))
 
@@ -110,31 +111,6 @@ def backbone_files(source: VerifiedEntry) -> dict[str, bytes]:
     """
     found = {PurePosixPath(name): data for name, data in source.small_files().items()}
     return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
-
-
-def only(manifest: Manifest, layers: str | None, arrays: Collection[str]) -> tuple[ArraySpec, ...]:
-    """Return the arrays that are asked for, with the layers that are.
-
-    Args:
-        manifest: of the entry.
-        layers: the layers, as `parse_layers` reads them; ``tokens`` has its one in any case.
-        arrays: the arrays; none is all.
-
-    Raises:
-        OptionError: a layer is not in the entry.
-        EntryError: an array is not.
-    """
-    wanted = [manifest.array(name) for name in arrays]
-    kept = [spec for spec in manifest.arrays if not wanted or spec in wanted]
-    if layers is None:
-        return tuple(kept)
-    chosen, held = set(parse_layers(layers, manifest.n_blocks)), chosen_layers(kept)
-    if not chosen <= held:
-        raise OptionError(
-            f"--layers {layers}: the entry does not hold layer {min(chosen - held)} of the arrays "
-            f"that are asked for; it holds {sorted(held)}."
-        )
-    return tuple(_with_layers(kept, chosen))
 
 
 def without(

@@ -121,7 +121,6 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
     if left_out:
         text = f"{text} {_WITHOUT_TEXT.format(which=', '.join(sorted(set(left_out))))}".strip()
     data = " --data PATH" if left_out else ""
-    label = "" if KINDS.get(first.kind) is None else f" ({first.kind})"
     return "\n".join(
         [
             f"# Hidden states of {_plain(str(model['name']))}",
@@ -130,7 +129,7 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
             "model makes of a text, every row of every layer, to train heads and probes on "
             "without the model.",
             "",
-            *_table(["", ""], [[k, v] for k, v in _about(first, label).items()]),
+            *_table(["", ""], [[k, v] for k, v in _about(first).items()]),
             "",
             *_table(_HEADINGS, [entry.row for entry in entries]),
             "",
@@ -153,10 +152,11 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
     )
 
 
-def _about(manifest: Manifest, kind: str) -> dict[str, str]:
+def _about(manifest: Manifest) -> dict[str, str]:
     """Return what all entries of a repository share, as a rule: those of the first."""
     model = _model(manifest)
     origin = manifest.origin if manifest.origin.startswith("hub:") else ""
+    kind = f" ({manifest.kind})" if manifest.kind in KINDS else ""
     last = "after the final norm" if manifest.final_norm else "as the last block left it"
     return {
         "model": f"{model['name']}" + (f", revision {model['revision']}" * bool(model["revision"])),

@@ -1,163 +1,21 @@
 """Pull entries, or layers of them, from a data set repository of the Hub."""
 
-import logging
 import tempfile
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from probekit.base.notices import ProgressBar, human_bytes
+from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.errors import EntryError, OptionError, StorageError
-from probekit.extraction.drafting import write_split_labels
-from probekit.extraction.maintenance.entry_part import asked_arrays, part_manifest, part_table
+from probekit.errors import OptionError
+from probekit.extraction.transport.arrival import Arrival
+from probekit.extraction.transport.incoming_entry import IncomingEntry
 from probekit.extraction.transport.remote_entry import RemoteEntry, folders_in
-from probekit.extraction.transport.remote_files import (
-    PULL_AGAIN,
-    PUSH_AGAIN,
-    RemoteFiles,
-    pushed_errors,
-)
-from probekit.extraction.transport.transport_form import (
-    FileSum,
-    LayerFile,
-    label_path,
-)
-from probekit.extraction.transport.withheld_text import TextSource, restore
-from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import read_checksums
-from probekit.store.entry import Entry, folder_of_key
-from probekit.store.files import disk_bytes, free_bytes, storage_errors, write_whole
-from probekit.store.json_types import is_name
-from probekit.store.labels import read_labels
-from probekit.store.layout import (
-    BACKBONE,
-    BUILDING,
-    CHECKSUMS,
-    EXAMPLES,
-    MANIFEST,
-    PARTIAL,
-    beside,
-    entry_folder,
-    labels_folder,
-    split_and_key,
-)
-from probekit.store.manifest import Manifest
-from probekit.store.marks import ChunkSum, checksum
-from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+from probekit.extraction.transport.remote_files import RemoteFiles
+from probekit.extraction.transport.withheld_text import TextSource
+from probekit.store.entry import Entry
+from probekit.store.layout import split_and_key
 from probekit.tasks import Split, Task
-from probekit.tasks.task import slugify
-
-logger = logging.getLogger(__name__)
-
-_STAGED = "pulled"
-"""Folder of what was downloaded and is not yet where it belongs, in that of the building."""
-
-
-@dataclass(frozen=True)
-class IncomingEntry:
-    """An entry of a repository, the part of it that is wanted, and where that goes.
-
-    Attributes:
-        found: the entry there.
-        manifest: of the part; of the whole where all is wanted.
-        path: the folder of what is made.
-    """
-
-    found: RemoteEntry
-    manifest: Manifest
-    path: Path
-
-    @classmethod
-    def of(
-        cls, found: RemoteEntry, cache: Path, layers: str | None, arrays: Collection[str]
-    ) -> "IncomingEntry":
-        """Plan it, and check that everything is there, in its size.
-
-        Raises:
-            OptionError: a layer is in none of the arrays.
-            EntryError: the entry has no such array; a file is missing or of another size.
-        """
-        whole = found.manifest
-        part = part_manifest(whole, asked_arrays(whole, layers, arrays))
-        slug = slugify(whole.task)
-        path = folder_of_key(cache, part.split, part.key, slug) or entry_folder(
-            cache, part.model, slug, part.split, part.key
-        )
-        one = cls(found, part, path)
-        for name, size in one.sizes.items():
-            found.remote.check(name, size)
-        return one
-
-    @property
-    def complete(self) -> bool:
-        """Whether the cache has it already."""
-        return self.path.exists()
-
-    @property
-    def layer_files(self) -> list[LayerFile]:
-        """The files of chunks that are wanted; each is a unit of the building."""
-        return self.found.form.files(self.manifest.arrays, self.found.manifest)
-
-    @cached_property
-    def small(self) -> dict[str, FileSum]:
-        """The other files, by their paths in the entry's folder.
-
-        Raises:
-            EntryError: the manifest names a file that no entry has.
-        """
-        form, told = self.found.form, self.found.manifest.files
-        needed = [CHECKSUMS, *([EXAMPLES] if form.text else []), *filter(_of_backbone, told)]
-        try:
-            files = {name: FileSum(told[name]["nbytes"], told[name]["xxh128"]) for name in needed}
-        except KeyError as error:
-            raise EntryError(
-                f"{self.where(MANIFEST)} does not say {error} of every file. {PUSH_AGAIN}"
-            ) from None
-        labels = {label_path(name): found for name, found in form.labels.items()}
-        return {EXAMPLES: form.examples, **files, **labels}
-
-    @property
-    def sizes(self) -> dict[str, int]:
-        """Bytes of every file that is read, by its path in the repository."""
-        files = {name: found.nbytes for name, found in self.small.items()}
-        files |= {file.name: file.nbytes for file in self.layer_files}
-        return {f"{self.found.folder}/{name}": size for name, size in files.items()}
-
-    def where(self, name: str) -> str:
-        """Return what messages call a file."""
-        return f"{self.found.remote}: {self.found.folder}/{name}"
-
-    def check_room(self) -> None:
-        """Check that the disk holds it, and the one file that is on its way.
-
-        Raises:
-            StorageError: it does not.
-        """
-        largest = max(file.nbytes for file in self.layer_files)
-        begun = disk_bytes(beside(self.path, PARTIAL))
-        needed = max(sum(self.sizes.values()) - begun, 0) + largest
-        if needed > (free := free_bytes(self.path)):
-            raise StorageError(
-                f"{self.path}: {human_bytes(needed)} are needed, and {human_bytes(free)} are free. "
-                "Free some space, take fewer layers (--layers), or choose another --cache."
-            )
-
-    @property
-    def plan(self) -> dict[str, Any]:
-        """What a pull that goes on must share with the one that was killed."""
-        return {
-            "request": dict(self.manifest.request),
-            "pulled": dict(self.found.manifest.files.get(CHECKSUMS, {})),
-            "limit": self.manifest.limit,
-            "backend": self.manifest.backend,
-            "arrays": [spec.to_json() for spec in self.manifest.arrays],
-            "units": [file.name for file in self.layer_files],
-        }
 
 
 @dataclass(frozen=True)
@@ -247,151 +105,13 @@ class Pull:
         )  # fmt: skip
         with bar:
             pairs = zip(self.entries, texts, strict=True)
-            return [_Arrival(one, text, bar.report).bring() for one, text in pairs]
+            return [Arrival(one, text, bar.report).bring() for one, text in pairs]
 
     def _text(self, one: IncomingEntry) -> tuple[Split, Task] | None:
         """Read the text of an entry that was pushed without, before anything is downloaded."""
         here_already = one.complete and self.source.data is None
         given = one.found.form.text or here_already
         return None if given else self.source.read(one.found.manifest)
-
-
-class _Arrival:
-    """One entry on its way into the cache."""
-
-    def __init__(
-        self,
-        one: IncomingEntry,
-        text: tuple[Split, Task] | None,
-        report: Callable[[int | str], None],
-    ) -> None:
-        self._one, self._text, self._report = one, text, report
-
-    def bring(self) -> Entry:
-        """Bring the entry, then its labels."""
-        one = self._one
-        if one.complete:
-            logger.info("%s: complete already", one.path)
-            entry = Entry.open(one.path)
-            with tempfile.TemporaryDirectory(prefix="probekit-pull-") as temporary:
-                self._keep_labels(entry, self._labels(Path(temporary)))
-            return entry
-        one.check_room()
-        with EntryBuilder(one.path, plan=one.plan) as builder:
-            here = builder.partial / BUILDING / _STAGED
-            with storage_errors(builder.partial):
-                here.mkdir(exist_ok=True)
-                table, sums = self._examples(here), self._checksums(here)
-                for unit, file in enumerate(one.layer_files):
-                    if unit in builder.marks:
-                        self._report(file.nbytes)
-                        continue
-                    path = self._fetch(file.name, here)
-                    builder.copy_unit(unit, self._chunks(file, path, sums))
-                    path.unlink()
-                kept = {
-                    name.removeprefix(f"{BACKBONE}/"): self._read(name, here)
-                    for name in one.small
-                    if _of_backbone(name)
-                }
-                labels = self._labels(here)
-            entry = builder.complete(one.manifest, part_table(table, one.manifest), kept)
-        self._keep_labels(entry, labels)
-        return entry
-
-    def _fetch(self, name: str, here: Path) -> Path:
-        """Download a file of the entry; bytes that were there before are reported as well."""
-        came = 0
-
-        def count(nbytes: int) -> None:
-            nonlocal came
-            came += nbytes
-            self._report(nbytes)
-
-        self._report(name)
-        path = self._one.found.remote.fetch(f"{self._one.found.folder}/{name}", here, count)
-        self._report(path.stat().st_size - came)
-        return path
-
-    def _read(self, name: str, here: Path) -> bytes:
-        """Return the bytes of a small file, if they are those that were pushed."""
-        path = self._fetch(name, here)
-        try:
-            return self._one.small[name].check(path.read_bytes(), self._one.where(name))
-        except EntryError:
-            path.unlink()  # so that the next pull loads it again
-            raise
-
-    def _examples(self, here: Path) -> pa.Table:
-        """Return the example table of the whole entry, with its text."""
-        self._read(EXAMPLES, here)
-        file, where = here / self._one.found.folder / EXAMPLES, self._one.where(EXAMPLES)
-        with pushed_errors():
-            if self._text is None:
-                table = read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
-            else:
-                table = restore(file, self._text[0], where)
-            rows = {spec.name: spec.rows for spec in self._one.found.manifest.arrays}
-            ExampleTable(table).check(rows, where)
-        return table
-
-    def _checksums(self, here: Path) -> dict[tuple[str, int, int], ChunkSum]:
-        """Return the checksum of every chunk of the whole entry, by its place."""
-        self._read(CHECKSUMS, here)
-        found = self._one.found
-        with pushed_errors():
-            listed = read_checksums(here / found.folder, found.manifest)
-        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
-
-    def _chunks(
-        self, file: LayerFile, path: Path, sums: Mapping[tuple[str, int, int], ChunkSum]
-    ) -> Iterator[tuple[ChunkSum, bytes]]:
-        """Yield the chunks of a file, verified, at their places in what is made."""
-        before = file.array.layers.index(file.layer)
-        at = self._one.manifest.array(file.array.name).layers.index(file.layer)
-        with path.open("rb") as source:
-            for plain, row_chunk in file.chunks:
-                start, told = source.tell(), sums[plain.name, row_chunk, before]
-                data = source.read(plain.chunk_nbytes)
-                if checksum(data) != told.xxh128:
-                    path.unlink()  # so that the next pull loads it again
-                    raise EntryError(
-                        f"{self._one.where(file.name)} is damaged at byte {start}: expected "
-                        f"checksum {told.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
-                    )
-                yield replace(told, layer_index=at), data
-
-    def _labels(self, here: Path) -> dict[str, bytes]:
-        """Return the label files by their names, checked to be some of this text.
-
-        Raises:
-            EntryError: one is none, or of another text.
-        """
-        found, manifest = {}, self._one.found.manifest
-        for name in self._one.found.form.labels:
-            found[name] = self._read(label_path(name), here)
-            with pushed_errors():
-                file = read_labels(here / self._one.found.folder / label_path(name)).file
-            if file.of != (manifest.split, manifest.request["text"]):
-                raise EntryError(
-                    f"{self._one.where(label_path(name))} labels another text. {PUSH_AGAIN}"
-                )
-        return found
-
-    def _keep_labels(self, entry: Entry, labels: Mapping[str, bytes]) -> None:
-        """Write labels beside an entry; a version of them that is there stays."""
-        folder = labels_folder(entry.path)
-        with storage_errors(folder):
-            for name, data in labels.items():
-                folder.mkdir(exist_ok=True)
-                if not (folder / name).exists():
-                    write_whole(folder / name, data)
-        if self._text is not None:
-            write_split_labels(entry.path, entry.manifest.request["text"], *self._text)
-
-
-def _of_backbone(name: str) -> bool:
-    return name.startswith(f"{BACKBONE}/") and is_name(name.removeprefix(f"{BACKBONE}/"))
 
 
 def _chosen(folders: Sequence[str], splits: Collection[str], entry: str | None) -> list[str]:

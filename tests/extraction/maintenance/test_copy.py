@@ -165,8 +165,21 @@ def test_a_part_is_what_rm_leaves(caches, tmp_path, form):
     assert part.path.name == left.path.name and labels_for(part, "2")
     rows = Entry.open(path).arrays["words"].read(slice(None), [0, 3])
     assert torch.equal(part.arrays["words"].read(slice(None)), rows)
-    with_tokens = EntryCopy.of(path, tmp_path / "part", layers="0,3").part.manifest
-    assert [spec.layers for spec in with_tokens.arrays] == [(0, 3), (3,)]
+
+
+@pytest.mark.parametrize(
+    ("part", "arrays"),
+    [
+        ({"layers": "0,3"}, {"words": (0, 3), "tokens": (3,)}),
+        ({"layers": "0,1"}, {"words": (0, 1)}),  # tokens are of layer 3
+        ({"layers": "0", "arrays": ["words", "tokens"]}, {"words": (0,), "tokens": (3,)}),
+        ({"layers": "-1", "arrays": ["tokens"]}, {"tokens": (3,)}),
+    ],
+)
+def test_tokens_come_along_with_their_layer_or_by_name(caches, tmp_path, part, arrays):
+    copy = EntryCopy.of(entry_in(caches["zarr", "float32"]), tmp_path, **part)
+    assert {spec.name: spec.layers for spec in copy.part.manifest.arrays} == arrays
+    assert check_chunks(copy.apply().path) > 0
 
 
 @pytest.mark.parametrize(
@@ -174,7 +187,10 @@ def test_a_part_is_what_rm_leaves(caches, tmp_path, form):
     [
         ({"layers": "9"}, "layer 9 does not exist"),
         ({"arrays": ["cls"]}, "no array 'cls'"),
-        ({"layers": "0", "arrays": ["tokens"]}, "does not hold layer 0 of the arrays"),
+        (
+            {"layers": "0", "arrays": ["tokens"]},
+            r"layer 0 is not in tokens of .* hold \[3\]",
+        ),
     ],
 )
 def test_a_part_that_is_not_there(caches, tmp_path, part, says):

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from probekit.extraction.maintenance import Reduction, check_chunks
-from probekit.extraction.transport import Pull, Push, pushing, transport_form
+from probekit.extraction.transport import Pull, Push, transport_form, upload
 from probekit.store.backends import zarr_folder
 from probekit.store.layout import labels_folder
 from tests.cli.console import done
@@ -35,7 +35,7 @@ def test_an_entry_comes_back_as_it_was(hub, cache, tmp_path, monkeypatch, backen
     entry = stored(tmp_path / "cache", backend, dtype)
     if cut:
         monkeypatch.setattr(transport_form, "FILE_BYTES", 1)
-        monkeypatch.setattr(pushing, "_IN_MEMORY", 0)
+        monkeypatch.setattr(upload, "_IN_MEMORY", 0)
     Push.of([entry.path], REPO).apply()
     (pulled,) = Pull.of(REPO, cache).apply()
     assert folder_bytes(pulled.path) == folder_bytes(entry.path)

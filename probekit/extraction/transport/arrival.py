@@ -1,0 +1,171 @@
+"""An entry on its way from a repository into a cache: downloaded, verified, built, labelled."""
+
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+import pyarrow as pa
+
+from probekit.errors import EntryError
+from probekit.extraction.drafting import write_split_labels
+from probekit.extraction.maintenance.entry_part import part_table
+from probekit.extraction.transport.incoming_entry import IncomingEntry
+from probekit.extraction.transport.remote_files import PULL_AGAIN, PUSH_AGAIN, pushed_errors
+from probekit.extraction.transport.transport_form import LayerFile, label_path
+from probekit.extraction.transport.withheld_text import restore
+from probekit.store.builder import EntryBuilder
+from probekit.store.checksums import read_checksums
+from probekit.store.entry import Entry
+from probekit.store.files import storage_errors, write_whole
+from probekit.store.labels import read_labels
+from probekit.store.layout import BUILDING, CHECKSUMS, EXAMPLES, labels_folder
+from probekit.store.marks import ChunkSum, checksum
+from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+from probekit.tasks import Split, Task
+
+logger = logging.getLogger(__name__)
+
+_STAGED = "pulled"
+"""Folder of what was downloaded and is not yet where it belongs, in that of the building."""
+
+
+class Arrival:
+    """One entry on its way into the cache."""
+
+    def __init__(
+        self,
+        one: IncomingEntry,
+        text: tuple[Split, Task] | None,
+        report: Callable[[int | str], None],
+    ) -> None:
+        self._one, self._text, self._report = one, text, report
+
+    def bring(self) -> Entry:
+        """Bring the entry, then its labels."""
+        path = self._one.path
+        if self._one.complete:
+            logger.info("%s: complete already", path)
+            entry = Entry.open(path)
+            with tempfile.TemporaryDirectory(prefix="probekit-pull-") as temporary:
+                labels = self._labels(Path(temporary))
+        else:
+            entry, labels = self._build()
+        self._keep_labels(entry, labels)
+        return entry
+
+    def _build(self) -> tuple[Entry, dict[str, bytes]]:
+        """Make the entry; return it with its labels, which are not beside it yet."""
+        one = self._one
+        one.check_room()
+        with EntryBuilder(one.path, plan=one.plan) as builder:
+            here = builder.partial / BUILDING / _STAGED
+            with storage_errors(builder.partial):
+                here.mkdir(exist_ok=True)
+                table = part_table(self._examples(here), one.manifest)
+                self._copy_units(builder, here)
+                kept = {PurePosixPath(name).name: self._read(name, here) for name in one.backbone}
+                labels = self._labels(here)
+            return builder.complete(one.manifest, table, kept), labels
+
+    def _copy_units(self, builder: EntryBuilder, here: Path) -> None:
+        """Download the files of chunks that are not in the building yet, one after the other."""
+        sums = self._checksums(here)
+        for unit, file in enumerate(self._one.layer_files):
+            if unit in builder.marks:
+                self._report(file.nbytes)
+                continue
+            path = self._fetch(file.name, here)
+            builder.copy_unit(unit, self._chunks(file, path, sums))
+            path.unlink()
+
+    def _fetch(self, name: str, here: Path) -> Path:
+        """Download a file of the entry; bytes that were there before are reported as well."""
+        came = 0
+
+        def count(nbytes: int) -> None:
+            nonlocal came
+            came += nbytes
+            self._report(nbytes)
+
+        self._report(name)
+        path = self._one.found.remote.fetch(f"{self._one.found.folder}/{name}", here, count)
+        self._report(path.stat().st_size - came)
+        return path
+
+    def _read(self, name: str, here: Path) -> bytes:
+        """Return the bytes of a small file, if they are those that were pushed."""
+        path = self._fetch(name, here)
+        try:
+            return self._one.small[name].check(path.read_bytes(), self._one.where(name))
+        except EntryError:
+            path.unlink()  # so that the next pull loads it again
+            raise
+
+    def _examples(self, here: Path) -> pa.Table:
+        """Return the example table of the whole entry, with its text."""
+        self._read(EXAMPLES, here)
+        file, where = here / self._one.found.folder / EXAMPLES, self._one.where(EXAMPLES)
+        with pushed_errors():
+            if self._text is None:
+                table = read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
+            else:
+                table = restore(file, self._text[0], where)
+            rows = {spec.name: spec.rows for spec in self._one.found.manifest.arrays}
+            ExampleTable(table).check(rows, where)
+        return table
+
+    def _checksums(self, here: Path) -> dict[tuple[str, int, int], ChunkSum]:
+        """Return the checksum of every chunk of the whole entry, by its place."""
+        self._read(CHECKSUMS, here)
+        found = self._one.found
+        with pushed_errors():
+            listed = read_checksums(here / found.folder, found.manifest)
+        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
+
+    def _chunks(
+        self, file: LayerFile, path: Path, sums: Mapping[tuple[str, int, int], ChunkSum]
+    ) -> Iterator[tuple[ChunkSum, bytes]]:
+        """Yield the chunks of a file, verified, at their places in what is made."""
+        before = file.array.layers.index(file.layer)
+        at = self._one.manifest.array(file.array.name).layers.index(file.layer)
+        with path.open("rb") as source:
+            for plain, row_chunk in file.chunks:
+                start, told = source.tell(), sums[plain.name, row_chunk, before]
+                data = source.read(plain.chunk_nbytes)
+                if checksum(data) != told.xxh128:
+                    path.unlink()  # so that the next pull loads it again
+                    raise EntryError(
+                        f"{self._one.where(file.name)} is damaged at byte {start}: expected "
+                        f"checksum {told.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
+                    )
+                yield replace(told, layer_index=at), data
+
+    def _labels(self, here: Path) -> dict[str, bytes]:
+        """Return the label files by their names, checked to be some of this text.
+
+        Raises:
+            EntryError: one is none, or of another text.
+        """
+        found, manifest = {}, self._one.found.manifest
+        for name in self._one.found.form.labels:
+            found[name] = self._read(label_path(name), here)
+            with pushed_errors():
+                file = read_labels(here / self._one.found.folder / label_path(name)).file
+            if file.of != (manifest.split, manifest.request["text"]):
+                raise EntryError(
+                    f"{self._one.where(label_path(name))} labels another text. {PUSH_AGAIN}"
+                )
+        return found
+
+    def _keep_labels(self, entry: Entry, labels: Mapping[str, bytes]) -> None:
+        """Write labels beside an entry; a version of them that is there stays."""
+        folder = labels_folder(entry.path)
+        with storage_errors(folder):
+            for name, data in labels.items():
+                folder.mkdir(exist_ok=True)
+                if not (folder / name).exists():
+                    write_whole(folder / name, data)
+        if self._text is not None:
+            write_split_labels(entry.path, entry.manifest.request["text"], *self._text)

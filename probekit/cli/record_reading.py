@@ -128,7 +128,7 @@ TableStyle = Annotated[
 
 
 def read_records(
-    runs: "Sequence[Path]", where: "Sequence[str] | None" = None, *, refits: bool = False
+    runs: "Sequence[str | Path]", where: "Sequence[str] | None" = None, *, refits: bool = False
 ) -> "Records":
     """Return the records of some files that meet all conditions, which a command works with.
 

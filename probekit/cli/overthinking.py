@@ -14,7 +14,7 @@ from probekit.cli.planned_runs import parse_bytes, say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.training_options import OF_RUNS, Asked, Target, TrainingOptions
-from probekit.errors import OptionError
+from probekit.errors import OptionError, RecordError
 
 if TYPE_CHECKING:
     from probekit.results import Record
@@ -24,7 +24,7 @@ Source = Annotated[
     typer.Argument(
         metavar="MODEL",
         help="Hub id, local folder or .gguf file, or the path of an entry; or, without TASK, a "
-        "records file, from which nothing is trained.",
+        "records file or a folder of them, from which nothing is trained.",
     ),
 ]
 _KEPT = ("cache", "json", "log_file")
@@ -188,7 +188,12 @@ def _mixes(given: _Asked) -> _Asked:
 def _records(given: _Asked, *, refits: bool) -> "list[Record]":
     """Return the records of a file, or of probes that are trained where they are missing."""
     path = Path(given.source)
-    if given.task is None and (path.suffix == ".jsonl" or path.is_file()):
+    if given.task is not None and path.suffix == ".jsonl" and path.is_file():
+        raise OptionError(
+            f"{path} is a records file, which stands alone: leave {given.task} out. For the "
+            "records of several files, give the folder that holds them."
+        )
+    if given.task is None and _holds_records(path):
         return _read(path, given)
     if given.probes.where:
         raise OptionError(
@@ -219,13 +224,29 @@ def _records(given: _Asked, *, refits: bool) -> "list[Record]":
     return records
 
 
+def _holds_records(path: Path) -> bool:
+    """Say whether a path is that of a records file, or of a folder of them, and of no entry."""
+    from probekit.store.layout import MANIFEST
+
+    if path.is_dir():
+        return not (path / MANIFEST).is_file() and any(path.rglob("*.jsonl"))
+    return path.suffix == ".jsonl" or path.is_file()
+
+
 def _read(path: Path, given: _Asked) -> "list[Record]":
     """Return the records of some heads in a file, and the refits of all."""
-    from probekit.results import load_records, select
+    from probekit.cli.record_reading import read_records
+    from probekit.results.overthinking.expected_layer import HEAD
 
     _check_nothing_to_train(path, given)
-    heads = f"head={','.join(arguments.split_list(given.probes.head))}"
-    return select(load_records(path), [heads, *(given.probes.where or [])], refits=True)
+    heads = arguments.split_list(given.probes.head)
+    conditions = [f"head={','.join(heads)}", *(given.probes.where or [])]
+    if heads == [HEAD] and not any(one.head == HEAD for one in read_records([path])):
+        raise RecordError(
+            f"{path}: no {HEAD} there, of which --expected-layer tells; run `probekit depth MODEL "
+            f"TASK --head {HEAD}` first, or `probekit overthinking MODEL TASK --expected-layer`."
+        )
+    return read_records([path], conditions, refits=True)
 
 
 def _check_nothing_to_train(path: Path, given: _Asked) -> None:

@@ -19,10 +19,13 @@ from probekit.cli.record_tables import (
     weights_text,
 )
 from probekit.cli.spread import spread
-from probekit.errors import OptionError
+from probekit.errors import OptionError, RecordError
 from probekit.plots import OF_REFITS, PLOTS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from probekit.results import Records
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
@@ -124,6 +127,27 @@ TableStyle = Annotated[
 ]
 
 
+def read_records(
+    runs: "Sequence[str | Path]", where: "Sequence[str] | None" = None, *, refits: bool = False
+) -> "Records":
+    """Return the records of some files that meet all conditions, which a command works with.
+
+    Raises:
+        RecordError: the files hold none at all, or none meets the conditions.
+        MissingFileError: a file does not exist.
+    """
+    from probekit.results import load_records
+    from probekit.results.summaries.select import select
+
+    records = load_records(runs)
+    if not records:
+        raise RecordError(
+            f"{', '.join(map(str, runs))}: no record in there; run `probekit train`, `sweep` or "
+            "`depth` first, which say the file that they write."
+        )
+    return select(records, where or [], refits=refits)
+
+
 @spread
 def plot(
     kind: Annotated[str, typer.Argument(metavar="KIND", help=f"{', '.join(_FIRST)} or {_LAST}.")],
@@ -143,8 +167,6 @@ def plot(
 ) -> None:
     """Draw a figure of RUNS: layer weights, curves, or what became of single classes."""
     from probekit.plots.style import save_figure
-    from probekit.results import load_records
-    from probekit.results.summaries.select import select
 
     draw = choose("plot", kind, PLOTS)
     given: dict[str, Any] = {"raw": raw, "of": of, "per_seed": per_seed, "relative": relative}
@@ -154,7 +176,7 @@ def plot(
     for name in options:
         _check_option(kind, name, flag(name))
     path = output or Path(f"{kind}.png")
-    records = select(load_records(runs), where or [], refits=kind in OF_REFITS)
+    records = read_records(runs, where, refits=kind in OF_REFITS)
     save_figure(draw(records, **options, look=look.parse()), path)
     typer.echo(str(path))
 
@@ -206,9 +228,7 @@ def table(
     ] = Path("cache"),
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
-    from probekit.results import load_records
     from probekit.results.summaries.layer_measures import MEASURES
-    from probekit.results.summaries.select import select
     from probekit.results.tables import STYLES
 
     choose("table", of, dict.fromkeys(_TABLES))
@@ -225,7 +245,7 @@ def table(
         if given and not owned:
             raise OptionError(f"{option}: a table of {of} has no such option; leave it out.")
     layout = choose("table style", style, STYLES)
-    records = select(load_records(runs), where or [])
+    records = read_records(runs, where)
     if as_config:
         _check_options_alone(
             of=of != "scores", columns=columns, style=style != "text", split=split,
@@ -291,15 +311,14 @@ def compare(
 
     or, every two heads: probekit compare --all conll.jsonl --where shots=128
     """
-    from probekit.results import comparison, load_records
-    from probekit.results.summaries.select import select
+    from probekit.results import comparison
     from probekit.results.tables import STYLES
 
     layout = choose("table style", style, STYLES)
     if layout != "text" and (json or not every):
         raise OptionError("--style is of --all, without --json; leave it out.")
     if every:
-        records = select(load_records(runs), where or [])
+        records = read_records(runs, where)
         pairs = comparison.compare_all(
             records, split=split, metric=metric, samples=samples, seed=seed
         )

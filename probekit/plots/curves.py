@@ -30,6 +30,7 @@ _DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at pow
 _TICKS = 8  # most of these
 _BESIDE = 0.4  # octaves of an axis beside its outer points, which may be several side by side
 _MARGIN = 0.05  # share of what is drawn that a y axis has beyond either end of it
+_BEYOND = 2.5  # most of that beyond a score of 100
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -212,14 +213,15 @@ def _with_margin(low: float, high: float, scale: Scale) -> tuple[float, float]:
 
     No tick stands beyond what a score can be, since a margin is less than a step.
     """
-    # 50 and 100: 47.5 and 102.5; 100 alone: 94.75 and 100.25
+    # 50 and 100: 47.5 and 102.5; 0 and 100: -5 and 102.5; 100 alone: 94.75 and 100.25
     if high - low < 1e-9 * max(abs(low), abs(high), 1.0):
         room = 2.5 if scale.percent else 0.025 * (abs(high) or 1.0)
         low, high = low - room, high + room
         over = max(0.0, high - 100) if scale.percent else 0.0
         low, high = low - over, high - over
     margin = _MARGIN * (high - low)
-    return low - margin, high + margin
+    end = min(high + margin, max(high, 100.0) + _BEYOND) if scale.percent else high + margin
+    return low - margin, end
 
 
 def _logarithmic_axis(axes: Axes, low: float, high: float) -> None:

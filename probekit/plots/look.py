@@ -93,6 +93,13 @@ def given_axes(ax: Given, titles: Sequence[str], look: Look, fewer: str = _FEWER
     if ax is None:
         return []
     axes = [ax] if isinstance(ax, Axes) else list(ax)
+    for one in axes:
+        if not isinstance(one, Axes):
+            raise OptionError(
+                f"ax: expected an Axes, or a sequence of them, found {type(ax).__name__}"
+                f"{'' if isinstance(ax, str) else f' of {type(one).__name__}'}; give what "
+                "matplotlib's subplots() returns, flattened."
+            )
     if len(axes) != len(titles):
         listed = "; ".join(" ".join(title.split()) for title in titles)
         raise OptionError(

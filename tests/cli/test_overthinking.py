@@ -109,6 +109,27 @@ def test_what_a_records_file_has_no_use_for_is_refused(runs):
     message = refused("exit", *RUN, "--where", "shots=8")
     assert "--where chooses among the records of a file, and planted is a model" in message
     assert "no such file" in refused("exit", "nowhere.jsonl")
+    two = refused("overthinking", runs, runs)
+    assert "is a records file, which stands alone" in two and "the folder that holds" in two
+
+
+def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
+    shutil.copytree(runs.parent, tmp_path / "runs")
+    options = ("--samples", 100)
+    folder = done("exit", tmp_path / "runs", *options).out
+    assert folder == done("exit", tmp_path / "runs" / runs.name, *options).out
+    (tmp_path / "empty.jsonl").touch()
+    for command in (("exit",), ("overthinking",), ("plot", "depth"), ("table",)):
+        assert "empty.jsonl: no record in there" in refused(*command, tmp_path / "empty.jsonl")
+
+
+def test_records_without_mixes_say_how_to_have_them(runs, tmp_path):
+    kept = [line for line in runs.read_text().splitlines() if '"scalar-mix"' not in line]
+    shutil.copytree(runs.parent, tmp_path / "runs")
+    path = tmp_path / "runs" / runs.name
+    path.write_text("\n".join(kept) + "\n")
+    message = refused("overthinking", path, "--samples", 100, "--expected-layer")
+    assert "no scalar-mix there" in message and "--head scalar-mix" in message
 
 
 def test_what_cannot_be_measured_is_refused_in_one_line(runs):

@@ -113,6 +113,12 @@ def test_a_legend_of_long_names_is_wrapped_and_whole():
         assert all(not box.overlaps(axes.get_window_extent()) for axes in figure.axes)
 
 
+@pytest.mark.parametrize("ax", ["foo", [1], [None]])
+def test_axes_are_axes(ax):
+    with pytest.raises(OptionError, match=r"ax: expected an Axes, or a sequence of them, found"):
+        plot_depth(sample_records(("last",), depths=(0, 1)), ax=ax)
+
+
 def test_names_are_broken_at_hyphens_only_where_they_are_longer_than_a_line():
     title = "attention-fusion (mpnet-base, raw), conll, demo-ner"
     for characters in range(18, 50):

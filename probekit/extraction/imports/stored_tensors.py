@@ -62,11 +62,11 @@ def open_tensors(path: Path) -> dict[str, StoredTensor]:
         raise MissingFileError(f"{path}: no such file or folder. Check the path.")
     if path.is_dir():
         files = sorted(path.glob("*.npy"))
-        return {file.stem: _of_numpy(_mapped(file), f"{file}") for file in files}
+        return {file.stem: of_numpy(_mapped(file), f"{file}") for file in files}
     readers: Mapping[str, Callable[[Path], dict[str, StoredTensor]]] = {
         ".safetensors": _open_safetensors,
         ".npz": _open_npz,
-        ".npy": lambda file: {STATES: _of_numpy(_mapped(file), f"{file}")},
+        ".npy": lambda file: {STATES: of_numpy(_mapped(file), f"{file}")},
         ".pt": _open_torch,
         ".pth": _open_torch,
     }
@@ -150,7 +150,7 @@ def _open_npz(path: Path) -> dict[str, StoredTensor]:
         else:  # a compressed one has no bytes that could be mapped
             with np.load(path, allow_pickle=False) as archive_of_numpy:
                 values = archive_of_numpy[name]
-        found[name] = _of_numpy(values, f"{path}: {name}")
+        found[name] = of_numpy(values, f"{path}: {name}")
     return found
 
 
@@ -179,16 +179,13 @@ def _map_member(path: Path, member: zipfile.ZipInfo) -> np.ndarray[Any, Any]:
         return np.memmap(path, dtype, "r", file.tell(), shape, order)
 
 
-def of_numpy(values: Any, where: str) -> StoredTensor:
-    """Return an array in memory as if it lay in a file.
+def of_numpy(array: Any, where: str) -> StoredTensor:
+    """Return an array, in memory or mapped, as if it lay in a file.
 
     Raises:
         DataError: it is of Python objects.
     """
-    return _of_numpy(np.asarray(values), where)
-
-
-def _of_numpy(values: np.ndarray[Any, Any], where: str) -> StoredTensor:
+    values = np.asarray(array)
     if values.dtype.hasobject:
         raise DataError(
             f"{where}: an array of Python objects, which is never loaded. Sequences of different "

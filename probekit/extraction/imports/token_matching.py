@@ -1,8 +1,8 @@
 """Match sequences with the examples of a split token by token."""
 
 import logging
-from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import xxhash
@@ -14,39 +14,13 @@ from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.imports.matching import Matched, Specials, in_order, joined
 from probekit.extraction.imports.sequences import Sequences
-from probekit.tasks import Example, Split
+from probekit.extraction.imports.token_readings import Reading, TokenReadings
+from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
 
-_ENDLESS = 10**9
-"""A limit that cuts nothing."""
-
 _NEAREST = 10_000
 """Sequences that are looked through for the one that comes nearest to an example."""
-
-# The tokens of an example are [ a b ~b c ], where [ and ] are special and b is the subwords b ~b.
-# What other programs may have of it, and what an entry takes from that:
-#
-#     whole            [ a b ~b c ]    every word
-#     cut by rule      [ a b ]         a; half of b is there, so b has no row (a tokenizer's own
-#                                      truncation keeps the special tokens)
-#     cut at the end   [ a b ~b        a and b, and ] is missing (a list that was cut)
-#     without special  a b ~b c        every word; it must be said whether the model read [ and ]
-
-
-class _Reading(NamedTuple):
-    """Ids that a sequence may have for an example."""
-
-    ids: Int64[np.ndarray, " tokens"]
-    words: Int64[np.ndarray, " tokens"]
-    types: Int64[np.ndarray, " tokens"] | None
-    special: bool
-    ended: bool
-
-    def taken(self, places: Int64[np.ndarray, " taken"], special: bool, ended: bool) -> "_Reading":
-        """Return some of its tokens."""
-        types = None if self.types is None else self.types[places]
-        return _Reading(self.ids[places], self.words[places], types, special, ended)
 
 
 def match_tokens(
@@ -86,8 +60,7 @@ class _TokenMatching:
     ) -> None:
         self._split, self._sequences, self._inspection = split, sequences, inspection
         self._said = special_tokens
-        self._expected = inspection.encode(split.examples, max_length=_ENDLESS, overlong="truncate")
-        self._longest = int(sequences.lengths.max(initial=0))
+        self._readings = TokenReadings.of(split, sequences, inspection, special_tokens)
         self._used: set[int] = set()
         if sequences.ordered:
             self._order = in_order(split, sequences)
@@ -97,21 +70,21 @@ class _TokenMatching:
                 for number in reversed(range(len(sequences)))  # the first of equal ones counts
             }
 
-    def find(self, number: int) -> tuple[int, _Reading]:
+    def find(self, number: int) -> tuple[int, Reading]:
         """Return the sequence of an example, and how it has the example."""
         if self._sequences.ordered:
             sequence = int(self._order[number])
             found = self._sequences.token_ids(sequence)
-            readings = list(self._readings(number, len(found)))
+            readings = list(self._readings.possible(number, len(found)))
             for reading in readings:
                 if np.array_equal(reading.ids, found):
                     return sequence, reading
             raise self._differing(number, sequence, found, readings)
-        length = len(self._whole(number).ids)
+        length = len(self._readings.whole(number).ids)
         if not length:  # nothing was read of it
-            return -1, self._whole(number)
-        for limit in sorted({length, min(length, self._longest)}, reverse=True):
-            for reading in self._readings(number, limit):
+            return -1, self._readings.whole(number)
+        for limit in sorted({length, min(length, self._readings.longest)}, reverse=True):
+            for reading in self._readings.possible(number, limit):
                 sequence = self._by_ids.get(_key(reading.ids), -1)
                 if sequence >= 0:
                     self._used.add(sequence)
@@ -126,69 +99,18 @@ class _TokenMatching:
                 len(self._by_ids) - len(self._used), len(self._by_ids), self._split.name,
             )  # fmt: skip
 
-    def _whole(self, number: int) -> _Reading:
-        expected = self._expected
-        span = slice(*expected.example_tokens[number : number + 2].tolist())
-        types = None if expected.token_types is None else expected.token_types[span]
-        return _Reading(expected.subwords[span], expected.word_map[span], types, True, True)
-
-    def _readings(self, number: int, length: int) -> Iterator[_Reading]:
-        """Yield what a sequence of some length may have of an example, the fullest first."""
-        whole = self._whole(number)
-        count, content = len(whole.ids), np.flatnonzero(whole.words >= 0)
-        some = len(content) < count
-        if self._said in (None, "present"):
-            if length >= count:
-                yield whole
-            elif length > 0:
-                yield from self._cut_by_rule(number, whole, length)
-            if self._sequences.ordered or length < count:
-                yield whole.taken(np.arange(min(length, count)), True, length >= count)
-            suffix = count - 1 - int(content[-1]) if len(content) else 0
-            if suffix and not self._sequences.ordered:
-                yield whole.taken(np.arange(count - suffix), True, False)
-        if self._said in (None, "absent", "stripped") and (some or self._said is not None):
-            limit = length if self._sequences.ordered else max(length, len(content))
-            yield whole.taken(content[:limit], not some, not some)
-            if not self._sequences.ordered and self._longest < len(content):
-                yield whole.taken(content[: self._longest], not some, not some)
-
-    def _cut_by_rule(self, number: int, whole: _Reading, length: int) -> Iterator[_Reading]:
-        """Yield an example as its tokenizer truncates it, special tokens kept."""
-        example = self._split.examples[number]
-        if example.text_pair is not None:
-            yield from self._cut_pair(example, length)
-            return
-        content = np.flatnonzero(whole.words >= 0)
-        if not len(content):
-            return
-        first, last = int(content[0]), int(content[-1])
-        suffix = len(whole.ids) - 1 - last
-        kept = length - first - suffix
-        if kept > 0:
-            stop = first + kept
-            places = np.concatenate([np.arange(stop), np.arange(last + 1, len(whole.ids))])
-            yield whole.taken(places, True, True)
-
-    def _cut_pair(self, example: Example, length: int) -> Iterator[_Reading]:
-        try:
-            cut = self._inspection.encode([example], max_length=length, overlong="truncate")
-        except OptionError:  # so short that no pair fits
-            return
-        yield _Reading(cut.subwords, cut.word_map, cut.token_types, True, True)
-
     def _differing(
         self,
         number: int,
         sequence: int,
         found: Int64[np.ndarray, " tokens"],
-        readings: Sequence[_Reading],
+        readings: Sequence[Reading],
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
-        expected = self._whole(number).ids if ids is None else ids
+        expected = self._readings.whole(number).ids if ids is None else ids
         at = _agreeing(expected, found)
         return DataError(
             f"{self._sequences.name(sequence)} does not have the tokens of example "
@@ -199,7 +121,7 @@ class _TokenMatching:
 
     def _missing(self, number: int) -> DataError:
         """Return the error that shows the sequence that comes nearest to an example."""
-        whole = self._whole(number).ids
+        whole = self._readings.whole(number).ids
         nearest, most = 0, -1
         for sequence in range(min(len(self._sequences), _NEAREST)):
             agreeing = _agreeing(whole, self._sequences.token_ids(sequence))
@@ -222,14 +144,14 @@ class _TokenMatching:
         token: Any = self._inspection.tokenizer.convert_ids_to_tokens(number) if known else None
         return f"{number} ({token!r})" if known else f"{number} (not one of {vocabulary:,})"
 
-    def matched(self, found: Sequence[tuple[int, _Reading]]) -> Matched:
+    def matched(self, found: Sequence[tuple[int, Reading]]) -> Matched:
         """Put the sequences together as a split."""
-        expected = self._expected
+        expected = self._readings.expected
         special = self._special_tokens([reading for _, reading in found])
         of_words = bool(expected.example_words[-1])
         maps, cut_words, cut_texts = [], 0, 0
         for number, (_, reading) in enumerate(found):
-            words, lost = _whole_words(reading.words, self._whole(number).words)
+            words, lost = _whole_words(reading.words, self._readings.whole(number).words)
             cut_words += lost if of_words else 0
             cut_texts += not of_words and lost > 0
             maps.append(words if of_words else reading.words)
@@ -256,14 +178,14 @@ class _TokenMatching:
             ended=all(reading.ended for _, reading in found),
         )
 
-    def _special_tokens(self, readings: Sequence[_Reading]) -> Specials | None:
+    def _special_tokens(self, readings: Sequence[Reading]) -> Specials | None:
         """Return whether special tokens are there, alike in all sequences.
 
         Raises:
             DataError: they are in some.
             OptionError: they are in none, and nobody says whether the model read them.
         """
-        if not (self._expected.word_map < 0).any():
+        if not (self._readings.expected.word_map < 0).any():
             return None
         with_special = {reading.special for reading in readings if len(reading.ids)}
         if len(with_special) > 1:

@@ -63,10 +63,11 @@ def pivot(
     """
     choose("option", columns, OPTIONS)
     if not varying(records, [columns]):
+        chosen = ", which --best-on dev chose" if best and columns in best.by else ""
         raise RecordError(
             f"--columns {columns}: {columns.replace('_', ' ')} is "
             f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
-            "records, so that there is nothing to lay side by side. Options that differ: "
+            f"records{chosen}, so that there is nothing to lay side by side. Options that differ: "
             f"{', '.join(_usable(records)) or 'none'}."
         )
     names = ["head"] * (columns != "head")

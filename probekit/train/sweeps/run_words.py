@@ -18,7 +18,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
 from probekit.results.claims import Owner
-from probekit.results.summaries.wording import option_text, rates_text
+from probekit.results.summaries.wording import OPTIONS, option_text, rates_text
 from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
@@ -165,9 +165,13 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
 
 
 def _told(name: str, value: Any) -> str:
-    """Return an option of a spec in words: its layers are text, where a record has numbers."""
-    of_layers = name == "layers" and value is not None
-    return f"layers {value}" if of_layers else option_text(name, value)
+    """Return an option of a spec in words: its layers are text, where a record has numbers.
+
+    What a record has no words for, such as ``control 0``, is told with its name.
+    """
+    if value is not None and (name == "layers" or name not in OPTIONS):
+        return f"{name.replace('_', ' ')} {value}"
+    return option_text(name, value)
 
 
 def finished_text(record: Record) -> str:

@@ -208,3 +208,10 @@ def test_every_style_has_all_rows():
     assert table(rows, "latex").count(r"\\") == 1 + len(rows)
     assert len(table(rows, "csv").splitlines()) == 1 + len(rows)
     assert len(table(rows, "jsonl").splitlines()) == len(rows)
+
+
+def test_an_option_that_dev_chose_is_said_to_be_chosen():
+    records = [one for one in tuned() if one.head == "p32"]
+    best = best_options(records)
+    with pytest.raises(RecordError, match=r"lr is '0.1' in each .* which --best-on dev chose"):
+        pivot(best.records, "lr", split="dev", best=best)

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from probekit.errors import OptionError, UnknownNameError
+from probekit.train.sweeps.run_words import run_names
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec, product
 
 BASE = TrainSpec(model="m", task="t", head="last")
@@ -101,3 +104,13 @@ def test_a_plug_in_written_in_another_way_is_the_same_run() -> None:
     options = {"model": "m", "task": "t"}
     long = TrainSpec(head="laya:tau=1.50:scorer=64", decoder="mlp:hidden=256", **options)
     assert long == TrainSpec(head="laya:scorer=64", decoder="mlp", **options)
+
+
+def test_runs_that_differ_in_what_records_have_no_words_for_are_told_apart():
+    spec = TrainSpec(model="m", task="t", head="last")
+    names = run_names([spec, replace(spec, control=0), replace(spec, weight_decay=0.5)])
+    assert list(names.values()) == [
+        "last, seed 0, no weight decay, no control",
+        "last, seed 0, no weight decay, control 0",
+        "last, seed 0, weight decay 0.5, no control",
+    ]

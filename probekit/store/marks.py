@@ -144,7 +144,7 @@ def plan_differences(
         plan: the plan of the other.
         between: what stands between their values.
     """
-    one, other = ({**found, **found.get("request", {})} for found in (begun, plan))
+    one, other = ({**found.get("request", {}), **found} for found in (begun, plan))
     names = [name for name, value in other.items() if one.get(name) != value]
     said = [
         f"{name} {one.get(name)}{between} {other[name]}"

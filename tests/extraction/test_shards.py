@@ -272,11 +272,14 @@ def test_a_merge_of_what_one_cache_holds(bert, corpus, tmp_path, whole, monkeypa
     expected = whole()
     cache = tmp_path / "cache"
     run(bert, corpus, cache, "1/2")
+
+    def killed(builder):
+        raise KeyboardInterrupt
+
     with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "join", lambda builder: os.kill(os.getpid(), signal.SIGINT))
+        patch.setattr(EntryBuilder, "join", killed)
         with pytest.raises(KeyboardInterrupt):
             run(bert, corpus, cache, "2/2")
-            time.sleep(1)
     merge_shards(cache)
     assert fresh_bytes(cache) == expected
 

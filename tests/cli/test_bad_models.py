@@ -168,7 +168,7 @@ def test_states_that_overflow_float16(wide, corpus, here):
     assert outcome.code == 1
     estimate, again, line = outcome.err.splitlines()
     assert estimate.startswith("train: 40 examples; writing ")
-    assert again.startswith("states of examples train-0 to train-39 do not fit float16: running ")
+    assert again.startswith("states of examples train-0 to train-39 do not fit float16: going ")
     message = the_error(line)
     assert re.match(r"layer 0 of examples train-0 to train-39 reaches \|x\| = [\d,]+;", message)
     command = message.partition(" Rerun: probekit ")[2].split()
@@ -181,7 +181,7 @@ def test_auto_avoids_the_overflow_and_says_so(wide, corpus):
     options = ("--split", "dev", "--compute-dtype", "float32")
     outcome = done("extract", wide, corpus, *options)
     assert outcome.err.splitlines()[1:3] == [
-        "states of examples dev-0 to dev-9 do not fit float16: running the model over them once "
+        "states of examples dev-0 to dev-9 do not fit float16: going over them once "
         "more, to see their range",
         "states exceed float16's range (65,504): storing bfloat16 instead",
     ]

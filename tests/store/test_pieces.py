@@ -7,7 +7,7 @@ import pytest
 import torch
 import xxhash
 
-from probekit.store import builder
+from probekit.store import chunk_writing
 from probekit.store.arrays import ArraySpec
 from probekit.store.chunk_writing import write_pieces
 from probekit.store.codec import cut_pieces
@@ -45,7 +45,7 @@ class SlowFirst:
 
 @pytest.fixture(autouse=True)
 def _three_cores(monkeypatch):
-    monkeypatch.setattr(builder, "usable_cores", lambda: 3)
+    monkeypatch.setattr(chunk_writing, "usable_cores", lambda: 3)
 
 
 def test_checksums_come_in_order_whoever_is_first():

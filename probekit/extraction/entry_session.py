@@ -173,7 +173,13 @@ class EntrySession(ABC):
                 self._write(title, plan, units, builder, computed)
                 return seal(builder, draft())
         share = Share(shard.place, frozenset(unit.index for unit in units))
-        with EntryBuilder(folder, plan=shared, share=share, draft=draft) as builder:
+        try:
+            shared_builder = EntryBuilder(folder, plan=shared, share=share, draft=draft)
+        except EntryError:  # another shard may have completed it since it was looked for
+            if (entry := self.finished(place)) is None:
+                raise
+            return entry
+        with shared_builder as builder:
             self._write(title, plan, units, builder, computed)
             entry = builder.join()
             if entry is None and not builder.left:

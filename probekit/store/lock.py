@@ -1,9 +1,8 @@
 """The writer's lock, and the renames by which what was built under it becomes the entry.
 
 One process builds an entry, or the shards of one extraction do, and any other learns who that is.
-The operating system's lock
-is what counts, and it goes with its process, so a killed run leaves nothing to clean up. The owner
-file beside it only names the holder for the message.
+The operating system's lock is what counts, and it goes with its process, so a killed run leaves
+nothing to clean up. The owner file beside it only names the holder for the message.
 """
 
 import ctypes

@@ -308,9 +308,10 @@ def manifest_in(path: Path) -> Manifest:
         begun = path if partial else beside(path, PARTIAL)
         if partial or begun.is_dir():
             by = "cache import" if "imported" in asked_of(begun) else "extract"
-            by = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by", by)
+            told = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by")
+            by = told if isinstance(told, str) else by  # it may be anybody's
             raise EntryError(
-                f"{path} is unfinished. Run the same `probekit {by!s:.20}` command"
+                f"{path} is unfinished. Run the same `probekit {by:.20}` command"
                 f"{_CALLS.get(by, '')} again: it resumes where it stopped."
             )
         if not path.is_dir():

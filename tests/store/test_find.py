@@ -71,6 +71,15 @@ def test_unfinished(root):
         find(root, "tiny", "demo", "train")
 
 
+@pytest.mark.parametrize("told", [[], {}, 7, None])
+def test_who_began_it_may_be_anything(root, told):
+    path = entry_folder(root, "tiny", "demo", "train", "0" * 64)
+    with EntryBuilder(path, plan=synthetic.plan("zarr", "float16") | {"made_by": told}):
+        pass
+    with pytest.raises(EntryError, match=r"Run the same `probekit extract` command \(or "):
+        find(root, "tiny", "demo", "train")
+
+
 def test_several_are_listed_and_one_is_chosen(root):
     entries = {pooling: build(root, pooling=pooling) for pooling in ("first", "mean")}
     with pytest.raises(EntryNotFoundError) as caught:

@@ -128,6 +128,7 @@ class IncomingEntry:
     def plan(self) -> dict[str, Any]:
         """What a pull that goes on must share with the one that was killed."""
         return {
+            "made_by": "cache pull",
             "request": dict(self.manifest.request),
             "pulled": dict(self.found.manifest.files.get(CHECKSUMS, {})),
             "limit": self.manifest.limit,

@@ -11,6 +11,7 @@ from probekit.errors import EntryError, HubError
 from probekit.extraction.maintenance import check_chunks
 from probekit.extraction.transport import Pull, Push, transport_form
 from probekit.extraction.transport.remote_files import RemoteFiles
+from probekit.store.entry import Entry
 from tests.extraction.transport import killed
 from tests.extraction.transport.conftest import REPO, stored
 from tests.extraction.transport.test_round_trip import features
@@ -46,6 +47,9 @@ def test_a_pull_that_is_killed_goes_on(hub, tmp_path, cache, processes, small_fi
     child = processes.Process(target=killed.pull, args=(hub.url, tmp_path / "other", cache))
     kill_when(child, lambda: len(list(cache.glob("*/*/*.partial/building/units/*.json"))) > 9)
     assert not list(cache.glob("*/*/train-????????")), "absent until it is whole"
+    (begun,) = cache.glob("*/*/*.partial")
+    with pytest.raises(EntryError, match=r"is unfinished\. Run the same `probekit cache pull`"):
+        Entry.open(begun)
     done = set(features(hub))
     hub.sent.clear()
     (pulled,) = Pull.of(REPO, cache).apply()

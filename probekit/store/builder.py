@@ -17,7 +17,7 @@ from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.checksums import damaged_chunks, other_files
+from probekit.store.checksums import damaged_chunks, other_files, places_of
 from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
@@ -370,7 +370,7 @@ class EntryBuilder:
         return self._places()
 
     def _places(self) -> dict[str, ChunkPlaces]:
-        return {plain.name: self._backend.places(self._store, plain) for plain in self._plain}
+        return places_of(self.partial, self._backend.name, self.arrays.values())
 
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:

@@ -14,6 +14,7 @@ import xxhash
 
 from probekit.base.notices import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError
+from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
 from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST
@@ -61,7 +62,7 @@ def verify_files(path: Path) -> list[str]:
         EntryError: the manifest cannot be read, or the store tells of other arrays.
     """
     manifest = read_manifest(path)
-    places = places_of(path, manifest)
+    places = places_of(path, manifest.backend, manifest.arrays)
     found = other_files(path, places.values())
     written = (path / MANIFEST).read_text("utf-8")
     wrong = [] if written == manifest.to_json() else [_odd(path / MANIFEST)]
@@ -88,20 +89,35 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
     """
     manifest = read_manifest(path)
     chunks = read_checksums(path, manifest)
-    places = places_of(path, manifest)
+    places = places_of(path, manifest.backend, manifest.arrays)
     with ProgressBar(total=len(chunks), desc=path.name, unit="chunk", shown=progress) as bar:
         return list(damaged_chunks(chunks, places, bar.report))
 
 
-def places_of(path: Path, manifest: Manifest) -> dict[str, ChunkPlaces]:
+def places_of(path: Path, backend: str, arrays: Iterable[ArraySpec]) -> dict[str, ChunkPlaces]:
     """Return where the chunks of an entry's arrays should lie, by the names of plain arrays.
+
+    Args:
+        path: the entry's folder, finished or not.
+        backend: its backend.
+        arrays: its arrays.
 
     Raises:
         EntryError: the store does not open, lacks an array, or holds another layout.
     """
-    backend = BACKENDS[manifest.backend]
-    plain = [plain for spec in manifest.arrays for plain in spec.plain()]
-    return {array.name: backend.places(path / backend.filename, array) for array in plain}
+    store, plain = BACKENDS[backend], [plain for spec in arrays for plain in spec.plain()]
+    return {array.name: store.places(path / store.filename, array) for array in plain}
+
+
+def chunk_spans(places: Iterable[ChunkPlaces]) -> dict[str, list[tuple[int, int]]]:
+    """Return first byte and end of the chunks in files that hold other things as well, sorted."""
+    spans = defaultdict[str, list[tuple[int, int]]](list)
+    for place in places:
+        if place.tail is None:
+            starts = place.offsets.ravel().tolist()
+            for index, start in zip(place.file_index.flat, starts, strict=True):
+                spans[place.files[index]].append((start, start + place.array.chunk_nbytes))
+    return {file: sorted(found) for file, found in spans.items()}
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
@@ -179,13 +195,9 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
         folder: the entry's folder.
         places: of all its stored arrays.
     """
-    chunks, alone = defaultdict[str, list[tuple[int, int]]](list), set[str]()
-    for place in places:
-        if place.tail is not None:
-            alone.update(place.files)
-            continue
-        for index, start in zip(place.file_index.flat, place.offsets.ravel().tolist(), strict=True):
-            chunks[place.files[index]].append((start, start + place.array.chunk_nbytes))
+    places = list(places)
+    spans = chunk_spans(places)
+    alone = {file for place in places if place.tail is not None for file in place.files}
     found = {}
     for inside, folders, files in os.walk(folder):
         if Path(inside) == folder:
@@ -195,14 +207,18 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
         linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
         for file in (Path(inside, name) for name in sorted([*files, *linked])):
             if str(file) not in alone:
-                found[file.relative_to(folder).as_posix()] = _sums(file, chunks[str(file)])
+                found[file.relative_to(folder).as_posix()] = _sums(file, spans.get(str(file), []))
     return found
 
 
-def _sums(file: Path, chunks: list[tuple[int, int]]) -> dict[str, Any]:
+def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:
     """Return the bytes of a file, and the 128 bits of XXH3 over what lies between its chunks.
 
     Of a link, they are those of where it leads.
+
+    Args:
+        file: the file.
+        spans: of its chunks, sorted.
     """
     state, size = xxhash.xxh3_128(), os.lstat(file).st_size
     if file.is_symlink():
@@ -210,7 +226,7 @@ def _sums(file: Path, chunks: list[tuple[int, int]]) -> dict[str, Any]:
     else:
         with open(file, "rb") as source:
             start = 0
-            for first, last in [*sorted(chunks), (size, size)]:
+            for first, last in [*spans, (size, size)]:
                 source.seek(start)
                 for at in range(start, first, _BLOCK):
                     state.update(source.read(min(_BLOCK, first - at)))

@@ -17,6 +17,7 @@ from probekit.errors import DataError, EntryError
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
+from probekit.store.manifest import Manifest
 from probekit.store.tables import read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
@@ -168,13 +169,14 @@ def labels_of(entry: Entry) -> list[LabelFile]:
     return [file for file in files if file.of == mine]
 
 
-def carry_labels(entry: Entry, folder: Path) -> list[Path]:
+def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
     """Copy the label files of an entry's text as they are; return those that were written.
 
     A version that is there already stays, unless the other is newer.
 
     Args:
-        entry: whose labels they are.
+        entry: the final folder of the entry whose labels they are; it need not be there yet.
+        manifest: of the entry.
         folder: the label folder of the same task in another cache.
 
     Raises:
@@ -182,9 +184,9 @@ def carry_labels(entry: Entry, folder: Path) -> list[Path]:
         StorageError: the folder cannot be written.
     """
     written = []
-    for path in filter(Path.is_file, label_files(entry.path, entry.manifest.split)):
+    for path in filter(Path.is_file, label_files(entry, manifest.split)):
         file = read_labels(path).file
-        if file.of != (entry.manifest.split, entry.manifest.request["text"]):
+        if file.of != (manifest.split, manifest.request["text"]):
             continue
         there = folder / path.name
         if there.exists() and read_label_file(there).created >= file.created:

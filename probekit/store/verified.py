@@ -2,7 +2,6 @@
 
 import os
 import stat
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,7 +12,7 @@ import xxhash
 from probekit.errors import EntryError, EntryNotFoundError, reason_of
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
-from probekit.store.checksums import places_of, read_checksums, read_chunk
+from probekit.store.checksums import chunk_spans, places_of, read_checksums, read_chunk
 from probekit.store.entry import Entry
 from probekit.store.json_types import is_name
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
@@ -141,7 +140,7 @@ class VerifiedEntry:
     @cached_property
     def places(self) -> Mapping[str, ChunkPlaces]:
         """Where the chunks lie, by the names of stored arrays."""
-        return places_of(self.path, self.manifest)
+        return places_of(self.path, self.manifest.backend, self.manifest.arrays)
 
     @cached_property
     def _chunk_sums(self) -> Mapping[tuple[str, int, int], ChunkSum]:
@@ -151,21 +150,14 @@ class VerifiedEntry:
 
     @cached_property
     def _within(self) -> Mapping[str, list[tuple[int, int]]]:
-        """First and last byte of the chunks in files that hold other things as well."""
-        spans = defaultdict[str, list[tuple[int, int]]](list)
-        for place in self.places.values():
-            if place.tail is None:
-                starts = place.offsets.ravel().tolist()
-                for index, start in zip(place.file_index.flat, starts, strict=True):
-                    spans[place.files[index]].append((start, start + place.array.chunk_nbytes))
-        return spans
+        return chunk_spans(self.places.values())
 
     def _outline(self, name: str) -> FileOutline:
         file = self.path / name
         try:
             size = _size(file)
-            chunks = sorted(self._within[str(file)]) if str(file) in self._within else []
-            outline = FileOutline(size, tuple(_parts(file, [*chunks, (size, size)])))
+            spans = self._within.get(str(file), [])
+            outline = FileOutline(size, tuple(_parts(file, [*spans, (size, size)])))
         except OSError as error:
             self.check_standing()
             raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None

@@ -10,7 +10,6 @@ from probekit.base.fingerprint import digest
 from probekit.base.registry import choose
 from probekit.errors import OptionError, StateRangeError
 from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
-from probekit.extraction.maintenance.entry_copy import copy_units
 from probekit.extraction.maintenance.part import Part
 from probekit.extraction.maintenance.restored import Restored
 from probekit.extraction.maintenance.stored_values import (
@@ -131,7 +130,7 @@ class Conversion:
         """
         source, to = self.source, self.destination
         if to.there:
-            carry_labels(source.entry, to.labels)
+            carry_labels(source.path, source.manifest, to.labels)
             return Entry.open(to.path)
         part = Part(source, self.manifest)
         more: dict[str, Any] = {"made_by": _MADE_BY, "source": digest(source.manifest_text)}
@@ -139,11 +138,11 @@ class Conversion:
             more["units"] = [[unit.start, unit.stop] for unit in self.rows.units]
         with to.builder(part.plan(**more)) as builder:
             if self.rows is None:
-                copy_units(part, builder, report)
+                part.copy(builder, report)
             else:
                 _write(self.rows, builder, report)
             source.check_standing()
-            carry_labels(source.entry, to.labels)
+            carry_labels(source.path, source.manifest, to.labels)
             table = part.table() if self.rows is None else self.rows.table()
             return builder.complete(self.manifest, table, part.backbone())
 

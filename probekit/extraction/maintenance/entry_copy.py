@@ -9,7 +9,6 @@ from probekit.errors import EntryError
 from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
 from probekit.extraction.maintenance.entry_part import asked_arrays
 from probekit.extraction.maintenance.part import Part
-from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import carry_labels
 from probekit.store.verified import VerifiedEntry
@@ -80,14 +79,16 @@ class EntryCopy:
         """
         part, source, to = self.part, self.part.source, self.destination
         if to.there:
-            carry_labels(source.entry, to.labels)
+            carry_labels(source.path, source.manifest, to.labels)
             return Entry.open(to.path)
         plan = part.plan(made_by=_MADE_BY, source=digest(source.manifest_text))
         whole = part.manifest is source.manifest
         with to.builder(plan, source.outlines() if whole else None) as builder:
-            copy_units(part, builder, report)
+            part.copy(builder, report)
             source.check_standing()
-            carry_labels(source.entry, to.labels)  # first: an entry is not seen without them
+            carry_labels(
+                source.path, source.manifest, to.labels
+            )  # first: an entry is not seen without them
             if whole:
                 return builder.complete_as(source.manifest_text, source.small_files())
             return builder.complete(part.manifest, part.table(), part.backbone())
@@ -137,13 +138,3 @@ def copy_entries(
     if damaged:
         more = f" And {len(damaged) - 1} more entries." if len(damaged) > 1 else ""
         raise EntryError(f"{damaged[0]}{more}") from damaged[0]
-
-
-def copy_units(
-    part: Part, builder: EntryBuilder, report: Callable[[int], object] = lambda count: None
-) -> None:
-    """Copy the units of a part that are not marked yet."""
-    for unit in range(part.n_units):
-        if unit not in builder.marks:
-            builder.copy_unit(unit, part.chunks(unit))
-        report(part.unit_nbytes(unit))

@@ -17,13 +17,12 @@ from probekit.errors import EntryError, OptionError
 from probekit.extraction.drafting import seal
 from probekit.extraction.maintenance.entry_copy import copy_entries
 from probekit.store.arrays import ArraySpec, PlainArray
-from probekit.store.backends import BACKENDS
+from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import read_chunk
+from probekit.store.checksums import places_of, read_chunk
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
-from probekit.store.files import write_whole
-from probekit.store.labels import label_files, read_label_file
+from probekit.store.labels import carry_labels
 from probekit.store.layout import (
     BUILDING,
     MANIFEST,
@@ -88,24 +87,18 @@ class Begun:
             EntryError: one is damaged, or none of the entry's.
         """
         for chunk in self.marks[unit].chunks:
-            array = self._plain.get(chunk.array)
-            if array is None or not _is_of(chunk, array):
+            places = self._places.get(chunk.array)
+            if places is None or not _is_of(chunk, places.array):
                 raise EntryError(
                     f"{self.partial}: unit {unit} says that it wrote {chunk}, which its plan does "
                     "not have. Extract this shard again, into another cache."
                 )
-            yield chunk, read_chunk(chunk, self._places[chunk.array])
+            yield chunk, read_chunk(chunk, places)
 
     @cached_property
-    def _plain(self) -> dict[str, PlainArray]:
-        specs = map(ArraySpec.from_json, self.plan["arrays"])
-        return {plain.name: plain for spec in specs for plain in spec.plain()}
-
-    @cached_property
-    def _places(self) -> Mapping[str, Any]:
-        backend = BACKENDS[self.plan["backend"]]
-        store = self.partial / backend.filename
-        return {name: backend.places(store, plain) for name, plain in self._plain.items()}
+    def _places(self) -> Mapping[str, ChunkPlaces]:
+        arrays = map(ArraySpec.from_json, self.plan["arrays"])
+        return places_of(self.partial, self.plan["backend"], arrays)
 
 
 def _is_of(chunk: ChunkSum, array: PlainArray) -> bool:
@@ -138,10 +131,11 @@ def merge_shards(
         EntryLockedError: a shard is at work in the cache.
         StorageError: no space left, or no permission.
     """
-    named = [begun for begun in map(_named, sources) if begun is not None]
+    begun_at = {source: _named(source) for source in sources}
+    named = [begun for begun in begun_at.values() if begun is not None]
     for begun in named[1:]:
         _check_alike(named[0], begun)
-    roots = [source for source in sources if _named(source) is None]
+    roots = [source for source, begun in begun_at.items() if begun is None]
     found = [*named, *(begun for root in roots for begun in _begun_under(root))]
     found += _begun_under(cache) if not named else []
     whole = [entry for root in roots for entry in _complete_under(root, cache)]
@@ -236,7 +230,8 @@ def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
                 "their caches as well; what is joined already is kept."
             )
         draft = Draft.read(builder.partial)
-        _copy_labels(elsewhere, folder, draft)
+        for begun in elsewhere:
+            carry_labels(begun.entry, draft.manifest, labels_folder(folder))
         return seal(builder, draft)
 
 
@@ -256,14 +251,3 @@ def _copy_units(builder: EntryBuilder, sources: Sequence[Begun], progress: bool)
         for unit, begun in todo.items():
             builder.copy_unit(unit, begun.chunks(unit), stats=begun.marks[unit].stats)
             bar.report(sizes[unit])
-
-
-def _copy_labels(sources: Sequence[Begun], folder: Path, draft: Draft) -> None:
-    """Copy the labels of an entry's text that are not there yet."""
-    mine = draft.manifest.split, draft.manifest.request["text"]
-    target = labels_folder(folder)
-    for begun in sources:
-        for file in label_files(begun.entry, draft.manifest.split):
-            if read_label_file(file).of == mine and not (target / file.name).exists():
-                target.mkdir(parents=True, exist_ok=True)
-                write_whole(target / file.name, file.read_bytes())

@@ -1,6 +1,6 @@
 """Some layers or arrays of an entry, or all of it, as an entry of its own: chunks as they lie."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Any
@@ -12,6 +12,7 @@ from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
 from probekit.extraction.maintenance.entry_part import chosen_layers, part_manifest, part_table
 from probekit.store.arrays import ArraySpec
+from probekit.store.builder import EntryBuilder
 from probekit.store.layout import BACKBONE
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
@@ -81,6 +82,24 @@ class Part:
                     found, data = self.source.chunk(plain.name, unit, before.layers.index(layer))
                     yield replace(found, layer_index=at), data
 
+    def copy(
+        self, builder: EntryBuilder, report: Callable[[int], object] = lambda count: None
+    ) -> None:
+        """Copy the units that are not marked yet.
+
+        Args:
+            builder: of what it is to be, with the plan of the part.
+            report: receives the bytes of chunks that are there, unit by unit.
+
+        Raises:
+            EntryError: a chunk is damaged.
+            StorageError: there is no room left.
+        """
+        for unit in range(self.n_units):
+            if unit not in builder.marks:
+                builder.copy_unit(unit, self.chunks(unit))
+            report(self.unit_nbytes(unit))
+
     def unit_nbytes(self, unit: int) -> int:
         """Return the bytes of a unit's chunks."""
         return sum(
@@ -100,17 +119,8 @@ class Part:
         Raises:
             EntryError: one is damaged.
         """
-        return backbone_files(self.source)
-
-
-def backbone_files(source: VerifiedEntry) -> dict[str, bytes]:
-    """Return the contents of an entry's ``backbone/`` by file name, verified.
-
-    Raises:
-        EntryError: one is damaged.
-    """
-    found = {PurePosixPath(name): data for name, data in source.small_files().items()}
-    return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
+        found = {PurePosixPath(name): data for name, data in self.source.small_files().items()}
+        return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
 
 
 def without(

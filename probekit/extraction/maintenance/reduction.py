@@ -86,8 +86,7 @@ class Reduction:
         part = self.part
         plan = part.plan(reduced_from=self.entry.manifest.key)
         with EntryBuilder(self.path, plan=plan) as builder:
-            for unit in sorted(set(range(part.n_units)) - builder.marks.keys()):
-                builder.copy_unit(unit, part.chunks(unit))
+            part.copy(builder)
             entry = builder.complete(part.manifest, part.table(), part.backbone())
         Removable.of(self.entry.path).remove()
         return entry

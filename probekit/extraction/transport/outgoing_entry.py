@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
@@ -16,13 +15,12 @@ from probekit.extraction.transport.transport_form import (
     label_path,
 )
 from probekit.extraction.transport.withheld_text import withhold
-from probekit.store.backends import ChunkPlaces
-from probekit.store.checksums import places_of, read_checksums, read_chunk, verify_files
-from probekit.store.entry import Entry
+from probekit.store.checksums import verify_files
 from probekit.store.labels import labels_of
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
-from probekit.store.marks import ChunkSum
+from probekit.store.manifest import Manifest
 from probekit.store.tables import table_bytes
+from probekit.store.verified import VerifiedEntry
 
 
 @dataclass(frozen=True)
@@ -30,12 +28,12 @@ class OutgoingEntry:
     """One entry as it lies in the repository.
 
     Attributes:
-        entry: the entry.
+        source: the entry.
         form: how its files are cut, and whether its text is among them.
         small: every file but those of chunks, by its path in the entry's folder.
     """
 
-    entry: Entry
+    source: VerifiedEntry
     form: TransportForm
     small: Mapping[str, bytes]
 
@@ -51,9 +49,10 @@ class OutgoingEntry:
             EntryError: it is unfinished or damaged.
             OptionError: its text cannot be left out.
         """
-        entry = Entry.open(path)
         if wrong := verify_files(path):
             raise EntryError(f"{path}: {wrong[0]}. It is not pushed. {EXTRACT_AGAIN}")
+        source = VerifiedEntry(path)
+        entry = source.entry
         if text:
             examples = (path / EXAMPLES).read_bytes()
             labels = {file.path.name: file.path.read_bytes() for file in labels_of(entry)}
@@ -75,18 +74,22 @@ class OutgoingEntry:
             **dict(sorted(backbone.items())),
             **{label_path(name): data for name, data in sorted(labels.items())},
         }
-        return cls(entry, form, small)
+        return cls(source, form, small)
+
+    @property
+    def manifest(self) -> Manifest:
+        """What the entry is."""
+        return self.source.manifest
 
     @property
     def folder(self) -> str:
         """Its folder in the repository: ``<model>/<task>/<split>-<key8>``, as in a cache."""
-        return folder_of(self.entry.manifest)
+        return folder_of(self.manifest)
 
     @property
     def layer_files(self) -> list[LayerFile]:
         """The files of its chunks."""
-        manifest = self.entry.manifest
-        return self.form.files(manifest.arrays, manifest)
+        return self.form.files(self.manifest.arrays, self.manifest)
 
     @property
     def sizes(self) -> dict[str, int]:
@@ -103,13 +106,4 @@ class OutgoingEntry:
         """
         at = file.array.layers.index(file.layer)
         for plain, row_chunk in file.chunks:
-            yield read_chunk(self._sums[plain.name, row_chunk, at], self._places[plain.name])
-
-    @cached_property
-    def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self.entry.path, self.entry.manifest)
-
-    @cached_property
-    def _sums(self) -> dict[tuple[str, int, int], ChunkSum]:
-        listed = read_checksums(self.entry.path, self.entry.manifest)
-        return {(c.array, c.row_chunk, c.layer_index): c for c in listed}
+            yield self.source.chunk(plain.name, row_chunk, at)[1]

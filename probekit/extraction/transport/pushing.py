@@ -77,7 +77,7 @@ class Push:
     @property
     def told_places(self) -> list[str]:
         """Paths on this machine that manifests tell, which are sent with them."""
-        manifests = [one.entry.manifest for one in self.entries]
+        manifests = [one.manifest for one in self.entries]
         told = [
             str(text)
             for one in manifests
@@ -144,7 +144,7 @@ class Push:
 
     def _card(self, before: RemoteFiles) -> str:
         """Return the card of all entries, those included that lie in the repository already."""
-        own = [CardEntry(one.folder, one.entry.manifest, one.form.text) for one in self.entries]
+        own = [CardEntry(one.folder, one.manifest, one.form.text) for one in self.entries]
         folders = {one.folder for one in own}
         others = [name for name in entry_folders(list(before.sizes)) if name not in folders]
         with tempfile.TemporaryDirectory(prefix="probekit-push-") as folder_of_files:

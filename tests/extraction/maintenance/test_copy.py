@@ -150,7 +150,7 @@ def reseal(path):
     from probekit.store.checksums import other_files, places_of
 
     manifest = Entry.open(path).manifest
-    files = other_files(path, places_of(path, manifest).values())
+    files = other_files(path, places_of(path, manifest.backend, manifest.arrays).values())
     (path / "manifest.json").write_text(replace(manifest, files=files).to_json())
 
 

@@ -4,6 +4,7 @@ import logging
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from probekit.backbone import StateSource
@@ -162,31 +163,24 @@ class EntrySession(ABC):
         logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
         plan, computed = self._settle_dtype(plan, place, title, units)
         shared = self._shared(split, plan, place)
-
-        def draft() -> Draft:
-            return self._draft(split, plan, place, output_head)
-
+        write = partial(self._write, title, plan, units, computed)
+        draft = partial(self._draft, split, plan, place, output_head)
         if shard is None:
             with EntryBuilder(
                 folder, plan=shared, overwrite=target.overwrite, restart=target.restart
             ) as builder:
-                self._write(title, plan, units, builder, computed)
+                write(builder)
                 return seal(builder, draft())
         share = Share(shard.place, frozenset(unit.index for unit in units))
         try:
-            shared_builder = EntryBuilder(folder, plan=shared, share=share, draft=draft)
+            beside_others = EntryBuilder(folder, plan=shared, share=share, draft=draft)
         except EntryError:  # another shard may have completed it since it was looked for
             if (entry := self.finished(place)) is None:
                 raise
             return entry
-        with shared_builder as builder:
-            self._write(title, plan, units, builder, computed)
-            entry = builder.join()
-            if entry is None and not builder.left:
-                entry = seal(builder, Draft.read(builder.partial))
-            if entry is None:
-                logger.info("%s: done. %s", title, _describe_left(len(plan.units), builder))
-            return entry
+        with beside_others as builder:
+            write(builder)
+            return _complete_together(builder, title)
 
     def _draft(
         self, split: Split, plan: Plan, place: Place, output_head: OutputHead | None
@@ -200,8 +194,8 @@ class EntrySession(ABC):
         title: str,
         plan: Plan,
         units: Sequence[Unit],
-        builder: EntryBuilder,
         computed: dict[int, ComputedUnit],
+        builder: EntryBuilder,
     ) -> None:
         """Write the units; a value that does not fit is said with the command that stores it."""
         try:
@@ -253,9 +247,23 @@ class EntrySession(ABC):
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
 
 
-def _describe_left(count: int, builder: EntryBuilder) -> str:
-    """Say how much of an entry other shards have still to write."""
-    return (
-        f"{len(builder.left)} of {count} units are not written yet: the shard that writes the last "
-        "one completes the entry. If that one was killed, run it again."
-    )
+def _complete_together(builder: EntryBuilder, title: str) -> Entry | None:
+    """Return the entry if this shard was the last, or another one is by now; else say what is left.
+
+    Args:
+        builder: of a shard, whose units are written.
+        title: which shard this is.
+    """
+    entry = builder.join()
+    if entry is None and not builder.left:
+        entry = seal(builder, Draft.read(builder.partial))
+    if entry is None:
+        left, done = len(builder.left), len(builder.marks)
+        logger.info(
+            "%s: done. %d of %d units are not written yet: the shard that writes the last one "
+            "completes the entry. If that one was killed, run it again.",
+            title,
+            left,
+            left + done,
+        )
+    return entry

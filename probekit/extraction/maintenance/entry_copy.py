@@ -86,9 +86,8 @@ class EntryCopy:
         with to.builder(plan, source.outlines() if whole else None) as builder:
             part.copy(builder, report)
             source.check_standing()
-            carry_labels(
-                source.path, source.manifest, to.labels
-            )  # first: an entry is not seen without them
+            # first: an entry is not seen without its labels
+            carry_labels(source.path, source.manifest, to.labels)
             if whole:
                 return builder.complete_as(source.manifest_text, source.small_files())
             return builder.complete(part.manifest, part.table(), part.backbone())

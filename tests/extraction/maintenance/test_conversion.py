@@ -30,7 +30,6 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.lock import EntryLock
 from tests import tiny
-from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import all_rows
 from tests.extraction.extracted import run as extract
 from tests.store.synthetic import folder_bytes
@@ -44,12 +43,6 @@ WAYS = [
     ("float16", "auto", "zarr", "zarr"),
     ("int8", "int8", "zarr", "hdf5"),
 ]
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("inputs")
-    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus", sentences=24)
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,280 @@
+"""`cache copy` from sources that are damaged or change, to disks that refuse, killed half-way."""
+
+import json
+import multiprocessing
+import os
+import shutil
+import signal
+import time
+
+import pytest
+
+from probekit.errors import (
+    EntryError,
+    EntryLockedError,
+    EntryNotFoundError,
+    OptionError,
+    StorageError,
+)
+from probekit.extraction.maintenance import (
+    Conversion,
+    EntryCopy,
+    check_chunks,
+    copy_entries,
+    select_sources,
+)
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry, list_entries
+from probekit.store.lock import EntryLock
+from tests.extraction.maintenance.conftest import entry_in, flip
+from tests.extraction.maintenance.copied import make_slowly
+from tests.store.synthetic import folder_bytes
+
+
+def test_a_damaged_chunk_is_named_and_nothing_of_it_is_seen(cache, tmp_path):
+    path, to = entry_in(cache), tmp_path / "to"
+    file = path / "features.zarr" / "words" / "c.3.1.0"
+    flip(file, 9)
+    with pytest.raises(EntryError, match=r"'words', row chunk 3, layer index 1 \(.*c.3.1.0"):
+        EntryCopy.of(path, to).apply()
+    (begun,) = list_entries(to)
+    assert not begun.complete and (begun.path / "building" / "units" / "000002.json").is_file()
+    with pytest.raises(EntryError, match="Run the same `probekit cache copy` command again"):
+        Entry.open(begun.path)
+    flip(file, 9)
+    written = []
+    copy = EntryBuilder.copy_unit
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(
+            EntryBuilder, "copy_unit", lambda b, unit, c: written.append(unit) or copy(b, unit, c)
+        )
+        entry = EntryCopy.of(path, to).apply()
+    assert written[0] == 3, "what is marked is not copied again"
+    assert folder_bytes(entry.path) == folder_bytes(path)
+
+
+@pytest.mark.parametrize(
+    "file",
+    ["examples.parquet", "checksums.parquet", "backbone/config.json", "features.zarr/zarr.json"],
+)
+def test_a_damaged_file_is_named(cache, tmp_path, file):
+    path = entry_in(cache)
+    target = path / file
+    target.write_bytes(target.read_bytes() + b" ")
+    with pytest.raises(EntryError, match=file):
+        EntryCopy.of(path, tmp_path / "to").apply()
+    assert not [folder for folder in list_entries(tmp_path / "to") if folder.complete]
+
+
+def test_a_damaged_manifest_is_refused(cache, tmp_path):
+    file = entry_in(cache) / "manifest.json"
+    file.write_text(file.read_text().replace('"causal": false', '"causal": true'))
+    with pytest.raises(EntryError, match="seal does not fit"):
+        EntryCopy.of(file.parent, tmp_path / "to")
+
+
+def test_a_manifest_cannot_name_files_elsewhere(cache, tmp_path):
+    path = entry_in(cache)
+    manifest = Entry.open(path).manifest
+    for name in ("../secret", "backbone/../../secret", "/etc/passwd", "building/x", "notes.txt"):
+        manifest.files[name] = {"nbytes": 1, "xxh128": "0"}
+        (path / "manifest.json").write_text(manifest.to_json())
+        with pytest.raises(EntryError, match="no file of an entry"):
+            EntryCopy.of(path, tmp_path / "to")
+        del manifest.files[name]
+
+
+def test_links_and_foreign_files_are_not_carried(cache, tmp_path):
+    path = entry_in(cache)
+    (path / "notes.txt").write_text("mine")
+    (path / "features.zarr" / "words" / "secret").symlink_to("/etc/passwd")
+    entry = EntryCopy.of(path, tmp_path / "to").apply()
+    assert check_chunks(entry.path) > 0
+    config = path / "backbone" / "config.json"
+    config.rename(tmp_path / "config.json")
+    config.symlink_to(tmp_path / "config.json")
+    with pytest.raises(EntryError, match=r"config.json cannot be read .*no regular file"):
+        EntryCopy.of(path, tmp_path / "more").apply()
+    config.unlink()
+    os.mkfifo(config)  # whoever opens it waits for ever
+    with pytest.raises(EntryError, match="no regular file"):
+        EntryCopy.of(path, tmp_path / "more").apply()
+
+
+def test_a_cache_through_a_link_is_copied(cache, tmp_path):
+    (tmp_path / "linked").symlink_to(cache)
+    ((copy, _),) = copy_entries(
+        select_sources([str(tmp_path / "linked")], tmp_path), tmp_path / "t"
+    )
+    assert folder_bytes(copy.destination.path) == folder_bytes(entry_in(cache))
+    with pytest.raises(OptionError, match=r"is in .* already"):
+        EntryCopy.of(entry_in(cache), tmp_path / "linked")
+
+
+def test_a_torn_destination_is_written_again(cache, tmp_path, monkeypatch):
+    path, to = entry_in(cache), tmp_path / "to"
+    copy, count = EntryBuilder.copy_unit, []
+
+    def three(builder, unit, chunks):
+        if len(count) == 3:
+            raise KeyboardInterrupt
+        count.append(unit)
+        copy(builder, unit, chunks)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "copy_unit", three)
+        with pytest.raises(KeyboardInterrupt):
+            EntryCopy.of(path, to).apply()
+    begun = entry_in(to)
+    flip(begun / "features.zarr" / "words" / "c.1.0.0", 3)
+    (begun / "backbone").mkdir()
+    (begun / "backbone" / "config.json.17.new").write_text("torn")
+    entry = EntryCopy.of(path, to).apply()
+    assert folder_bytes(entry.path) == folder_bytes(path)
+
+
+def test_a_disk_that_keeps_something_else_is_told_of(cache, tmp_path, monkeypatch):
+    from probekit.store.backends.zarr_folder import _ZarrWriter
+
+    write = _ZarrWriter.write
+
+    def forgets(writer, array, row_chunk, layer_index, data):
+        write(writer, array, row_chunk, layer_index, data * (row_chunk != 1))
+
+    monkeypatch.setattr(_ZarrWriter, "write", forgets)
+    with pytest.raises(StorageError, match=r"row chunk 1.*does not keep what it is given"):
+        EntryCopy.of(entry_in(cache), tmp_path / "to").apply()
+
+
+def test_room_is_asked_for_before(cache, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "probekit.extraction.maintenance.destination.free_bytes", lambda folder: 100
+    )
+    with pytest.raises(StorageError, match=r"has 100 B free, and .* are to be written"):
+        list(copy_entries([entry_in(cache)], tmp_path / "to"))
+    assert not (tmp_path / "to").exists()
+
+
+def test_a_full_disk_keeps_what_is_done(cache, tmp_path, monkeypatch):
+    from probekit.store.files import WholeFiles
+
+    path, to = entry_in(cache), tmp_path / "to"
+    write, count = WholeFiles.write, []
+
+    def full(files, file, data, at=None):
+        count.append(file)
+        if len(count) > 20:
+            raise OSError(28, "No space left on device")
+        write(files, file, data, at)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(WholeFiles, "write", full)
+        with pytest.raises(StorageError, match=r"No space left .* run the same command again"):
+            EntryCopy.of(path, to).apply()
+    assert list(to.rglob("units/*.json"))
+    assert folder_bytes(EntryCopy.of(path, to).apply().path) == folder_bytes(path)
+
+
+def test_who_writes_and_what_is_unfinished(cache, tmp_path):
+    path = entry_in(cache)
+    with EntryLock(path), pytest.raises(EntryLockedError, match=r"written by process .* Wait"):
+        EntryCopy.of(path, tmp_path / "to")
+    copy = EntryCopy.of(path, tmp_path / "to")
+    with EntryLock(copy.destination.path), pytest.raises(EntryLockedError):
+        copy.apply()
+    with pytest.raises(EntryNotFoundError):
+        EntryCopy.of(path.with_name("train-00000000"), tmp_path / "to")
+    owner = path.with_name(f"{path.name}.lock.json")  # left by a kill: nobody holds the lock
+    owner.write_text(json.dumps({"host": "here", "pid": 1, "started": "now"}))
+    copy.apply()
+
+
+@pytest.mark.parametrize("what", ["replaced", "removed"])
+def test_a_source_that_changes_meanwhile(cache, tmp_path, what):
+    path = entry_in(cache)
+    copy = EntryCopy.of(path, tmp_path / "to")
+    manifest = path / "manifest.json"
+    if what == "removed":
+        shutil.rmtree(path)
+    else:
+        manifest.write_text(manifest.read_text().replace('"seal"', '"seal" '))
+    with pytest.raises((EntryError, EntryNotFoundError), match=f"was {what} while it was read"):
+        copy.apply()
+    assert not [folder for folder in list_entries(tmp_path / "to") if folder.complete]
+
+
+def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path, monkeypatch):
+    path = entry_in(cache)
+    copy = EntryCopy.of(path, tmp_path / "to")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            EntryBuilder, "complete_as", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
+        )
+        with pytest.raises(KeyboardInterrupt):
+            copy.apply()
+    file = path / "manifest.json"
+    manifest = json.loads(file.read_text())
+    file.write_text(file.read_text().replace(manifest["created"], "2020-01-01T00:00:00+00:00"))
+    with pytest.raises(EntryError, match="begun by `probekit cache copy`, of another source"):
+        EntryCopy.of(path, tmp_path / "to").apply()
+    entry = EntryCopy.of(path, tmp_path / "to", overwrite=True).apply()
+    assert folder_bytes(entry.path) == folder_bytes(path)
+
+
+def test_where_copies_cannot_go(cache, tmp_path):
+    path = entry_in(cache)
+    with pytest.raises(OptionError, match=r"is in .* already: give another root"):
+        EntryCopy.of(path, cache)
+    with pytest.raises(OptionError, match="lies in an entry"):
+        EntryCopy.of(path, path / "deeper")
+    moved = shutil.copytree(path, tmp_path / "a" / "b" / "renamed")
+    with pytest.raises(OptionError, match="does not have the name of the entry in it"):
+        EntryCopy.of(moved, tmp_path / "to")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"cannot write to .*file"):
+        EntryCopy.of(path, tmp_path / "file").apply()
+
+
+def test_of_several_the_sound_ones_are_copied(cache, caches, tmp_path):
+    other = entry_in(caches["hdf5", "float32"])
+    shutil.copytree(other, cache.joinpath(*other.parts[-3:]))
+    flip(next(cache.rglob("words/c.0.0.0")), 1)
+    found = select_sources([str(cache)], tmp_path)
+    made = []
+    with pytest.raises(EntryError, match="'words', row chunk 0, layer index 0"):
+        made.extend(copy.destination.path.name for copy, _ in copy_entries(found, tmp_path / "to"))
+    assert [f.path.name for f in list_entries(tmp_path / "to") if f.complete] == [other.name]
+
+
+@pytest.mark.parametrize(
+    ("form", "dtype"),
+    [(("zarr", "float32"), None), (("hdf5", "int8"), None), (("hdf5", "float32"), "int8")],
+)
+def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype):
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.extraction.maintenance.copied"])
+    path = entry_in(caches[form])
+    process = context.Process(target=make_slowly, args=(path, tmp_path / "killed", dtype))
+    process.start()
+
+    def units():
+        return list((tmp_path / "killed").rglob("units/*.json"))
+
+    while process.is_alive() and len(units()) < 2:
+        time.sleep(0.005)
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL and units()
+    assert not [folder for folder in list_entries(tmp_path / "killed") if folder.complete]
+    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
+    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
+    for root in ("killed", "whole"):
+        make(path, tmp_path / root, dtype)
+    assert folder_bytes(entry_in(tmp_path / "killed")) == folder_bytes(entry_in(tmp_path / "whole"))
+
+
+def make(path, root, dtype):
+    if dtype is None:
+        EntryCopy.of(path, root).apply()
+    else:
+        Conversion.of(path, dtype=dtype, root=root).apply()

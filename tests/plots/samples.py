@@ -47,3 +47,7 @@ def depth_records(
 
 def meshes_of(axes):
     return [item for item in axes.collections if isinstance(item, QuadMesh)]
+
+
+def legend_texts(figure):
+    return [" ".join(text.get_text().split()) for text in figure.legends[0].get_texts()]

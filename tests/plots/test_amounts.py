@@ -1,0 +1,142 @@
+"""Curves over shots and shares of train: places, intervals, grounds."""
+
+import numpy as np
+import pytest
+
+from probekit import (
+    plot_fewshot,
+    plot_fraction,
+)
+from probekit.errors import RecordError
+from tests.plots.samples import fewshot_records, fraction_records, legend_texts, sample_records
+from tests.results.samples import make_record
+
+
+@pytest.mark.parametrize(
+    ("plot", "option", "amounts"),
+    [(plot_fewshot, "shots", (8, 16, 32)), (plot_fraction, "fraction", (0.1, 0.5, 1.0))],
+)
+def test_hollow_points_of_amounts_lie_on_their_curve(plot, option, amounts):
+    records = [
+        make_record(
+            head, seed, **{option: amount}, diagnosis={"best_is_last": amount == amounts[0]}
+        )
+        for head in ("last", "p32")
+        for seed in range(2)
+        for amount in amounts
+    ]
+    figure = plot(records)
+    lines = figure.axes[0].lines
+    hollow = [line for line in lines if line.get_markerfacecolor() == "white"]
+    curves = [line for line in lines if len(line.get_xdata()) == 3]
+    assert len(hollow) == len(curves) == 2
+    for mark, curve in zip(hollow, curves, strict=True):
+        assert mark.get_xydata().tolist() == [curve.get_xydata()[0].tolist()]
+    assert "hollow: best score is that of the last step" in legend_texts(figure)
+
+
+def test_the_axis_of_shots_says_what_they_are():
+    label = plot_fewshot(fewshot_records(heads=("last",))).axes[0].get_xlabel()
+    assert " ".join(label.split()) == "shots K (K x C sentences, drawn without strata)"
+
+
+def test_fewshot_axis_and_intervals():
+    axes = plot_fewshot(fewshot_records(heads=("last",))).axes[0]
+    assert axes.get_xscale() == "log"
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["8", "32", "128"]
+    curve, *bars = axes.lines
+    assert curve.get_xdata().tolist() == [8, 32, 128]
+    assert len(bars) == 3
+    assert np.mean(bars[0].get_ydata()) == pytest.approx(curve.get_ydata()[0])
+
+
+def test_one_seed_has_no_interval():
+    figure = plot_fewshot(fewshot_records(heads=("last",), seeds=1))
+    assert len(figure.axes[0].lines) == 1
+    assert figure.legends[0].get_title().get_text() == "one seed"
+
+
+def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slope():
+    heads = ("last", "p32", "dwatt")
+    axes = plot_fewshot(fewshot_records(heads=heads, seeds=2)).axes[0]
+    curves = [line for line in axes.lines if len(line.get_xdata()) == 3]
+    shifts = [np.log2(line.get_xdata() / np.array([8, 32, 128])) for line in curves]
+    for own in shifts:  # a line is moved as a whole, so that its slope is that of its scores
+        assert own == pytest.approx([own[0]] * 3)
+    starts = [own[0] for own in shifts]
+    assert starts == pytest.approx([-0.3, 0, 0.3])
+    grounds = [patch.get_bbox() for patch in axes.patches]
+    assert len(grounds) == 3
+    for line in curves:
+        for x, ground in zip(line.get_xdata(), grounds, strict=True):
+            assert ground.x0 < x < ground.x1
+    low, high = axes.get_xlim()
+    assert low < grounds[0].x0 and grounds[-1].x1 < high
+
+
+def test_a_ground_says_what_it_is_and_where_its_amount_lies():
+    heads = ("last", "p32")
+    records = fewshot_records(heads=heads) + fewshot_records(heads=heads, task="other")[:12]
+    figure = plot_fewshot(records)
+    for axes in figure.axes:
+        places = sorted(
+            line.get_xdata()[0]
+            for line in axes.lines
+            if line.get_transform() == axes.get_xaxis_transform()
+        )
+        assert places == [8, 32, 128][: len(places)] and len(places) == len(axes.patches)
+    assert len({axes.get_xlim() for axes in figure.axes}) == 1
+    assert "grey: one number of shots, at the line; points beside each other" in legend_texts(
+        figure
+    )
+    alone = plot_fewshot(fewshot_records(heads=("last",)))
+    assert not any("grey" in text for text in legend_texts(alone))
+
+
+def test_points_stand_where_they_belong_without_intervals():
+    axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1)).axes[0]
+    assert {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3} == {8}
+    assert not axes.patches
+
+
+def test_points_of_neighbouring_amounts_do_not_mix():
+    records = [r for k in (8, 10) for r in sample_records(("last", "p32"), shots=k, seeds=2)]
+    axes = plot_fewshot(records).axes[0]
+    at_8, at_10 = np.transpose(
+        [line.get_xdata() for line in axes.lines if line.get_linewidth() > 1]
+    )
+    assert max(at_8) < 9 < min(at_10)
+
+
+def test_one_number_of_shots_is_no_curve():
+    with pytest.raises(RecordError, match="--shots 8,16,32,64,128"):
+        plot_fewshot([make_record(shots=8), make_record()])
+
+
+@pytest.mark.parametrize(
+    ("plot", "option", "amounts", "texts"),
+    [
+        (plot_fewshot, "shots", (0, 8, 32), ["0", "8", "32"]),
+        (plot_fraction, "fraction", (0.0, 0.25, 1.0), ["0", "25", "100"]),
+    ],
+)
+def test_nothing_to_train_on_stands_left_of_the_least(plot, option, amounts, texts):
+    axes = plot([make_record(**{option: amount}) for amount in amounts]).axes[0]
+    least, most = amounts[1:]
+    assert axes.lines[0].get_xdata().tolist() == [least / 4, least, most]
+    assert [t.get_text() for t in axes.get_xticklabels()] == texts
+    assert axes.get_xlim()[0] < least / 4
+
+
+def test_fraction_axis_is_in_percent_and_its_labels_do_not_collide():
+    figure = plot_fraction(fraction_records(heads=("last",)))
+    axes = figure.axes[0]
+    assert axes.get_xscale() == "log"
+    assert axes.get_xlabel() == "share of the training split (%)"
+    assert axes.lines[0].get_xdata().tolist() == [0.01, 0.05, 0.2, 0.25, 1.0]
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "", "25", "100"]
+
+
+def test_one_fraction_is_no_curve():
+    with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
+        plot_fraction([make_record(fraction=0.5), make_record()])

@@ -140,7 +140,6 @@ TrustRemoteCode = Annotated[
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Engine = Annotated[str, typer.Option("--engine", help="What runs the workers: local.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 LogFile = Annotated[
     Path | None,

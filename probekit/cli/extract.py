@@ -8,6 +8,7 @@ import typer
 
 from probekit.base.registry import option
 from probekit.cli import arguments
+from probekit.cli.crew import Crew
 from probekit.cli.output import print_entries, print_forecast, progress_wanted
 from probekit.cli.spread import spread
 from probekit.errors import OptionError
@@ -32,7 +33,6 @@ class Place:
         "time, into the same cache or for `cache merge`.",
         metavar="I/N",
     )
-    workers: arguments.Workers = 1
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
     revision: str | None = option(None, "Hub branch, tag or commit.")
     trust_remote_code: arguments.TrustRemoteCode = False
@@ -58,7 +58,7 @@ def extract(
     own: arguments.OwnData,
     label: Label = None,
     log_file: arguments.LogFile = None,
-    engine: arguments.Engine = "local",
+    crew: Crew,
     json: arguments.Json = False,
     dry_run: DryRun = False,
     shared: ExtractOptions,
@@ -80,10 +80,10 @@ def extract(
     splits = None if split is None else tuple(arguments.split_list(split))
     target = ExtractTarget(
         model=model, task=task, own=own.parse(), label=label, splits=splits, **given,
-        shard=Shard.asked(shard, place.workers),
+        shard=Shard.asked(shard, crew.workers), workers=crew.workers,
     )  # fmt: skip
     session, chosen = open_session(target, shared, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, chosen), json=json)
     else:
-        print_entries(extract_splits(session, chosen, engine=engine), json=json)
+        print_entries(extract_splits(session, chosen, engine=crew.chosen()), json=json)

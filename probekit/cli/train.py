@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import arguments
+from probekit.cli.crew import Crew
 from probekit.cli.planned_runs import PlannedRuns
 from probekit.cli.run_list import each, first_label, make_plan
 from probekit.cli.spread import spread
@@ -88,8 +89,7 @@ def sweep(
     save: Save = None,
     predictions: Predictions = False,
     ablate: Ablate = None,
-    workers: arguments.Workers = 1,
-    engine: arguments.Engine = "local",
+    crew: Crew,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -100,7 +100,7 @@ def sweep(
     target = Target.of(model, task, own, shared, asked["group"])
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    how = {"predictions": predictions, "ablate": ablate, "workers": workers, "engine": engine}
+    how = {"predictions": predictions, "ablate": ablate, **crew.ways}
     ways = {"save": save, **how}
     return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways)
 
@@ -118,8 +118,7 @@ def depth(
     asked: Asked,
     save: Save = None,
     predictions: Predictions = True,
-    workers: arguments.Workers = 1,
-    engine: arguments.Engine = "local",
+    crew: Crew,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -136,5 +135,5 @@ def depth(
         depths=depths(target.n_blocks(label, asked["fit_on"]), every, asked["layers"]),
     )
     out = shared.out or target.default_out(label)
-    ways = {"save": save, "predictions": predictions, "workers": workers, "engine": engine}
+    ways = {"save": save, "predictions": predictions, **crew.ways}
     return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways, by_depth=True)

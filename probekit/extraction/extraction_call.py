@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probekit.backbone import GivenModel, as_given
+from probekit.engines import Engine
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.opening import open_session
@@ -42,7 +43,7 @@ def extract(
     restart: bool = False,
     shard: str | None = None,
     workers: int = 1,
-    engine: str = "local",
+    engine: str | Engine = "local",
     name: str | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
@@ -76,7 +77,7 @@ def extract(
         shard: ``2/4``: extract the second of four shares of each entry; other processes, at any
             time and on any machine that sees the cache, the others.
         workers: processes that share the work.
-        engine: what runs them, a name of ``probekit.engines.ENGINES``.
+        engine: what runs them, or its name in ``probekit.engines.ENGINES``.
         name: what to call the model in the cache, and as MODEL from then on; a model in memory
             needs one.
         revision: Hub branch, tag or commit of the model.
@@ -114,7 +115,9 @@ def extract(
     return extract_splits(session, texts, engine=engine)
 
 
-def extract_splits(session: Session, splits: Sequence[Split], *, engine: str = "local") -> Entries:
+def extract_splits(
+    session: Session, splits: Sequence[Split], *, engine: str | Engine = "local"
+) -> Entries:
     """Extract splits, in this process or in several; errors are those of `extract`."""
     if session.target.workers > 1:
         run_workers(session, splits, engine=engine)

@@ -8,8 +8,7 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.base.registry import choose
-from probekit.engines import ENGINES, Report
+from probekit.engines import Engine, Report, engine_of
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
@@ -39,20 +38,20 @@ class ShardJob:
                 yield entry.path
 
 
-def run_workers(session: Session, splits: Sequence[Split], *, engine: str) -> None:
+def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engine) -> None:
     """Extract every split that is not complete, with as many processes as the target says.
 
     Args:
         session: model, task and options; the model is not loaded here.
         splits: of the task.
-        engine: a name of ``ENGINES``.
+        engine: what runs them, or its name in ``ENGINES``.
 
     Raises:
         UnknownNameError: there is no such engine.
         EngineError: a worker died.
         ProbekitError: of a worker, as `extract` raises them.
     """
-    start, target = choose("engine", engine, ENGINES), session.target
+    start, target = engine_of(engine), session.target
     left = [split for split in splits if session.finished(session.place(split)) is None]
     if not left:
         return

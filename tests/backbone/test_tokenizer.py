@@ -160,5 +160,5 @@ def test_a_sentencepiece_model_without_the_package_says_what_to_install(tmp_path
     (folder / "tokenizer.json").unlink()
     (folder / "spiece.model").write_bytes(b"\n\x0e\n\x05<pad>\x15\x00\x00\x00\x00\x18\x03")
     monkeypatch.setattr("probekit.backbone.tokenizer.is_sentencepiece_available", lambda: False)
-    with pytest.raises(BackboneError, match=r"model spiece\.model, .* \"probekit\[sentencepiece\]"):
+    with pytest.raises(BackboneError, match=r"model spiece\.model, .*\[sentencepiece\]"):
         inspect_backbone(str(folder), part="encoder")

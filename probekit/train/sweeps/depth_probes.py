@@ -6,6 +6,7 @@ from functools import partial
 from pathlib import Path
 
 from probekit.base.registry import flag
+from probekit.engines import Engine
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.metrics import METRICS
@@ -26,7 +27,7 @@ def sweep_depths(
     location: Location | None = None,
     refits: bool = True,
     workers: int = 1,
-    engine: str = "local",
+    engine: str | Engine = "local",
     memory: int | None = None,
     device: str = "auto",
     track: str | None = None,
@@ -45,7 +46,7 @@ def sweep_depths(
         location: where entries and labels lie.
         refits: fit on resamples as well.
         workers: worker processes.
-        engine: a name of ``ENGINES``.
+        engine: what runs them, or its name in ``probekit.engines.ENGINES``.
         memory: bytes to use.
         device: what computes.
         track: a tracker that is shown the probes, as in `sweep`; the refits serve these.

@@ -16,7 +16,7 @@ import torch
 from probekit.base.machine.hardware import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.engines import ENGINES, Engine
+from probekit.engines import Engine, engine_of
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
@@ -47,7 +47,7 @@ def sweep(
     out: str | Path,
     location: Location | None = None,
     workers: int = 1,
-    engine: str = "local",
+    engine: str | Engine = "local",
     memory: int | None = None,
     device: str = "auto",
     save: str | Path | None = None,
@@ -70,7 +70,7 @@ def sweep(
         out: the records file.
         location: where entries and labels lie.
         workers: worker processes.
-        engine: a name of ``ENGINES``.
+        engine: what runs them, or its name in ``probekit.engines.ENGINES``.
         memory: bytes that all workers together may use for heads and rows; ``None`` is half of
             what is free now, on the device that computes.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
@@ -102,7 +102,7 @@ def sweep(
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died.
     """
-    start = choose("engine", engine, ENGINES)
+    start = engine_of(engine)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:

@@ -11,7 +11,6 @@ from probekit.results import load_records
 from probekit.results.tables import summarise, table
 from probekit.train.saved.folder import saved_key
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps import run as run_module
 from probekit.train.sweeps import run_views, worker
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, depths, product
@@ -237,15 +236,15 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
 
     monkeypatch.setattr("probekit.train.residency.free_memory", little)
     monkeypatch.setattr("probekit.train.sweeps.run.pick_device", lambda name: "meta")
-    (task,) = _planned(monkeypatch, location, tmp_path)
+    (task,) = _planned(location, tmp_path)
     assert asked == [torch.device("meta")]
     n_params = (DIM + 1) * len(NAMES)  # a linear decoder on the last layer
     assert task.device == "meta" and task.memory == 200_000 - 5 * 4 * n_params
 
 
-def test_data_that_changes_while_a_sweep_runs(location, tmp_path, monkeypatch):
+def test_data_that_changes_while_a_sweep_runs(location, tmp_path):
     """What a run was planned with is what its record says; on other data it does not train."""
-    task, *_ = _planned(monkeypatch, location, tmp_path)
+    task, *_ = _planned(location, tmp_path)
     plant_all(tmp_path / "other", seed=5)
     changed = replace(task, location=Location(cache=tmp_path / "other"), sweep="another")
     with pytest.raises(DataError, match=r"conll: the labels, .* changed while the sweep ran"):
@@ -254,7 +253,7 @@ def test_data_that_changes_while_a_sweep_runs(location, tmp_path, monkeypatch):
     assert {record.key} == task.specs.keys()
 
 
-def _planned(monkeypatch, location, folder):
+def _planned(location, folder):
     """Return the tasks that a sweep hands to its engine."""
     planned = []
 
@@ -262,9 +261,8 @@ def _planned(monkeypatch, location, folder):
         planned.extend(tasks)
         yield from ()
 
-    monkeypatch.setitem(run_module.ENGINES, "local", engine)
     with pytest.raises(KeyError):  # nothing was trained
-        sweep([base()], out=folder / "runs.jsonl", location=location)
+        sweep([base()], out=folder / "runs.jsonl", location=location, engine=engine)
     return planned
 
 

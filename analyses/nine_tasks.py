@@ -51,29 +51,40 @@ def main() -> None:
     """Train what is missing, then write the tables and a figure per head."""
     args = models_and_large(__doc__)
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
-    converged: list[Record] = []
-    published: list[Record] = []
-    for task in SUBJECTS:
-        for model in args.models:
-            heads = heads_of(model, args)
-            converged += run(plan_of(model, task, heads))
-            published += run(published_plan(model, task, heads))
-    write(
-        NAME,
-        [
-            "# Nine tasks",
-            INTRODUCTION,
-            judged("Converged or searched, against an average", converged, AVERAGE, by=BY),
-            judged("As published, against an average", published, "mean"),
-            judged("Converged or searched, against the last layer", converged, "last", by=BY),
-            judged("As published, against the last layer", published, "last"),
-        ],
-    )
+    fitted: list[Record] = []
+    for kind, models in by_kind(args.models).items():
+        converged: list[Record] = []
+        published: list[Record] = []
+        for task in SUBJECTS:
+            for model in models:
+                heads = heads_of(model, args)
+                converged += run(plan_of(model, task, heads))
+                published += run(published_plan(model, task, heads))
+        write(
+            f"{NAME}_{kind}",
+            [
+                f"# Nine tasks, {kind}",
+                INTRODUCTION,
+                judged("Converged or searched, against an average", converged, AVERAGE, by=BY),
+                judged("As published, against an average", published, "mean"),
+                judged("Converged or searched, against the last layer", converged, "last", by=BY),
+                judged("As published, against the last layer", published, "last"),
+            ],
+        )
+        fitted += converged
     for head in WEIGHING:
-        own = [record for record in converged if record.head == head]
+        own = [record for record in fitted if record.head == head]
         if own:
             save_figure(plot_weights(own), RESULTS / f"{NAME}_{head}_weights.png")
             save_figure(plot_weights(own, of="shares"), RESULTS / f"{NAME}_{head}_shares.png")
+
+
+def by_kind(models: Sequence[str]) -> dict[str, list[str]]:
+    """Return encoders and decoders, each a family of tables, without the kind that has none."""
+    kinds: dict[str, list[str]] = {}
+    for model in models:
+        kinds.setdefault("decoders" if is_decoder(model) else "encoders", []).append(model)
+    return kinds
 
 
 def plan_of(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:

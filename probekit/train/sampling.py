@@ -245,7 +245,10 @@ def check_two_classes(view: FeatureView) -> None:
     present = np.unique(view.targets)
     if len(present) < 2:
         name = view.all_names[int(present[0])] if len(present) else "none"
+        more = "draw more with --shots or --fraction, or take another --seeds."
+        if len(view.all_names) < 2:
+            more = "the labels know no other one. Take another label column, or other text."
         raise OptionError(
             f"all {view.n_examples} examples that were drawn have one class ({name}), and a probe "
-            "tells classes apart: draw more with --shots or --fraction, or take another --seeds."
+            f"tells classes apart: {more}"
         )

@@ -211,6 +211,8 @@ def test_one_class_cannot_be_told_apart(splits):
     one = replace(view, targets=np.zeros_like(view.targets))
     with pytest.raises(OptionError, match=r"have one class .*draw more"):
         fit(splits, spec(), train=one)
+    with pytest.raises(OptionError, match=r"have one class .*know no other one"):
+        fit(splits, spec(), train=replace(one, labels=replace(one.labels, names=("PER",))))
 
 
 def test_more_folds_than_examples_of_any_class(splits):

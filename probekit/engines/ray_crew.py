@@ -6,6 +6,7 @@ the marks and claims that it left say what is done. Nothing here waits for one w
 
 import logging
 import os
+import re
 import time
 from collections import Counter, deque
 from collections.abc import Generator, Iterator, Sequence
@@ -38,6 +39,9 @@ _MOST_LOST = 5
 
 _SAID_SECONDS = 20.0
 """After how long it is said that no node has room for a worker."""
+
+_LONGEST = 400
+"""Characters of Ray's words in a message."""
 
 Found = Generator[tuple[int, Any], None, None]
 
@@ -269,8 +273,9 @@ class RayCrew:
         if self._lost[place] >= _MOST_LOST:
             what = "before it began to work" if run is None else "at the same job"
             raise EngineError(
-                f"{_MOST_LOST} workers in turn were lost {what}, the last one so: {why}. What is "
-                "finished is kept: run the command again with a smaller --memory or fewer --workers."
+                f"{_MOST_LOST} workers in turn were lost {what}, the last one so: {why}. "
+                "What is finished is kept: run the command again with a smaller --memory or fewer "
+                "--workers."
             ) from error
         if run is not None:
             logger.warning("a worker was lost, and another one takes over its job: %s", why)
@@ -320,9 +325,15 @@ def _failed(ref: Any) -> bool:
 
 
 def _words(error: RayError) -> str:
-    """Return why a worker was lost, in one line, without Ray's numbers of it."""
-    lines = [line.strip() for line in str(error).splitlines() if not line.startswith("\t")]
-    return " ".join(lines)[-400:]
+    """Return why a worker was lost, in a sentence, and which: Ray writes a page about it."""
+    lines = str(error).splitlines()
+    known = dict(line.strip().split(": ", 1) for line in lines if re.match(r"\t\w+: ", line))
+    said = [line for line in lines if not line.startswith("\t")]
+    if not known:  # it never ran
+        return " ".join(said)[-_LONGEST:]
+    reason = " ".join(said[1:] or said).split(". ")[0].rstrip(".")
+    where = f"process {known.get('pid', '?')} on {known.get('ip', '?')}"
+    return f"{reason:.{_LONGEST}} ({where})"
 
 
 def _check_version(found: str) -> None:

@@ -20,6 +20,9 @@ ADDRESS = "RAY_ADDRESS"
 _OBJECTS = 512 * 2**20
 """Bytes for objects of a cluster that is started here: jobs and records alone."""
 
+_QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
+"""Ray reports nothing to its makers, and prints nothing to stdout, where tables and JSON go."""
+
 _REFUSALS = (ConnectionError, OSError, RuntimeError, ValueError, TimeoutError)
 """What Ray raises where it cannot connect."""
 
@@ -140,6 +143,8 @@ def threads_each(nodes: Sequence[Node], workers: int, gpus: float) -> int:
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[None]:
     """Be connected to a cluster, if need be to one of this machine that ends with the context."""
+    for name, value in _QUIET.items():  # read when Ray is imported
+        os.environ.setdefault(name, value)
     import ray
 
     if ray.is_initialized():
@@ -148,13 +153,12 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
     address = address or os.environ.get(ADDRESS)
     how: dict[str, Any] = {"address": address}
     if address is None:
-        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         cores = max(usable_cores(), workers)
         how = {"address": "local", "num_cpus": cores, "include_dashboard": False}
         how["object_store_memory"] = _OBJECTS
     try:
         with _sigterm_kept():
-            ray.init(**how, log_to_driver=False, logging_level="warning")
+            ray.init(**how, log_to_driver=False, logging_level="error")
     except _REFUSALS as error:
         raise EngineError(
             f"no Ray cluster can be reached at {address}: {reason_of(error)}. `ray status` says "

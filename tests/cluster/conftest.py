@@ -51,7 +51,7 @@ def second(cluster):
     assert eventually(lambda: sum(one["Alive"] for one in ray.nodes()) == 1)
 
 
-def eventually(condition, seconds=90):
+def eventually(condition, seconds=300):
     """Wait for a condition, and return whether it came true."""
     end = time.monotonic() + seconds
     while not condition() and time.monotonic() < end:

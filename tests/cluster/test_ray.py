@@ -6,6 +6,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from functools import partial
 
 import pytest
@@ -27,7 +28,7 @@ from tests.planted import MODEL, TASK, plant_all
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(900),
     # Ray leaves sockets and files to the collector
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
@@ -50,28 +51,39 @@ def digests(cache):
 
 
 class Trouble(threading.Thread):
-    """Kills a worker of the first node once two things are done there, then the second node."""
+    """Kills the worker of the first node in the middle of its job, then removes the second node.
 
-    def __init__(self, cluster, second, notes):
+    Attributes:
+        notes: what workers note.
+        go_on: until this is there, each waits after its second note.
+        before: how much was noted when the node was removed.
+    """
+
+    def __init__(self, cluster, second, folder):
         super().__init__()
-        self.cluster, self.second, self.notes = cluster, second, notes
-        self.killed = []
+        self.cluster, self.second = cluster, second
+        self.notes, self.go_on, self.before = folder / "ray.txt", folder / "go-on", 0
 
     def run(self):
         there = self.second.node_id
-        assert eventually(lambda: len({line[1] for line in read_notes(self.notes)}) == 2)
-        assert eventually(lambda: sum(line[1] != there for line in read_notes(self.notes)) >= 2)
-        self.killed = [int(line[0]) for line in read_notes(self.notes) if line[1] != there][-1:]
-        os.kill(self.killed[0], signal.SIGKILL)
-        before = len(read_notes(self.notes))
-        assert eventually(lambda: len(read_notes(self.notes)) >= before + 2)
+        assert eventually(lambda: [two for _, two in self.noted().values()] == [2, 2])
+        (killed,) = [pid for pid, (where, _) in self.noted().items() if where != there]
+        os.kill(int(killed), signal.SIGKILL)
+        assert eventually(lambda: len(self.noted()) == 3), "another worker has begun"
         self.cluster.remove_node(self.second, allow_graceful=False)
-        self.left_at = len(read_notes(self.notes))
+        self.before = len(read_notes(self.notes))
+        self.go_on.touch()
+
+    def noted(self):
+        """The node and the number of the notes of each process."""
+        lines = read_notes(self.notes)
+        counts = Counter(pid for pid, *_ in lines)
+        return {pid: (where, counts[pid]) for pid, where, *_ in lines}
 
 
 @pytest.fixture
 def trouble(cluster, second, tmp_path):
-    made = Trouble(cluster, second, tmp_path / "ray.txt")
+    made = Trouble(cluster, second, tmp_path)
     made.start()
     yield made
     made.join()
@@ -84,12 +96,12 @@ def test_extraction_that_loses_a_worker_and_a_node(trouble, tmp_path, monkeypatc
     corpus = str(write_corpus(tmp_path / "corpus", sentences=120))
     counts = {"local": 0, "ray": 0}
 
-    def run(name, engine, pause):
+    def run(name, engine, go_on=None):
         def counted(jobs, *, workers, report):
             def heard(news):
                 counts[name] += news if isinstance(news, int) else 0
 
-            start = watched(engine, tmp_path / f"{name}.txt", pause)
+            start = watched(engine, tmp_path / f"{name}.txt", go_on)
             yield from start(jobs, workers=workers, report=heard)
 
         extract(
@@ -97,15 +109,15 @@ def test_extraction_that_loses_a_worker_and_a_node(trouble, tmp_path, monkeypatc
             options=ExtractOptions(compute_dtype="float32"), workers=2, engine=counted,
         )  # fmt: skip
 
-    run("ray", RAY, 0.3)
+    run("ray", RAY, trouble.go_on)
     trouble.join()
-    run("local", run_local, 0.0)
+    run("local", run_local)
     assert digests(tmp_path / "ray") == digests(tmp_path / "local") != {}
     written = [tuple(line[2:]) for line in read_notes(tmp_path / "ray.txt")]
     assert len(written) == len(set(written)), "a unit that is marked is not computed again"
     alone = {tuple(line[2:]) for line in read_notes(tmp_path / "local.txt")}
     assert set(written) <= alone and len(alone) - len(written) <= 2
-    assert trouble.left_at < len(written), "there was work left when the node went"
+    assert trouble.before < len(written), "there was work left when the node went"
     assert counts["ray"] == counts["local"]
     assert caplog.text.count("another one takes over its job") == 2
 
@@ -115,22 +127,22 @@ def test_a_sweep_that_loses_a_worker_and_a_node(trouble, tmp_path, caplog):
     base = TrainSpec(model=MODEL, task=TASK, label="ner", head="last", epochs=2)
     plan = product(base, {"head": ("last", "mean", "p32"), "seed": range(4), "shots": (None, 4)})
 
-    def run(name, engine, pause):
+    def run(name, engine, go_on=None):
         return sweep(
             plan, out=tmp_path / f"{name}.jsonl", location=location, workers=2, device="cpu",
-            engine=watched(engine, tmp_path / f"{name}.txt", pause),
+            engine=watched(engine, tmp_path / f"{name}.txt", go_on),
         )  # fmt: skip
 
-    found = run("ray", RAY, 0.3)
+    found = run("ray", RAY, trouble.go_on)
     trouble.join()
-    expected = run("local", run_local, 0.0)
+    expected = run("local", run_local)
     assert comparable(found) == comparable(expected)
     lines = (tmp_path / "ray.jsonl").read_text().splitlines()
     assert len(lines) == len(plan) == len(load_records(tmp_path / "ray.jsonl"))
     assert not list(tmp_path.glob("*.claim"))
     fitted = [line[2] for line in read_notes(tmp_path / "ray.txt")]
     assert len(fitted) - len(set(fitted)) <= 2, "those that were killed before they were recorded"
-    assert trouble.left_at < len(fitted)
+    assert trouble.before < len(fitted)
     assert caplog.text.count("another one takes over its job") == 2
 
 

@@ -1,4 +1,4 @@
-"""Jobs that note what they do as they do it, and take their time, so that they can be killed."""
+"""Jobs that note what they do as they do it, and wait in the middle of it, to be killed."""
 
 import os
 import time
@@ -35,12 +35,12 @@ class Watched:
     Attributes:
         job: the job.
         notes: the file: a line of process, node, and what is done.
-        pause: seconds after each note.
+        go_on: a file; until it is there, a process waits after its second note.
     """
 
     job: Any
     notes: Path
-    pause: float
+    go_on: Path | None
 
     def __call__(self, report):
         units.UNIT_BYTES, plan_module.chunk_rows_for = UNIT_BYTES, few_rows
@@ -63,14 +63,18 @@ class Watched:
         line = f"{os.getpid()} {node()} {text}\n"
         with self.notes.open("a") as file:
             file.write(line)
-        time.sleep(self.pause)
+        while self.go_on and not self.go_on.exists() and len(self.own_notes()) == 2:
+            time.sleep(0.05)
+
+    def own_notes(self):
+        return [line for line in read_notes(self.notes) if line[0] == str(os.getpid())]
 
 
-def watched(engine, notes, pause=0.0):
+def watched(engine, notes, go_on=None):
     """Return an engine whose jobs are watched."""
 
     def start(jobs, *, workers, report):
-        jobs = [Watched(job, notes, pause) for job in jobs]
+        jobs = [Watched(job, notes, go_on) for job in jobs]
         yield from engine(jobs, workers=workers, report=report)
 
     return start

@@ -3,6 +3,7 @@
 import math
 import os
 import signal
+import socket
 import threading
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -22,6 +23,9 @@ _OBJECTS = 512 * 2**20
 
 _QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_DEDUP_LOGS_SKIP_REGEX": "."}
 """Ray reports nothing to its makers, and prints nothing to stdout, where tables and JSON go."""
+
+_SOON_SECONDS = 10.0
+"""How long the first node of a cluster may take to answer."""
 
 _REFUSALS = (ConnectionError, OSError, RuntimeError, ValueError, TimeoutError)
 """What Ray raises where it cannot connect."""
@@ -49,11 +53,8 @@ class RayEngine:
 
     def __post_init__(self) -> None:
         """Check the options."""
-        if self.address is not None and "://" in self.address:
-            raise OptionError(
-                f"--address {self.address}: probekit joins a cluster as one of its nodes. Run it "
-                "on one of them, with auto, or HOST:6379 as `ray start` prints it."
-            )
+        if self.address is not None:
+            _check_address(self.address)
         gpus = self.gpus_per_worker
         if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
             raise OptionError(
@@ -140,6 +141,26 @@ def threads_each(nodes: Sequence[Node], workers: int, gpus: float) -> int:
     return next((n for n in counts if sum(node.room(n, gpus) for node in nodes) >= fit > 0), 1)
 
 
+def _check_address(address: str) -> None:
+    """Refuse an address of another kind.
+
+    Raises:
+        OptionError: it is that of a client, or of a dashboard.
+    """
+    if "://" in address:
+        raise OptionError(
+            f"--address {address}: probekit works from a node of the cluster. Run it on one of "
+            "them, with auto, or HOST:6379 as `ray start` prints it."
+        )
+
+
+def _reach(address: str) -> None:
+    """Refuse an address where nothing listens, which Ray would wait for for minutes."""
+    host, colon, port = address.rpartition(":")
+    if colon and port.isdecimal():
+        socket.create_connection((host.strip("[]"), int(port)), _SOON_SECONDS).close()
+
+
 @contextmanager
 def _connected(address: str | None, workers: int) -> Iterator[None]:
     """Be connected to a cluster, if need be to one of this machine that ends with the context."""
@@ -156,15 +177,19 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         cores = max(usable_cores(), workers)
         how = {"address": "local", "num_cpus": cores, "include_dashboard": False}
         how["object_store_memory"] = _OBJECTS
+    else:
+        _check_address(address)
     try:
+        _reach(how["address"])
         with _sigterm_kept():
             ray.init(**how, log_to_driver=False, logging_level="error")
     except _REFUSALS as error:
+        why = reason_of(error).rstrip(".")
         raise EngineError(
-            f"no Ray cluster can be reached at {address}: {reason_of(error)}. `ray status` says "
-            "what runs; without --address one is started here."
+            f"no Ray cluster can be reached at {address}: {why}. `ray status` says what runs; "
+            "without --address one is started here."
             if address
-            else f"Ray cannot be started here: {reason_of(error)}"
+            else f"Ray cannot be started here: {why}."
         ) from error
     try:
         yield

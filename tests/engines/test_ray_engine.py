@@ -1,10 +1,13 @@
 """What the Ray engine settles without Ray: its options, and how it divides the cores of nodes."""
 
+import sys
+from types import SimpleNamespace
+
 import pytest
 
 from probekit.engines import RayEngine, engine_of, ray_engine
 from probekit.engines.ray_engine import Node, threads_each
-from probekit.errors import OptionError
+from probekit.errors import EngineError, OptionError
 
 
 @pytest.fixture
@@ -20,7 +23,7 @@ def test_engines_of_the_same_options_are_equal(installed):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"address": "ray://head:10001"}, "--address ray://head:10001: probekit joins"),
+        ({"address": "ray://head:10001"}, "--address ray://head:10001: probekit works from a node"),
         ({"gpus_per_worker": -0.5}, "--gpus-per-worker -0.5: expected a part of one GPU"),
         ({"gpus_per_worker": 1.5}, "--gpus-per-worker 1.5: expected"),
         ({"gpus_per_worker": float("nan")}, "--gpus-per-worker nan: expected"),
@@ -38,6 +41,17 @@ def test_what_to_install_is_said(monkeypatch):
         RayEngine()
     with pytest.raises(OptionError, match=says):
         next(engine_of("ray")([print], workers=1, report=print))
+
+
+def test_an_environment_of_another_kind(installed, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
+    for address, error, says in (
+        ("http://head:8265", OptionError, "--address http://head:8265: probekit works from"),
+        ("127.0.0.1:1", EngineError, "no Ray cluster can be reached at 127.0.0.1:1: Connection"),
+    ):
+        monkeypatch.setenv("RAY_ADDRESS", address)
+        with pytest.raises(error, match=says):
+            next(RayEngine()([print], workers=1, report=print))
 
 
 def test_no_workers_is_refused(installed):

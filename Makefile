@@ -59,6 +59,7 @@ wheel: $(STAMP)  ## build a wheel and try it in a fresh environment outside the 
 	$(BIN)/python tools/try_wheel.py
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
 analyses: $(STAMP)  ## run every analysis again, from where it was; MODELS and DATA are folders (days)

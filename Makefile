@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow ci-docs test-browser test-docs docs wheel bench analyses house clean
+.PHONY: help install demo test lint types unit test-slow ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -45,6 +45,10 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 
 ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
 
+test-cluster: $(STAMP)  ## extraction and sweeps on a Ray cluster of two nodes that loses workers and a node
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
+	$(BIN)/python -m pytest -q -m cluster -rs tests/cluster
+
 test-docs: $(STAMP)  ## run the code of every page and notebook
 	$(BIN)/python -m pytest -q -m docs -n auto --maxprocesses 4 tests/documents
 
@@ -55,6 +59,7 @@ wheel: $(STAMP)  ## build a wheel and try it in a fresh environment outside the 
 	$(BIN)/python tools/try_wheel.py
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
 analyses: $(STAMP)  ## run every analysis again, from where it was; MODELS and DATA are folders (days)

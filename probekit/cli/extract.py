@@ -73,6 +73,7 @@ def extract(
     )
 
     arguments.check_order(model, task)
+    engine = crew.chosen()
     given = vars(place).copy()
     split, shard = given.pop("split"), given.pop("shard")
     if dry_run and shard is not None:
@@ -86,4 +87,4 @@ def extract(
     if dry_run:
         print_forecast(forecast(session, chosen), json=json)
     else:
-        print_entries(extract_splits(session, chosen, engine=crew.chosen()), json=json)
+        print_entries(extract_splits(session, chosen, engine=engine), json=json)

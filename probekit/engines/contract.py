@@ -10,6 +10,8 @@ Job = Callable[[Report], Generator[Any, None, None]]
 """A picklable callable that yields results, picklable too; its argument reports progress.
 
 Interrupted, it yields what it has finished, and only then lets the ``KeyboardInterrupt`` through.
+Where its worker is lost, an engine may run it again: it finds what it has finished, and reports the
+steps of that too, as those of the lost run are taken back.
 """
 
 

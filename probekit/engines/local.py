@@ -21,13 +21,13 @@ from contextlib import closing
 from logging.handlers import QueueHandler
 from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
-from types import FrameType
 from typing import Any
 
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.machine.process import STOP
-from probekit.base.plugins import carried, take_over
+from probekit.base.plugins import carried
 from probekit.engines.contract import Job, Report
+from probekit.engines.job_run import heed_stop, pass_on, run_job
 from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2
@@ -43,9 +43,6 @@ _UNGUARDED = 77
 
 _news: Any = None
 """In a worker: the queue that takes what is reported and logged."""
-
-_at_work = False
-_asked_to_stop = False
 
 
 def run_local(
@@ -140,9 +137,7 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
 
 def _start_worker(news: Any, threads: int, level: int) -> None:
     global _news
-    # Ctrl-C reaches the whole process group; the parent asks its workers itself.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(STOP, _stop)
+    heed_stop()
     logging.basicConfig(level=level, format="%(message)s", handlers=[QueueHandler(news)])
     threading.Thread(target=_follow_parent, name="probekit-parent", daemon=True).start()
     import torch
@@ -150,14 +145,6 @@ def _start_worker(news: Any, threads: int, level: int) -> None:
     torch.set_num_threads(threads)
     _news = news
     Finalize(None, _leave, exitpriority=_LAST)
-
-
-def _stop(number: int, frame: FrameType | None) -> None:
-    """Interrupt the job that runs here, if any, and begin no other."""
-    global _asked_to_stop
-    _asked_to_stop = True
-    if _at_work:
-        raise KeyboardInterrupt
 
 
 def _leave() -> None:
@@ -178,28 +165,7 @@ def _follow_parent() -> None:
 
 
 def _run_job(job: Job, added: bytes | None) -> list[Any]:
-    """Return what a job yields; where it was interrupted, what it had finished.
-
-    Args:
-        job: the job.
-        added: the plug-ins that were registered in the process that started this one.
-    """
-    global _at_work
-    found: list[Any] = []
-    if _asked_to_stop:
-        return found
-    if added is not None:
-        take_over(added)
-    try:
-        _at_work = True
-        for result in job(_news.put):
-            found.append(result)
-    except KeyboardInterrupt:
-        if not _asked_to_stop:
-            raise
-    finally:
-        _at_work = False
-    return found
+    return run_job(job, added, _news.put)
 
 
 def _as_completed(
@@ -223,9 +189,4 @@ def _drain(news: Any, report: Report) -> None:
             found = news.get_nowait()
         except queue.Empty:
             return
-        if isinstance(found, logging.LogRecord):
-            logger = logging.getLogger(found.name)
-            if logger.isEnabledFor(found.levelno):
-                logger.handle(found)
-        else:
-            report(found)
+        pass_on(found, report)

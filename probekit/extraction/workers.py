@@ -1,14 +1,15 @@
 """Extraction by several processes that one call starts: each is a shard of every entry."""
 
-from collections.abc import Generator, Sequence
+from collections import Counter
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, Report, engine_of
+from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
@@ -25,16 +26,29 @@ class ShardJob:
     Attributes:
         target: model and task, and which shard this is.
         options: what is asked for.
+        tokens: subwords of its shard of each split that the bar does not count yet.
     """
 
     target: ExtractTarget
     options: ExtractOptions
+    tokens: Mapping[str, int] = field(default_factory=dict)
 
     def __call__(self, report: Report) -> Generator[Path, None, None]:
         """Extract the shard of every split, and yield the entries that this completes."""
-        session, splits = open_session(self.target, self.options, heard=report)
+        heard = 0
+
+        def hear(count: int) -> None:
+            nonlocal heard
+            heard += count
+            report(count)
+
+        session, splits = open_session(self.target, self.options, heard=hear)
         for split in splits:
-            if (entry := session.extract(split)) is not None:
+            heard = 0
+            entry = session.extract(split)
+            # where it is run again, what the run before has done
+            report(self.tokens.get(split.name, heard) - heard)
+            if entry is not None:
                 yield entry.path
 
 
@@ -48,7 +62,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
 
     Raises:
         UnknownNameError: there is no such engine.
-        EngineError: a worker died.
+        EngineError: a worker died, or a cluster cannot be used.
         ProbekitError: of a worker, as `extract` raises them.
     """
     start, target = engine_of(engine), session.target
@@ -56,15 +70,21 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     if not left:
         return
     names = tuple(split.name for split in left)
+    shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
+    devices = _devices(target) if runs_here(start) else [target.device] * target.workers
+    total, todo = _tokens(session, left, shards)
     jobs = [
-        ShardJob(replace(target, shard=shard, splits=names, device=device), session.request.options)
-        for shard, device in _places(target)
+        ShardJob(
+            replace(target, shard=shard, splits=names, device=device),
+            session.request.options,
+            todo[shard],
+        )
+        for shard, device in zip(shards, devices, strict=True)
     ]
-    total, begun = _tokens(session, left)
     with (
         ProgressBar(
             total=total,
-            initial=begun,
+            initial=total - sum(sum(tokens.values()) for tokens in todo.values()),
             desc=", ".join(names),
             unit="tok",
             unit_scale=True,
@@ -76,21 +96,24 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             pass
 
 
-def _places(target: ExtractTarget) -> list[tuple[Shard, str]]:
-    """Return the shards and where the model of each runs: on GPUs in turn, where there are some."""
-    shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
+def _devices(target: ExtractTarget) -> list[str]:
+    """Return where the model of each worker runs: on GPUs in turn, where there are some."""
     gpus = torch.cuda.device_count() if target.device in ("auto", "cuda") else 0
-    return [
-        (shard, f"cuda:{(shard.index - 1) % gpus}" if gpus else target.device) for shard in shards
-    ]
+    workers = range(target.workers)
+    return [f"cuda:{index % gpus}" if gpus else target.device for index in workers]
 
 
-def _tokens(session: Session, splits: Sequence[Split]) -> tuple[int, int]:
-    """Return the subwords of some splits, and how many an earlier run has done."""
-    total = begun = 0
+def _tokens(
+    session: Session, splits: Sequence[Split], shards: Sequence[Shard]
+) -> tuple[int, dict[Shard, Counter[str]]]:
+    """Return the subwords of some splits, and by shard and split those that are not read yet."""
+    total = 0
+    todo = {shard: Counter[str]() for shard in shards}
     for split in splits:
-        plan = session.plan(split)
-        done = unfinished_units(session.place(split).folder)
+        plan, place = session.plan(split), session.place(split)
         total += plan.tokens
-        begun += sum(plan.unit_tokens(unit) for unit in plan.units if unit.index in done)
-    return total, begun
+        done = unfinished_units(place.folder)
+        for shard in shards:
+            units = (unit for unit in shard.units_of(plan, place.key) if unit.index not in done)
+            todo[shard][split.name] = sum(map(plan.unit_tokens, units))
+    return total, todo

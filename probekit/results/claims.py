@@ -48,7 +48,7 @@ class Owner:
         machine: what its process id is valid in: see `_machine`.
         pid: its process id.
         started: when the process began, in seconds since 1970.
-        name: tells it from others in its process.
+        name: tells it from others; one that continues the work of a lost one has its name.
     """
 
     host: str
@@ -58,14 +58,14 @@ class Owner:
     name: str
 
     @classmethod
-    def here(cls) -> Self:
-        """Return a new owner in this process."""
+    def here(cls, name: str | None = None) -> Self:
+        """Return an owner in this process, by default one that continues nobody's work."""
         return cls(
             host=socket.gethostname(),
             machine=_machine(),
             pid=os.getpid(),
             started=psutil.Process().create_time(),
-            name=uuid.uuid4().hex,
+            name=name or uuid.uuid4().hex,
         )
 
     def __str__(self) -> str:
@@ -91,13 +91,20 @@ class Claims:
 
     Attributes:
         out: the records file.
+        name: of the owner; who knows that the last one of this name is lost goes on with its
+            claims at once, where others wait until it has been silent for long.
     """
 
     out: Path
-    _owner: Owner = field(default_factory=Owner.here, init=False)
+    name: str | None = None
+    _owner: Owner = field(init=False)
     _held: set[str] = field(default_factory=set, init=False)
     _ended: threading.Event = field(default_factory=threading.Event, init=False)
     _beating: threading.Thread = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Become an owner."""
+        self._owner = Owner.here(self.name)
 
     def __enter__(self) -> Self:
         """Start the heartbeat."""
@@ -125,7 +132,8 @@ class Claims:
             for key in keys:
                 path = claim_path(self.out, key)
                 owner = _read(path)
-                if owner is not None and _counts(path, owner, self.out):
+                lost = owner is not None and owner.name == self.name
+                if owner is not None and not lost and _counts(path, owner, self.out):
                     continue
                 if owner is not None:
                     warn_once(logger, "%s did not record all that it had begun: taken over", owner)

@@ -167,7 +167,12 @@ def test_training_that_cannot_be_done(bert, corpus, cache, here, command, option
 
 
 def test_other_engines_depths_and_workers(bert, corpus, cache, here):
-    assert refused("sweep", bert, corpus, "--engine", "ray").startswith("unknown engine 'ray'")
+    found = refused("sweep", bert, corpus, "--engine", "cloud")
+    assert found == "unknown engine 'cloud'. Choose from: local, ray."
+    for command in ("extract", "sweep"):
+        for option in ("--gpus-per-worker", "0.5"), ("--address", "auto"):
+            message = refused(command, bert, corpus, *option)
+            assert message.startswith(f"{' '.join(option)}: workers of the engine local are on")
     message = refused("sweep", bert, corpus, "--workers", "0")
     assert message == "--workers must be at least 1; found 0."
     message = refused("depth", bert, corpus, "--every", "0")

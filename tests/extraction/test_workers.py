@@ -1,5 +1,7 @@
 """Several processes that one call starts leave what one process does."""
 
+from contextlib import suppress
+
 import pytest
 
 from probekit.engines import ENGINES, run_local
@@ -14,7 +16,7 @@ from tests.extraction.test_kill import digests
 def run(bert, corpus, cache, **options):
     return extract(
         bert, str(corpus), kind="tagging", label="2", cache=cache,
-        options=ExtractOptions(compute_dtype="float32"), device="cpu", **options,
+        options=ExtractOptions(compute_dtype="float32"), **{"device": "cpu", **options},
     )  # fmt: skip
 
 
@@ -41,18 +43,27 @@ def test_shards_of_one_call_leave_the_bytes_of_one_process(bert, corpus, tmp_pat
     assert workers == 3 and [str(job.target.shard) for job in jobs] == ["1/3", "2/3", "3/3"]
     run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
     assert len(in_turn) == 1, "what is complete starts no worker"
+    run(bert, corpus, tmp_path / "elsewhere", engine="in-turn")
+    assert digests(tmp_path / "elsewhere") == digests(tmp_path / "alone")
+    assert len(in_turn) == 2, "one worker of another machine is a worker"
 
 
-def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
-    bert, corpus, tmp_path, in_turn, monkeypatch
-):
-    seen = []
+def test_workers_elsewhere_find_their_own_devices(bert, corpus, tmp_path, in_turn, monkeypatch):
+    monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
+    run(bert, corpus, tmp_path, workers=2, engine="in-turn", device="auto", splits=["dev"])
+    assert [job.target.device for job in in_turn[0][0]] == ["auto"] * 2
+
+
+@pytest.fixture
+def seen(monkeypatch):
+    """The total and the count of each bar of workers."""
+    found = []
 
     class Bar:
         def __init__(self, *, total, initial=0, desc, shown, leave=True, **_):
             self.own = desc == "train"
             if self.own:
-                seen.append([total, initial])
+                found.append([total, initial])
 
         def __enter__(self):
             return self
@@ -62,9 +73,15 @@ def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
 
         def report(self, news):
             if self.own:
-                seen[-1][1] += news
+                found[-1][1] += news
 
     monkeypatch.setattr("probekit.extraction.workers.ProgressBar", Bar)
+    return found
+
+
+def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
+    bert, corpus, tmp_path, in_turn, seen, monkeypatch
+):
     split = {"splits": ["train"], "engine": "in-turn", "workers": 2}
     with monkeypatch.context() as patch:
         patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
@@ -73,6 +90,26 @@ def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
     run(bert, corpus, tmp_path, **split)
     (total, before), (again, after) = seen
     assert total == again == after and 0 < before < total
+
+
+@pytest.mark.parametrize("units", [0, 1, 99])
+def test_the_bar_counts_every_subword_once_where_jobs_run_again(
+    bert, corpus, tmp_path, small_units, seen, monkeypatch, units
+):
+    """Jobs are lost after so many units, and what they reported is taken back."""
+
+    def start(jobs, *, workers, report):
+        for place, job in enumerate(jobs):
+            lost = []
+            with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+                patch.setattr(EntryBuilder, "write_unit", interrupted_after(units))
+                list(job(lost.append))
+            assert lost
+            yield from ((place, result) for result in job(report))
+
+    run(bert, corpus, tmp_path, splits=["train"], workers=2, engine=start)
+    ((total, count),) = seen
+    assert total == count
 
 
 def test_worker_processes(bert, corpus, tmp_path, capfd):
@@ -102,7 +139,7 @@ def test_commands_name_the_workers_and_not_their_shards():
 def test_gpus_are_taken_in_turn(monkeypatch, device, expected):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     target = ExtractTarget(model="m", task="conll", device=device, workers=3)
-    assert [place for _, place in workers._places(target)] == expected
+    assert workers._devices(target) == expected
 
 
 @pytest.mark.parametrize(

@@ -101,6 +101,17 @@ def test_an_owner_that_slept_does_not_record_a_run_again(out, caplog):
     assert len(out.read_text().splitlines()) == 1
 
 
+def test_who_goes_on_with_the_work_of_a_lost_owner_has_its_claims(out):
+    """Its machine cannot be looked up, and it has not been silent for long; its name is known."""
+    lost = replace(Owner.here("sweep"), machine="elsewhere")
+    path = claim_of(out, lost)
+    with Claims(out) as other, Claims(out, "another sweep") as another:
+        assert other.take(KEYS[:1]) == another.take(KEYS[:1]) == set()
+    with Claims(out, "sweep") as claims:
+        assert claims.take(KEYS[:1]) == {KEYS[0]}
+        assert claims.record(make_record(key=KEYS[0])) and not path.exists()
+
+
 def test_the_heart_beats_while_the_context_is_open(out, monkeypatch):
     monkeypatch.setattr(claims_module, "BEAT_SECONDS", 0.02)
     with Claims(out) as claims:

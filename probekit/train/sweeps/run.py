@@ -16,7 +16,7 @@ import torch
 from probekit.base.machine.hardware import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.engines import Engine, engine_of
+from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
@@ -72,7 +72,8 @@ def sweep(
         workers: worker processes.
         engine: what runs them, or its name in ``probekit.engines.ENGINES``.
         memory: bytes that all workers together may use for heads and rows; ``None`` is half of
-            what is free now, on the device that computes.
+            what is free now, on the device that computes, or on this machine where workers run on
+            others.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         save: folder to save the trained heads in: one run is saved in it, several in a folder
             each. A run without its saved head is trained again; its folder may hold one of the
@@ -100,16 +101,17 @@ def sweep(
         RecordError: ``out`` is no records file, or a saved head to start from is damaged.
         MissingFileError: a saved head to start from is not there.
         StorageError: records, predictions or heads cannot be written.
-        EngineError: a worker process died.
+        EngineError: a worker process died, or a cluster cannot be used.
     """
     start = engine_of(engine)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
-    device = pick_device(device)
+    here = runs_here(start)
+    device = pick_device(device) if here else device  # which others have is theirs to say
     if memory is None:
-        memory = default_memory(torch.device(device))
+        memory = default_memory(torch.device(device if here else "cpu"))
     job = GroupJob(
         out=Path(out),
         location=Location() if location is None else location,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.engines import Report
@@ -46,10 +47,11 @@ class GroupJob:
         out: the records file.
         notes: what the record of some runs says besides: see `Note`.
         location: where entries and labels lie.
-        device: what computes.
+        device: what computes, as `pick_device` takes it.
         memory: bytes that rows may take.
         outputs: what to write besides records.
-        sweep: names the sweep, so that its groups in one process share what they opened.
+        sweep: names the sweep, so that its groups in one process share what they opened, and a
+            group that is run again, as its worker was lost, goes on with its claims.
     """
 
     specs: Mapping[str, TrainSpec] = field(default_factory=dict)
@@ -72,7 +74,8 @@ class GroupJob:
         Raises:
             DataError: the data is no longer what a run was planned with.
         """
-        with Claims(self.out) as claims:
+        device = pick_device(self.device)
+        with Claims(self.out, self.sweep) as claims:
             free = claims.take(self.specs)
             known = recorded(self.out)  # after the claim: what was let go of by then is in it
             done = {key for key in free if self.outputs.are_there(key, known)}
@@ -94,7 +97,7 @@ class GroupJob:
             results = fit_runs(
                 runs,
                 splits,
-                device=self.device,
+                device=device,
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
                 ablate=bool(self.outputs.ablated),
@@ -103,7 +106,7 @@ class GroupJob:
             for place, result in results:
                 run = runs[place]
                 self.outputs.write(run, result, splits)
-                record = make_record(run, result, splits, self.outputs, self.device)
+                record = make_record(run, result, splits, self.outputs, device)
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
                 record = carried_over(record, known.get(run.options.key))

@@ -1,10 +1,13 @@
 """Engines: run a list of independent jobs, here or on several workers."""
 
-from probekit.base.registry import choose
-from probekit.engines.contract import Engine, Job, Report
-from probekit.engines.local import run_local
+from pathlib import Path
 
-ENGINES: dict[str, Engine] = {"local": run_local}
+from probekit.base.registry import choose
+from probekit.engines.contract import Engine, Job, OutlivingEngine, Report
+from probekit.engines.local import run_local
+from probekit.engines.slurm import SlurmEngine
+
+ENGINES: dict[str, Engine] = {"local": run_local, "slurm": SlurmEngine()}
 
 
 def engine_of(given: str | Engine) -> Engine:
@@ -16,4 +19,23 @@ def engine_of(given: str | Engine) -> Engine:
     return choose("engine", given, ENGINES) if isinstance(given, str) else given
 
 
-__all__ = ["ENGINES", "Engine", "Job", "Report", "engine_of", "run_local"]
+def beside(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
+    """Return an engine for jobs that write into a folder: see `OutlivingEngine`; others stay.
+
+    Raises:
+        OptionError: it cannot be used here.
+    """
+    return engine.beside(folder, afterwards) if isinstance(engine, OutlivingEngine) else engine
+
+
+__all__ = [
+    "ENGINES",
+    "Engine",
+    "Job",
+    "OutlivingEngine",
+    "Report",
+    "SlurmEngine",
+    "beside",
+    "engine_of",
+    "run_local",
+]

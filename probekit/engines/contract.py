@@ -1,6 +1,8 @@
 """What an engine is: a function that runs jobs and yields their results as they finish."""
 
+import logging
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 Report = Callable[[int | str], None]
@@ -31,3 +33,27 @@ class Engine(Protocol):
             workers: how many jobs run at once.
             report: receives what the jobs report.
         """
+
+
+@runtime_checkable
+class OutlivingEngine(Engine, Protocol):
+    """An engine whose jobs go on when the process that started them is gone."""
+
+    def beside(self, folder: Path, afterwards: Job | None = None) -> Engine:
+        """Return this engine for jobs that write into a folder.
+
+        Args:
+            folder: what they write into, which all of them see; what the engine itself has to
+                write goes there too.
+            afterwards: runs when all jobs have ended, however, and this process is gone by then.
+        """
+
+
+def pass_on(news: Any, report: Report) -> None:
+    """Report what a job in another process has reported, or log what it has logged."""
+    if isinstance(news, logging.LogRecord):
+        logger = logging.getLogger(news.name)
+        if logger.isEnabledFor(news.levelno):
+            logger.handle(news)
+    else:
+        report(news)

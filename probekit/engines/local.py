@@ -27,7 +27,7 @@ from typing import Any
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.machine.process import STOP
 from probekit.base.plugins import carried, take_over
-from probekit.engines.contract import Job, Report
+from probekit.engines.contract import Job, Report, pass_on
 from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2
@@ -223,9 +223,4 @@ def _drain(news: Any, report: Report) -> None:
             found = news.get_nowait()
         except queue.Empty:
             return
-        if isinstance(found, logging.LogRecord):
-            logger = logging.getLogger(found.name)
-            if logger.isEnabledFor(found.levelno):
-                logger.handle(found)
-        else:
-            report(found)
+        pass_on(found, report)

@@ -119,8 +119,7 @@ def extract_splits(
     session: Session, splits: Sequence[Split], *, engine: str | Engine = "local"
 ) -> Entries:
     """Extract splits, in this process or in several; errors are those of `extract`."""
-    if session.target.workers > 1:
-        run_workers(session, splits, engine=engine)
+    run_workers(session, splits, engine=engine)
     found = (session.extract(split) for split in splits)
     return Entries(entry for entry in found if entry is not None)
 

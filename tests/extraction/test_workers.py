@@ -102,7 +102,8 @@ def test_commands_name_the_workers_and_not_their_shards():
 def test_gpus_are_taken_in_turn(monkeypatch, device, expected):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     target = ExtractTarget(model="m", task="conll", device=device, workers=3)
-    assert [place for _, place in workers._places(target)] == expected
+    assert [place for _, place in workers._places(target, here=True)] == expected
+    assert {place for _, place in workers._places(target, here=False)} == {device}
 
 
 @pytest.mark.parametrize(

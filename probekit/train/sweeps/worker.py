@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
+from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.engines import Report
@@ -46,7 +47,7 @@ class GroupJob:
         out: the records file.
         notes: what the record of some runs says besides: see `Note`.
         location: where entries and labels lie.
-        device: what computes.
+        device: what computes, as `pick_device` takes it.
         memory: bytes that rows may take.
         outputs: what to write besides records.
         sweep: names the sweep, so that its groups in one process share what they opened.
@@ -91,10 +92,11 @@ class GroupJob:
                     "from changed while the sweep ran. What is finished stays recorded as it was "
                     "trained; run the command again, and every run on what changed is trained anew."
                 )
+            device = pick_device(self.device)
             results = fit_runs(
                 runs,
                 splits,
-                device=self.device,
+                device=device,
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
                 ablate=bool(self.outputs.ablated),
@@ -103,7 +105,7 @@ class GroupJob:
             for place, result in results:
                 run = runs[place]
                 self.outputs.write(run, result, splits)
-                record = make_record(run, result, splits, self.outputs, self.device)
+                record = make_record(run, result, splits, self.outputs, device)
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
                 record = carried_over(record, known.get(run.options.key))

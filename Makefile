@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow ci-docs test-browser test-docs docs wheel bench analyses house clean
+.PHONY: help install demo test lint types unit test-slow ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -42,6 +42,12 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 	command -v chromium >/dev/null || apt-get install -y -qq chromium \
 		|| echo "Chromium is not here and cannot be installed: the tests will skip."
 	$(BIN)/python -m pytest -q -m browser -rs tests/page
+
+test-cluster: $(STAMP)  ## a Slurm of one node on this machine: the engine, killed and requeued
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[slurm]'
+	command -v slurmctld >/dev/null || apt-get install -y -qq slurmctld slurmd slurm-client munge \
+		|| echo "Slurm is not here and cannot be installed: its tests will skip."
+	$(BIN)/python -m pytest -q -m cluster -rs --timeout 600 tests/cluster
 
 ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
 

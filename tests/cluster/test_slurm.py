@@ -28,7 +28,6 @@ from tests.train.sweeps.test_run import base, comparable
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.timeout(600),
     pytest.mark.skipif(bool(missing_programs()), reason=f"not here: {missing_programs()}"),
 ]
 

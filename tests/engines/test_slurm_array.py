@@ -8,6 +8,7 @@ import pytest
 from probekit.engines.slurm import array_run
 from probekit.engines.slurm.array_run import ArrayRun
 from probekit.engines.slurm.job_news import Begun, Ended, Inbox, Interrupted, Outbox, Result
+from probekit.engines.slurm.slurm_queue import Standing
 from probekit.errors import EngineError, StateRangeError
 
 
@@ -31,12 +32,13 @@ def slurm(tmp_path, monkeypatch):
 
     def asked(arrays):
         said = states.popleft() if len(states) > 1 else states[0]
-        return said() if callable(said) else said
+        said = said() if callable(said) else said
+        return said and {job: Standing(state, "Priority") for job, state in said.items()}
 
     def slept(seconds):
         clock[0] += max(seconds, 0.01)
 
-    monkeypatch.setattr(array_run, "job_states", asked)
+    monkeypatch.setattr(array_run, "job_standings", asked)
     monkeypatch.setattr(array_run, "cancel_jobs", cancelled.extend)
     monkeypatch.setattr(array_run.time, "monotonic", lambda: clock[0])
     monkeypatch.setattr(array_run.time, "sleep", slept)

@@ -7,9 +7,10 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from probekit.base.notices import info_once
 from probekit.engines.contract import Report, pass_on
 from probekit.engines.slurm.job_news import Begun, Ended, Inbox, Interrupted, Result
-from probekit.engines.slurm.slurm_queue import GONE, LIVE, cancel_jobs, job_states
+from probekit.engines.slurm.slurm_queue import GONE, LIVE, cancel_jobs, job_standings
 from probekit.engines.slurm.slurm_task import SlurmTask
 from probekit.engines.slurm.submission import Submission
 from probekit.errors import EngineError
@@ -31,7 +32,7 @@ _GRACE_SECONDS = 120.0
 _OWN_FAULT = frozenset({"FAILED", "OUT_OF_MEMORY", "DEADLINE"})
 """States of jobs that would end in the same way again."""
 
-_MAY_BE_DONE = frozenset({"COMPLETED", GONE})
+_MAY_BE_DONE = frozenset({"COMPLETED", GONE.state})
 """States of jobs that have come to their end, as far as Slurm knows."""
 
 _KEPT = "What they had finished is kept: run the command again to go on."
@@ -105,11 +106,7 @@ class ArrayRun:
         yield from self._hear(report)
 
     def cancel(self) -> None:
-        """Take all jobs out of the queue.
-
-        Raises:
-            EngineError: Slurm does not do it.
-        """
+        """Take all jobs out of the queue."""
         cancel_jobs([*self._arrays, *self._last])
 
     def end(self) -> bool:
@@ -156,10 +153,14 @@ class ArrayRun:
             EngineError: a job died of itself, was cancelled with all others, or was killed too
                 often.
         """
-        known = job_states(self._arrays)
+        known = job_standings(self._arrays)
         if known is None:
             return
-        states = {place: known.get(job, GONE) for place, job in self.left.items()}
+        found = {place: known.get(job, GONE) for place, job in self.left.items()}
+        states = {place: one.state for place, one in found.items()}
+        if set(states.values()) == {"PENDING"}:
+            why = ", ".join(sorted({one.reason for one in found.values()}))
+            info_once(logger, "jobs wait in Slurm's queue: %s", why)
         ended = {place: state for place, state in states.items() if state not in LIVE}
         now = time.monotonic()
         since = {place: self._ended_since.get(place, now) for place in ended}
@@ -211,8 +212,8 @@ class ArrayRun:
         """Wait until Slurm has ended all jobs, and say whether it has."""
         end = time.monotonic() + seconds
         while True:
-            states = job_states([*self._arrays, *self._last])
-            if states is not None and not LIVE.intersection(states.values()):
+            known = job_standings([*self._arrays, *self._last])
+            if known is not None and not any(one.state in LIVE for one in known.values()):
                 return True
             if time.monotonic() >= end:
                 return False

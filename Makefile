@@ -45,9 +45,11 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 
 ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
 
-test-cluster: $(STAMP)  ## extraction and sweeps on a Ray cluster of two nodes that loses workers and a node
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
-	$(BIN)/python -m pytest -q -m cluster -rs tests/cluster
+test-cluster: $(STAMP)  ## engines on a Ray cluster of two nodes and a Slurm of one, which lose workers and nodes
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray,slurm]'
+	command -v slurmctld >/dev/null || apt-get install -y -qq slurmctld slurmd slurm-client munge \
+		|| echo "Slurm is not here and cannot be installed: its tests will skip."
+	$(BIN)/python -m pytest -q -m cluster -rs --timeout 600 tests/cluster
 
 test-docs: $(STAMP)  ## run the code of every page and notebook
 	$(BIN)/python -m pytest -q -m docs -n auto --maxprocesses 4 tests/documents

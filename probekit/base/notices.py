@@ -92,6 +92,7 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
             unit_scale: whether to write thousands as k.
             leave: whether the bar stays when it is closed.
         """
+        self._total = total
         here = in_notebook()
         kind = _widget_bar() if here and shown else tqdm
         self._moves = moves = here or sys.stderr.isatty()
@@ -111,9 +112,12 @@ class ProgressBar(AbstractContextManager["ProgressBar"]):
         )
 
     def report(self, news: int | str) -> None:
-        """Count things that were done, or show in words what is being done behind the bar."""
+        """Count things that were done, or show in words what is being done behind the bar.
+
+        What is done twice, because a worker was killed, does not count beyond the total.
+        """
         if isinstance(news, int):
-            self._bar.update(news)
+            self._bar.update(min(news, self._total - self._bar.n))
         else:
             self._bar.set_postfix_str(news, refresh=self._moves)
 

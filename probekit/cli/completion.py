@@ -125,7 +125,7 @@ VALUES: Mapping[str, Values] = {
     "along": _some("step", "epoch"),
     "sort": _some("name", "size", "created"),
     "form": _some("npz", "safetensors", "repeng"),
-    "engine": _some("local", "ray"),
+    "engine": _some("local", "ray", "slurm"),
 }
 """By the name of the parameter, whichever command has it; a path is the shell's own to complete."""
 

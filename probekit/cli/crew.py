@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from probekit.base.registry import flag, option
+from probekit.base.registry import option
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ class Crew:
     """Who does the work of a command."""
 
     workers: int = option(1, "Worker processes.")
-    engine: str = option("local", "What runs the workers: local or ray.")
+    engine: str = option("local", "What runs the workers: local, ray or slurm.")
     address: str | None = option(
         None,
         "For ray: a running cluster that this machine is of, auto or HOST:PORT; without it "
@@ -23,7 +23,14 @@ class Crew:
         metavar="HOST:PORT",
     )
     gpus_per_worker: float | None = option(
-        None, "For ray: GPUs of each worker, or a part of one; by default one where there are any."
+        None,
+        "For ray and slurm: GPUs of each worker, with ray also a part of one; by default one where "
+        "there are any.",
+    )
+    slurm: str | None = option(
+        None,
+        "For slurm, of each job: partition, time in minutes, and more.",
+        metavar="NAME=VALUE,...",
     )
 
     def chosen(self) -> "Engine":
@@ -31,20 +38,26 @@ class Crew:
 
         Raises:
             UnknownNameError: there is no such engine.
-            OptionError: it has no such option, or needs a package that is not installed.
+            OptionError: an option is not that engine's, or cannot be used; or the engine needs a
+                package that is not installed.
         """
-        from probekit.engines import RayEngine, engine_of
+        from probekit.engines import RayEngine, SlurmEngine, engine_of
 
+        if self.engine != "ray" and self.address is not None:
+            raise OptionError(f"--address {self.address} is for --engine ray: leave it out.")
+        if self.engine != "slurm" and self.slurm is not None:
+            raise OptionError(f"--slurm {self.slurm} is for --engine slurm: leave it out.")
         if self.engine == "ray":
             return RayEngine(address=self.address, gpus_per_worker=self.gpus_per_worker)
-        engine = engine_of(self.engine)
-        for name in ("address", "gpus_per_worker"):
-            if (value := getattr(self, name)) is not None:
-                raise OptionError(
-                    f"{flag(name)} {value}: workers of the engine {self.engine} are on this "
-                    "machine, and take its GPUs in turn. Leave it out, or give --engine ray."
-                )
-        return engine
+        if self.engine == "slurm":
+            return SlurmEngine.asked(self.slurm, self.gpus_per_worker)
+        if self.gpus_per_worker is not None:
+            raise OptionError(
+                f"--gpus-per-worker {self.gpus_per_worker:g}: workers of the engine {self.engine} "
+                "are on this machine, and take its GPUs in turn. Leave it out, or give another "
+                "--engine."
+            )
+        return engine_of(self.engine)
 
     @property
     def ways(self) -> dict[str, Any]:

@@ -79,7 +79,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     ),
     MACHINE: (
         *("cache", "entry", "data", "device", "memory", "workers", "engine", "address"),
-        *("gpus_per_worker", "log_file", "json"),
+        *("gpus_per_worker", "slurm", "log_file", "json"),
     ),
 }
 """The other panels, in their order; those of ``extract`` or ``import`` alone come first there."""

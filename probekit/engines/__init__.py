@@ -1,11 +1,14 @@
 """Engines: run a list of independent jobs, here, on several workers, or on a cluster."""
 
-from probekit.base.registry import choose
-from probekit.engines.contract import Engine, Job, Report
-from probekit.engines.local import run_local
-from probekit.engines.ray_engine import RayEngine, run_ray
+from pathlib import Path
 
-ENGINES: dict[str, Engine] = {"local": run_local, "ray": run_ray}
+from probekit.base.registry import choose
+from probekit.engines.contract import Engine, Job, OutlivingEngine, Report
+from probekit.engines.local import run_local
+from probekit.engines.ray_cluster import RayEngine, run_ray
+from probekit.engines.slurm import SlurmEngine
+
+ENGINES: dict[str, Engine] = {"local": run_local, "ray": run_ray, "slurm": SlurmEngine()}
 
 
 def engine_of(given: str | Engine) -> Engine:
@@ -22,12 +25,24 @@ def runs_here(engine: Engine) -> bool:
     return engine is run_local
 
 
+def beside(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
+    """Return an engine for jobs that write into a folder: see `OutlivingEngine`; others stay.
+
+    Raises:
+        OptionError: it cannot be used here.
+    """
+    return engine.beside(folder, afterwards) if isinstance(engine, OutlivingEngine) else engine
+
+
 __all__ = [
     "ENGINES",
     "Engine",
     "Job",
+    "OutlivingEngine",
     "RayEngine",
     "Report",
+    "SlurmEngine",
+    "beside",
     "engine_of",
     "run_local",
     "runs_here",

@@ -1,6 +1,7 @@
 """What an engine is: a function that runs jobs and yields their results as they finish."""
 
 from collections.abc import Callable, Generator, Sequence
+from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 Report = Callable[[int | str], None]
@@ -32,4 +33,18 @@ class Engine(Protocol):
             jobs: what to run; a job's error is raised here and stops the others.
             workers: how many jobs run at once.
             report: receives what the jobs report.
+        """
+
+
+@runtime_checkable
+class OutlivingEngine(Engine, Protocol):
+    """An engine whose jobs go on when the process that started them is gone."""
+
+    def beside(self, folder: Path, afterwards: Job | None = None) -> Engine:
+        """Return this engine for jobs that write into a folder.
+
+        Args:
+            folder: what they write into, which all of them see; what the engine itself has to
+                write goes there too.
+            afterwards: runs when all jobs have ended, however, and this process is gone by then.
         """

@@ -75,16 +75,28 @@ class ExtractTarget:
         """Check that several processes can do it."""
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
-        if self.shard is None and self.workers == 1:
-            return
-        many = f"--shard {self.shard}" if self.workers == 1 else f"--workers {self.workers}"
+        if self.shard is not None:
+            self.check_shared(f"--shard {self.shard}", in_one_process=self.workers == 1)
+        elif self.workers > 1:
+            self.check_shared(f"--workers {self.workers}")
+
+    def check_shared(self, many: str, *, in_one_process: bool = False) -> None:
+        """Check that other processes can do it.
+
+        Args:
+            many: what asks for them.
+            in_one_process: whether it is this process all the same.
+
+        Raises:
+            OptionError: see the class.
+        """
         for name in ("overwrite", "restart"):
             if getattr(self, name):
                 raise OptionError(
                     f"{many} with --{name}: what it would throw away may be what another process "
                     "has just written. Remove it first (`probekit cache rm`)."
                 )
-        if self.workers > 1 and (self.given is not None or self.examples is not None):
+        if not in_one_process and (self.given is not None or self.examples is not None):
             raise OptionError(
                 f"{many}: a model, or examples, in the memory of this process cannot be shared "
                 "with others. Save them first, or use one worker."

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probekit.backbone import GivenModel, as_given
-from probekit.engines import Engine, engine_of, runs_here
+from probekit.engines import Engine
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.opening import open_session
@@ -119,8 +119,7 @@ def extract_splits(
     session: Session, splits: Sequence[Split], *, engine: str | Engine = "local"
 ) -> Entries:
     """Extract splits, in this process or in others; errors are those of `extract`."""
-    if session.target.workers > 1 or not runs_here(engine_of(engine)):
-        run_workers(session, splits, engine=engine)
+    run_workers(session, splits, engine=engine)
     found = (session.extract(split) for split in splits)
     return Entries(entry for entry in found if entry is not None)
 

@@ -9,12 +9,15 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, Report, engine_of, runs_here
+from probekit.engines import Engine, Report, beside, engine_of, runs_here
+from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
+from probekit.extraction.maintenance.merging import merge_shards
 from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
+from probekit.store.layout import MANIFEST
 from probekit.store.marks import unfinished_units
 from probekit.tasks import Split
 
@@ -52,8 +55,33 @@ class ShardJob:
                 yield entry.path
 
 
+@dataclass(frozen=True)
+class MergeJob:
+    """Completes entries of which shards have written all, if the last one could not.
+
+    Attributes:
+        cache: root of the cache.
+        entries: the final folders.
+    """
+
+    cache: Path
+    entries: tuple[Path, ...]
+
+    def __call__(self, report: Report) -> Generator[Path, None, None]:
+        """Merge what is begun, and yield the entries that this completes.
+
+        Raises:
+            EntryError: units are missing.
+        """
+        for folder in self.entries:
+            if not (folder / MANIFEST).is_file():
+                yield from (entry.path for entry in merge_shards(self.cache, [folder]))
+
+
 def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engine) -> None:
     """Extract every split that is not complete, with as many processes as the target says.
+
+    One local process is this one, which has nothing to start.
 
     Args:
         session: model, task and options; the model is not loaded here.
@@ -62,16 +90,28 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
 
     Raises:
         UnknownNameError: there is no such engine.
+        OptionError: it cannot be used here, or cannot do this.
         EngineError: a worker died, or a cluster cannot be used.
         ProbekitError: of a worker, as `extract` raises them.
     """
-    start, target = engine_of(engine), session.target
+    target = session.target
+    found = engine_of(engine)
+    if runs_here(found) and target.workers == 1:
+        return
+    if target.shard is not None:
+        raise OptionError(
+            f"--shard {target.shard} with another --engine: each of its workers is a shard "
+            "already. Leave one of them out."
+        )
+    target.check_shared("another --engine")
     left = [split for split in splits if session.finished(session.place(split)) is None]
     if not left:
         return
+    folders = tuple(session.place(split).folder for split in left)
+    start = beside(found, target.cache, MergeJob(target.cache, folders))
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
-    devices = _devices(target) if runs_here(start) else [target.device] * target.workers
+    devices = _devices(target) if runs_here(found) else [target.device] * target.workers
     total, todo = _tokens(session, left, shards)
     jobs = [
         ShardJob(

@@ -168,7 +168,7 @@ def test_training_that_cannot_be_done(bert, corpus, cache, here, command, option
 
 def test_other_engines_depths_and_workers(bert, corpus, cache, here):
     found = refused("sweep", bert, corpus, "--engine", "cloud")
-    assert found == "unknown engine 'cloud'. Choose from: local, ray."
+    assert found == "unknown engine 'cloud'. Choose from: local, ray, slurm."
     for command in ("extract", "sweep"):
         for option in ("--gpus-per-worker", "0.5"), ("--address", "auto"):
             message = refused(command, bert, corpus, *option)

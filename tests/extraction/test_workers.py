@@ -5,8 +5,16 @@ from contextlib import suppress
 import pytest
 
 from probekit.engines import ENGINES, run_local
-from probekit.errors import OptionError, UnknownNameError
-from probekit.extraction import ExtractOptions, ExtractTarget, Shard, extract, units, workers
+from probekit.errors import EntryError, OptionError, UnknownNameError
+from probekit.extraction import (
+    ExtractOptions,
+    ExtractTarget,
+    Shard,
+    entry_session,
+    extract,
+    units,
+    workers,
+)
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.builder import EntryBuilder
 from tests.extraction.extracted import interrupted_after
@@ -43,9 +51,6 @@ def test_shards_of_one_call_leave_the_bytes_of_one_process(bert, corpus, tmp_pat
     assert workers == 3 and [str(job.target.shard) for job in jobs] == ["1/3", "2/3", "3/3"]
     run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
     assert len(in_turn) == 1, "what is complete starts no worker"
-    run(bert, corpus, tmp_path / "elsewhere", engine="in-turn")
-    assert digests(tmp_path / "elsewhere") == digests(tmp_path / "alone")
-    assert len(in_turn) == 2, "one worker of another machine is a worker"
 
 
 def test_workers_elsewhere_find_their_own_devices(bert, corpus, tmp_path, in_turn, monkeypatch):
@@ -110,6 +115,55 @@ def test_the_bar_counts_every_subword_once_where_jobs_run_again(
     run(bert, corpus, tmp_path, splits=["train"], workers=2, engine=start)
     ((total, count),) = seen
     assert total == count
+
+
+def test_another_engine_has_a_single_worker_too(bert, corpus, tmp_path, in_turn):
+    alone = run(bert, corpus, tmp_path / "alone")
+    shared = run(bert, corpus, tmp_path / "shared", engine="in-turn")
+    assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
+    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
+    ((jobs, _),) = in_turn
+    assert [str(job.target.shard) for job in jobs] == ["1/1"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"shard": "1/2"}, "--shard 1/2 with another --engine"),
+        ({"overwrite": True}, "another --engine with --overwrite"),
+    ],
+)
+def test_what_another_engine_cannot_do(bert, corpus, tmp_path, in_turn, options, says):
+    with pytest.raises(OptionError, match=says):
+        run(bert, corpus, tmp_path, engine="in-turn", **options)
+    assert not in_turn
+
+
+def test_what_comes_afterwards_completes_what_the_last_shard_could_not(
+    bert, corpus, tmp_path, in_turn, monkeypatch
+):
+    class Outliving:
+        def beside(self, folder, afterwards=None):
+            assert folder == tmp_path / "shared"
+            self.afterwards = afterwards
+            return self
+
+        def __call__(self, jobs, *, workers, report):
+            with monkeypatch.context() as patch:
+                patch.setattr(entry_session, "_complete_together", lambda builder, title: None)
+                list(run_local(jobs[:-1], workers=1, report=report))
+                with pytest.raises(EntryError, match="are in none of the folders"):
+                    list(self.afterwards(report))
+                list(run_local(jobs[-1:], workers=1, report=report))
+            completed.extend(self.afterwards(report))
+            assert list(self.afterwards(report)) == [], "there is nothing left to do"
+            yield from ()
+
+    completed = []
+    run(bert, corpus, tmp_path / "alone")
+    entries = run(bert, corpus, tmp_path / "shared", workers=3, engine=Outliving())
+    assert completed == [entry.path for entry in entries]
+    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
 
 
 def test_worker_processes(bert, corpus, tmp_path, capfd):

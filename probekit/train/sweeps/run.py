@@ -16,7 +16,7 @@ import torch
 from probekit.base.machine.hardware import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.engines import Engine, engine_of, runs_here
+from probekit.engines import Engine, beside, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
@@ -103,12 +103,13 @@ def sweep(
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died, or a cluster cannot be used.
     """
-    start = engine_of(engine)
+    engine = engine_of(engine)
+    start = beside(engine, Path(out).parent)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
-    here = runs_here(start)
+    here = runs_here(engine)
     device = pick_device(device) if here else device  # which others have is theirs to say
     if memory is None:
         memory = default_memory(torch.device(device if here else "cpu"))

@@ -94,6 +94,7 @@ class GroupJob:
                     "from changed while the sweep ran. What is finished stays recorded as it was "
                     "trained; run the command again, and every run on what changed is trained anew."
                 )
+            device = pick_device(self.device)
             results = fit_runs(
                 runs,
                 splits,

@@ -20,7 +20,7 @@ from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 from probekit.base.plugins import carried
 from probekit.engines.contract import Job, Report
 from probekit.engines.job_run import pass_on
-from probekit.engines.ray_worker import Early, News, RayWorker, Settings
+from probekit.engines.ray_cluster.ray_worker import Early, News, RayWorker, Settings
 from probekit.errors import EngineError, EntryLockedError
 from probekit.version import __version__
 

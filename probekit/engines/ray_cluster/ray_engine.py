@@ -79,7 +79,7 @@ class RayEngine:
         if not jobs:
             return
         with _connected(self.address, workers):
-            from probekit.engines.ray_crew import RayCrew, Share
+            from probekit.engines.ray_cluster.ray_crew import RayCrew, Share
 
             nodes = _nodes()
             gpus = self.gpus_per_worker

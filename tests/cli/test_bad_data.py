@@ -170,9 +170,10 @@ def test_other_engines_depths_and_workers(bert, corpus, cache, here):
     found = refused("sweep", bert, corpus, "--engine", "cloud")
     assert found == "unknown engine 'cloud'. Choose from: local, ray, slurm."
     for command in ("extract", "sweep"):
-        for option in ("--gpus-per-worker", "0.5"), ("--address", "auto"):
-            message = refused(command, bert, corpus, *option)
-            assert message.startswith(f"{' '.join(option)}: workers of the engine local are on")
+        message = refused(command, bert, corpus, "--gpus-per-worker", "0.5")
+        assert message.startswith("--gpus-per-worker 0.5: workers of the engine local are on this")
+        message = refused(command, bert, corpus, "--address", "auto")
+        assert message == "--address auto is for --engine ray: leave it out."
     message = refused("sweep", bert, corpus, "--workers", "0")
     assert message == "--workers must be at least 1; found 0."
     message = refused("depth", bert, corpus, "--every", "0")

@@ -3,12 +3,12 @@
 import atexit
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
-from tests.shape_checks import checked
+from tests.shape_checks import install
 
 CHECKED = ("store", "probe", "data", "features", "train", "backbone")
 
@@ -20,10 +20,14 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="probekit-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
+# What is synced outlives a power cut, which no test brings about.
+os.fsync = lambda descriptor: None
+
+# A shell's background jobs ignore SIGINT, and some tests interrupt their own process.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-install_import_hook(
-    [f"probekit.{name}" for name in CHECKED], f"{checked.__module__}.{checked.__name__}"
-)
+install([f"probekit.{name}" for name in CHECKED])

@@ -1,6 +1,7 @@
 """Shape checks at run time for the tensor packages, and as many threads as the tests deserve."""
 
 import atexit
+import gc
 import os
 import shutil
 import signal
@@ -11,6 +12,9 @@ from hypothesis import HealthCheck, settings
 from tests.shape_checks import install
 
 CHECKED = ("store", "probe", "data", "features", "train", "backbone")
+
+# Until all tests are collected, nothing that is made is garbage.
+gc.disable()
 
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -31,3 +35,11 @@ settings.register_profile("untimed", deadline=None, suppress_health_check=[Healt
 settings.load_profile("untimed")
 
 install([f"probekit.{name}" for name in CHECKED])
+
+
+def pytest_collection_finish():
+    """Search for garbage again, but less often and no more among packages and thousands of tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()

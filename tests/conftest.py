@@ -38,7 +38,7 @@ install([f"probekit.{name}" for name in CHECKED])
 
 
 def pytest_collection_finish():
-    """Search for garbage again, but less often and no more among packages and thousands of tests."""
+    """Search for garbage again, but less often, and no more among packages and collected tests."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

@@ -1,16 +1,20 @@
 """Shape checks at run time for the tensor packages, and as many threads as the tests deserve."""
 
 import atexit
+import gc
 import os
 import shutil
+import signal
 import tempfile
 
 from hypothesis import HealthCheck, settings
-from jaxtyping import install_import_hook
 
-from tests.shape_checks import checked
+from tests.shape_checks import install
 
 CHECKED = ("store", "probe", "data", "features", "train", "backbone")
+
+# Until all tests are collected, nothing that is made is garbage.
+gc.disable()
 
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -20,10 +24,22 @@ os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 os.environ["XDG_CACHE_HOME"] = tempfile.mkdtemp(prefix="probekit-tests-")
 atexit.register(shutil.rmtree, os.environ["XDG_CACHE_HOME"], ignore_errors=True)
 
+# What is synced outlives a power cut, which no test brings about.
+os.fsync = lambda descriptor: None
+
+# A shell's background jobs ignore SIGINT, and some tests interrupt their own process.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # How long an example takes says something about the machine, not about the code.
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")
 
-install_import_hook(
-    [f"probekit.{name}" for name in CHECKED], f"{checked.__module__}.{checked.__name__}"
-)
+install([f"probekit.{name}" for name in CHECKED])
+
+
+def pytest_collection_finish():
+    """Search for garbage again, but less often, and no more among packages and collected tests."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000)
+    gc.enable()

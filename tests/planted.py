@@ -3,10 +3,14 @@
 ``plant`` builds entries whose rows hold the label's own direction, plus noise, in chosen layers.
 """
 
+import functools
 import itertools
 import json
 import re
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from typing import ParamSpec
 
 import numpy as np
 import torch
@@ -28,7 +32,34 @@ CONFIG = BertConfig(
 IDENTITY = {"weights": "0" * 64, "configuration": {}, "max_length": 64, "random_init": None}
 NAMES = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
 
+Options = ParamSpec("Options")
 
+
+def built_once(build: Callable[Options, Entry]) -> Callable[Options, Entry]:
+    """Keep the files of what a builder of entries built, and write them again for the next test.
+
+    The first argument is the cache root. Every test has files of its own, which it may change.
+    """
+    kept: dict[str, tuple[Path, dict[Path, bytes]]] = {}
+
+    @functools.wraps(build)
+    def build_again(root: Path, *args, **options) -> Entry:
+        asked = repr((args, sorted(options.items())))
+        if asked not in kept:
+            with tempfile.TemporaryDirectory() as made:
+                entry = build(Path(made), *args, **options).path.relative_to(made)
+                files = [path for path in Path(made).rglob("*") if path.is_file()]
+                kept[asked] = entry, {p.relative_to(made): p.read_bytes() for p in files}
+        entry, contents = kept[asked]
+        for path, content in contents.items():
+            (root / path).parent.mkdir(parents=True, exist_ok=True)
+            (root / path).write_bytes(content)
+        return Entry.open(root / entry)
+
+    return build_again
+
+
+@built_once
 def plant(
     root: Path,
     split: str = "train",

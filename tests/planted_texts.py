@@ -11,7 +11,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
 from probekit.store.labels import write_labels
 from probekit.store.layout import entry_folder, labels_folder
-from tests.planted import CONFIG, DIM, IDENTITY, LAYERS, MODEL
+from tests.planted import CONFIG, DIM, IDENTITY, LAYERS, MODEL, built_once
 
 KINDS = {
     "glue/sst2": ("sentence", ("0", "1")),
@@ -27,6 +27,7 @@ MORE = {
 SIZES = {"train": 120, "dev": 60, "test": 50}
 
 
+@built_once
 def plant_texts(
     root: Path,
     task: str = "glue/sst2",

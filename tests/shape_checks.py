@@ -1,8 +1,11 @@
-"""The run-time checker of the tensor packages: beartype, with one allowance."""
+"""The run-time checker of the tensor packages: beartype, and jaxtyping where shapes are named."""
 
+import inspect
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import Any, get_args
 
+import jaxtyping
 from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
 
@@ -12,6 +15,47 @@ _UNCHECKED = (
     "probekit.train.sweeps.",
     "probekit.train.baselines.",
 )
+
+_jaxtyped = jaxtyping.jaxtyped
+
+
+def install(packages: list[str]) -> None:
+    """Check the annotations of every function and dataclass that is imported from now on.
+
+    Args:
+        packages: full names, of packages that are not imported yet.
+    """
+    # The hook writes `@jaxtyping.jaxtyped(...)` above each; for a dataclass that decorator calls
+    # itself by the name it has in its own module.
+    jaxtyping.jaxtyped = jaxtyping._decorator.jaxtyped = jaxtyped
+    jaxtyping.install_import_hook(packages, f"{checked.__module__}.{checked.__name__}")
+
+
+def jaxtyped(function: Any = None, *, typechecker: Callable[..., Any]) -> Any:
+    """Stand in for jaxtyping's decorator, and leave it out where no shape is named.
+
+    It binds a call's arguments and checks them twice, which a function that reads files or
+    options pays for nothing: its types are checked as well without it.
+    """
+    if function is None:
+        return partial(jaxtyped, typechecker=typechecker)
+    if inspect.isfunction(function) and not any(map(_names_shape, _hints(function))):
+        return typechecker(function)
+    return _jaxtyped(function, typechecker=typechecker)
+
+
+def _hints(function: Callable[..., Any]) -> list[Any]:
+    return list(function.__annotations__.values())
+
+
+def _names_shape(hint: Any) -> bool:
+    if isinstance(hint, str):  # what it stands for may be defined further down
+        return True
+    if isinstance(hint, list):  # of a callable's parameters
+        return any(map(_names_shape, hint))
+    if inspect.isclass(hint) and issubclass(hint, jaxtyping.AbstractArray):
+        return True
+    return any(map(_names_shape, get_args(hint)))
 
 
 def checked(function: Callable[..., Any]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ _INNER = (
 _INNER_WIDTH = 64
 _TRIAL = 4
 _NOISE = 1_000_003  # numbers that are drawn once and repeated; a prime is no multiple of a width
+_STEP = 7919  # by which they are turned for the next tensor
 _BLOCKS = "num_hidden_layers"
 _UNUSED = ("decoder_layers", "num_decoder_layers")
 """Blocks of the half of an encoder-decoder that is not read."""
@@ -56,14 +57,18 @@ def build_miniature(
 
 def shake(model: nn.Module) -> None:
     """Add noise to all weights: zeros and ones of a fresh model would hide what they multiply."""
-    noise = torch.randn(_NOISE)
+    # twice, so that a turn of it by any step is a view, and small weights copy none of it
+    noise, start = torch.randn(_NOISE).repeat(2), 0
     means = [buffer for name, buffer in model.named_buffers() if name.endswith("running_mean")]
     for tensor in (*model.parameters(), *means):
         if tensor.is_floating_point():
-            noise = noise.roll(7919)
-            tiled = noise.repeat(-(-tensor.numel() // _NOISE))[: tensor.numel()]
+            start = (start - _STEP) % _NOISE
+            turned = noise[start : start + _NOISE]
+            if tensor.numel() > _NOISE:
+                turned = turned.repeat(-(-tensor.numel() // _NOISE))
+            tiled = turned[: tensor.numel()].view(tensor.shape)
             scale = 0.1 if tensor.dim() < 2 else min(0.1, tensor.shape[-1] ** -0.5)
-            tensor.add_(tiled.view(tensor.shape), alpha=scale)
+            tensor.add_(tiled, alpha=scale)
 
 
 def small_config(config: PretrainedConfig) -> PretrainedConfig:

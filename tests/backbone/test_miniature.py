@@ -2,8 +2,10 @@
 
 import pytest
 import torch
+from torch import nn
 from transformers import AutoConfig
 
+from probekit.backbone import miniature
 from probekit.backbone.miniature import build_miniature, few_blocks
 from probekit.backbone.structure import read_structure
 
@@ -33,6 +35,19 @@ def test_the_same_copy_each_time_and_no_random_state_is_used():
     assert torch.equal(torch.get_rng_state(), before)
     for name, value in one.named_parameters():
         assert torch.equal(value, two.get_parameter(name)), name
+
+
+def test_every_tensor_has_the_next_turn_of_one_noise():
+    """A weight larger than the noise has it again from the start."""
+    sizes = (7, miniature._NOISE + 5, 30)
+    model = nn.ParameterList(nn.Parameter(torch.zeros(n), requires_grad=False) for n in sizes)
+    torch.manual_seed(1)
+    miniature.shake(model)
+    torch.manual_seed(1)
+    noise = torch.randn(miniature._NOISE)
+    for turns, (size, found) in enumerate(zip(sizes, model, strict=True), 1):
+        expected = torch.cat([noise.roll(7919 * turns)] * 2)[:size]
+        assert torch.equal(found, torch.zeros(size).add(expected, alpha=0.1))
 
 
 @pytest.mark.parametrize("blocks", [1, 2, 7])

@@ -1,5 +1,6 @@
 """Run the command line inside this process, as a user would type it."""
 
+import functools
 import json
 import logging
 from collections.abc import Iterator
@@ -7,9 +8,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from typer.testing import CliRunner
+from typer import testing
 
 from probekit.cli import app
+
+# A process makes its commands once. The runner would make them for every line, which takes longer
+# than most of what is run here.
+testing._get_command = functools.cache(testing._get_command)
 
 
 @dataclass(frozen=True)
@@ -30,7 +35,7 @@ class Outcome:
 def run(*arguments: object, text: str | bytes | None = None) -> Outcome:
     """Run ``probekit ARGUMENTS`` with ``text`` on stdin."""
     with _logging_kept():
-        result = CliRunner().invoke(app, [str(word) for word in arguments], input=text)
+        result = testing.CliRunner().invoke(app, [str(word) for word in arguments], input=text)
     return Outcome(result.exit_code, result.stdout, result.stderr, result.exception)
 
 

@@ -140,7 +140,8 @@ def test_an_exported_probe_is_read_as_written(here):
     space = {}
     text = text.replace('"minilm-l6", "demo-ner"', '"planted", "conll"')
     exec(compile(text, "command-line.md", "exec"), space)
-    labels = np.load("ner.npz")["classes"][space["logits"].argmax(1)]
+    with space["found"] as found:
+        labels = found["classes"][space["logits"].argmax(1)]
     assert labels.tolist() == head.predict(torch.from_numpy(space["states"]).float())
     shown = done("export", "ner", "--as", "safetensors", "-o", "x/y.safetensors")
     assert shown.err == "x/y.safetensors\n"
@@ -155,7 +156,8 @@ def test_the_probes_of_all_depths_are_saved_and_exported(here):
     done("depth", "planted", "conll", "--l2", "1", "--save", "depths")
     (said,) = done("export", "depths", "--json").rows
     assert said["layers"] == [0, 1, 2, 3] and said["one_probe"] is False
-    assert np.load("depths.npz")["bias"].shape == (4, 5)
+    with np.load("depths.npz") as found:
+        assert found["bias"].shape == (4, 5)
     pytest.importorskip("gguf")
     shown = done("export", "depths", "--as", "repeng", "--class", "B-PER", "-o", "person.gguf")
     assert shown.out.splitlines()[0].split() == ["layer", "|B-PER|"]

@@ -40,6 +40,12 @@ def opened(model, corpus, options=None, **target):
     return open_session(named, options)
 
 
+@pytest.fixture(autouse=True)
+def small_file(monkeypatch):
+    """How fast the disk is matters to none of these; the command line's tests write 64 MiB."""
+    monkeypatch.setattr("probekit.extraction.dry_run._FILE_BYTES", 2**20)
+
+
 @pytest.fixture(scope="module")
 def place(tmp_path_factory):
     folder = tmp_path_factory.mktemp("forecast")

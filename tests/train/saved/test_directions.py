@@ -181,7 +181,8 @@ def test_heads_that_do_not_go_together(heads, tmp_path):
 @pytest.mark.parametrize("folder", ["mixed", "depths"])
 def test_npz_and_safetensors_hold_the_same(heads, tmp_path, folder):
     found = export(heads / folder)
-    arrays = np.load(write_directions(found, "npz", tmp_path / "x.npz"), allow_pickle=False)
+    with np.load(write_directions(found, "npz", tmp_path / "x.npz"), allow_pickle=False) as file:
+        arrays = dict(file)
     file = write_directions(found, "safetensors", tmp_path / "x.safetensors")
     with safe_open(file, "np") as tensors:
         about = {key: json.loads(value) for key, value in tensors.metadata().items()}

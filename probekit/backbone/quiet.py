@@ -30,9 +30,10 @@ def quiet_transformers() -> Iterator[None]:
 def no_warnings() -> Iterator[None]:
     """Silence the warnings of transformers inside the ``with`` block, batch after batch.
 
-    Those of bitsandbytes are of the same kind: a line per product, of what 8 bits mean.
+    Those of accelerate and bitsandbytes are of the same kind: where weights are, and, for each
+    product, what 8 bits mean.
     """
-    loggers = [logging.getLogger(name) for name in ("transformers", "bitsandbytes")]
+    loggers = [logging.getLogger(name) for name in ("transformers", "accelerate", "bitsandbytes")]
     levels = [logger.level for logger in loggers]
     for logger in loggers:
         logger.setLevel(logging.ERROR)

@@ -5,6 +5,7 @@ import logging
 import re
 from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import torch
@@ -40,6 +41,9 @@ _CONSTANT = re.compile(
 _TIME = 8
 """Subwords on which a text model is compared with the whole."""
 
+NOWHERE: Mapping[str, Any] = MappingProxyType({})
+"""What places a model in the host's memory, as it is."""
+
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -65,7 +69,7 @@ def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
 
 
 def load_model(
-    inspection: Inspection, dtype: torch.dtype, placed: Mapping[str, Any]
+    inspection: Inspection, dtype: torch.dtype, placed: Mapping[str, Any] = NOWHERE
 ) -> PreTrainedModel:
     """Load a model without head and pooler, frozen, in evaluation mode.
 
@@ -246,7 +250,7 @@ def _copy_weights(
 
 
 def draw_model(
-    inspection: Inspection, dtype: torch.dtype, seed: int, placed: Mapping[str, Any]
+    inspection: Inspection, dtype: torch.dtype, seed: int, placed: Mapping[str, Any] = NOWHERE
 ) -> PreTrainedModel:
     """Build a model without head and pooler, as transformers initialises it before training.
 

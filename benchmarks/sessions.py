@@ -3,6 +3,7 @@
 import argparse
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from subjects import data_path, model_path
 from torch.nn import ModuleList
@@ -23,8 +24,18 @@ def conll_session(
     *,
     limit: int | None,
     cache: Path,
+    **options: Any,
 ) -> tuple[Session, Split]:
-    """Return a session that extracts CoNLL-2003's split again and again, its model not loaded."""
+    """Return a session that extracts CoNLL-2003's split again and again, its model not loaded.
+
+    Args:
+        args: of the benchmark.
+        model: its name.
+        split: its name.
+        limit: first sentences only.
+        cache: where entries go.
+        options: others of `ExtractOptions`.
+    """
     target = ExtractTarget(
         model=model_path(args, model),
         task="conll",
@@ -34,7 +45,7 @@ def conll_session(
         cache=cache,
         overwrite=True,
     )
-    session, (texts,) = open_session(target, ExtractOptions(limit=limit))
+    session, (texts,) = open_session(target, ExtractOptions(limit=limit, **options))
     return session, texts
 
 

@@ -13,11 +13,21 @@ SMOLLM = "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf"
 LARGE = "large-random"
 """Of roberta-large's shape, with random weights, for accelerators; made when first needed."""
 
+DECODER = "decoder-8b-random"
+"""The same of an 8B decoder's shape (Llama 3), with four of its 32 blocks."""
+
 _LARGE_SHAPE = {
     "num_hidden_layers": 24,
     "hidden_size": 1024,
     "num_attention_heads": 16,
     "intermediate_size": 4096,
+}
+_DECODER_SHAPE = {
+    "num_hidden_layers": 4,
+    "hidden_size": 4096,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 14_336,
 }
 
 
@@ -37,21 +47,29 @@ def parser(description: str | None) -> argparse.ArgumentParser:
 
 def model_path(args: argparse.Namespace, name: str) -> str:
     """Return the path of a model that must be there, or can be made."""
-    if name == LARGE and not (args.models / name).exists():
-        draw_large(_existing(args.models / MINILM, "--models"), args.models / name)
+    if name in (LARGE, DECODER) and not (args.models / name).exists():
+        draw(name, _existing(args.models / MINILM, "--models"), args.models / name)
     return str(_existing(args.models / name, "--models"))
 
 
-def draw_large(like: Path, folder: Path) -> None:
-    """Save `LARGE`: a model of the same class as the one in ``like``, with its tokenizer."""
+def draw(name: str, like: Path, folder: Path) -> None:
+    """Save `LARGE`, a model of the same class as the one in ``like``, or `DECODER`, a Llama.
+
+    Either has the tokenizer in ``like``.
+    """
     import torch
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     torch.manual_seed(0)
     config = AutoConfig.from_pretrained(like, **_LARGE_SHAPE)
+    if name == DECODER:
+        size, longest = config.vocab_size, config.max_position_embeddings
+        config = AutoConfig.for_model(
+            "llama", vocab_size=size, max_position_embeddings=longest, **_DECODER_SHAPE
+        )
     fresh = folder.with_name(f"{folder.name}.new")
     shutil.rmtree(fresh, ignore_errors=True)
-    AutoModel.from_config(config).save_pretrained(fresh)
+    AutoModel.from_config(config, dtype=torch.bfloat16).save_pretrained(fresh)
     AutoTokenizer.from_pretrained(like).save_pretrained(fresh)
     fresh.rename(folder)
 

@@ -32,7 +32,8 @@ def test_every_program_is_run_by_make_bench():
     programs = {path.name for path in FOLDER.glob("*.py")}
     parts = {"measure.py", "machine.py", "subjects.py", "sessions.py"}
     parts |= {"training_process.py", "run_all.py"}
-    assert {program for _, program, _ in run_all.PROGRAMS} == programs - parts
+    run = [*run_all.PROGRAMS, *run_all.ON_ACCELERATORS]
+    assert {program for _, program, _ in run} == programs - parts
 
 
 def test_sides_alternate_after_a_round_that_does_not_count(measure):
@@ -80,7 +81,8 @@ def test_machines_are_told_apart(measure):
         measure.Measured(machine=f"- processor: {name}\n- GPU: none", when="today", claim=claim)
         for name in ("big", "small")
     ]
-    _, big, small = run_all.results(rows).split("\n## ")
+    _, big, small, none = run_all.results(rows).split("\n## ")
+    assert none.startswith("On a GPU\n\nNo GPU was at hand yet")
     assert big.startswith("big\n\n- processor: big\n- GPU: none\n")
     assert small.startswith("small\n")
     newer = measure.Measured(
@@ -89,6 +91,7 @@ def test_machines_are_told_apart(measure):
     assert "\n## big, avx2, avx512f\n" in run_all.results([*rows, newer])
     gpu = measure.Measured(machine="- measured on: cuda\n" + rows[0].machine, when="", claim=claim)
     assert "\n## big, on cuda\n" in run_all.results([*rows, gpu])
+    assert "On a GPU" not in run_all.results([*rows, gpu])
     assert importlib.import_module("machine").describe("cuda").startswith("- measured on: cuda\n")
     assert small.count("| 3 | speed | 1 x | 2 x | reached | today |") == 1
 

@@ -5,7 +5,7 @@ A backbone is a model without a head; a configuration that has none, or another 
 
 import copy
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from inspect import signature
 from typing import Any
@@ -41,6 +41,26 @@ def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) ->
     model = backbone_of(built) or built
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
+
+
+def loaded_again(
+    model: PreTrainedModel,
+    config: PretrainedConfig,
+    dtype: torch.dtype,
+    placed: Mapping[str, Any],
+) -> PreTrainedModel:
+    """Return a built model as one that ``from_pretrained`` would have loaded, frozen, evaluating.
+
+    Args:
+        model: a backbone in float32.
+        config: that it was built from.
+        dtype: of the result.
+        placed: more options of ``from_pretrained``.
+    """
+    load: Any = type(model).from_pretrained
+    weights, options = model.state_dict(), {**without_pooler(config), **placed}
+    again: PreTrainedModel = load(None, config=config, state_dict=weights, dtype=dtype, **options)
+    return again.train(False).requires_grad_(False)
 
 
 def count_parameters(config: PretrainedConfig) -> int:

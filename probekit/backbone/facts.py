@@ -28,6 +28,7 @@ from probekit.backbone.identity import (
 )
 from probekit.backbone.model_classes import ENCODER, saved_whole, takes
 from probekit.backbone.own_code import code_digest
+from probekit.backbone.quantized import check_quantizable
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.data.encoded import EncodedSplit
@@ -175,6 +176,7 @@ def inspect_backbone(
     revision: str | None = None,
     random_init: int | None = None,
     part: str | None = None,
+    quantize: str | None = None,
     trust_remote_code: bool = False,
 ) -> Inspection:
     """Find a model, check that it can serve, and learn its facts and identity.
@@ -189,14 +191,16 @@ def inspect_backbone(
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
         part: ``encoder``: the half of an encoder-decoder that is read.
+        quantize: ``8bit`` or ``4bit``: quantize its linear layers as they are read.
         trust_remote_code: run the model's own code, which may do anything on this machine.
 
     Raises:
         MissingFileError: a path that does not exist.
         HubError: repository missing, gated or unreachable.
-        BackboneError: the model cannot serve (no fast tokenizer, no weights).
+        BackboneError: the model cannot serve (no fast tokenizer, no weights), or what quantizes it
+            is not installed.
         OptionError: the name or revision makes no sense, or the half of an encoder-decoder is not
-            named.
+            named, or the model cannot be quantized.
     """
     if isinstance(model, GivenModel):
         if trust_remote_code:
@@ -204,11 +208,11 @@ def inspect_backbone(
                 "--trust-remote-code is for code in a model's folder, and the model is given in "
                 "memory. Leave it out."
             )
-        return _inspect(model, model.config, random_init, part)
+        return _inspect(model, model.config, random_init, part, quantize)
     checkpoint = find_checkpoint(
         model, revision=revision, weights=random_init is None, trusted=trust_remote_code
     )
-    return _inspect(checkpoint, load_config(checkpoint), random_init, part)
+    return _inspect(checkpoint, load_config(checkpoint), random_init, part, quantize)
 
 
 def part_to_name(model: str) -> str | None:
@@ -226,9 +230,12 @@ def _inspect(
     whole: PretrainedConfig,
     random_init: int | None,
     part: str | None,
+    quantize: str | None,
 ) -> Inspection:
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
+    if quantize is not None:
+        check_quantizable(checkpoint, whole, quantize)
     config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
@@ -257,6 +264,7 @@ def _inspect(
         code=code_digest(checkpoint.folder)
         if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
         else None,
+        quantize=quantize,
     )
     info = BackboneInfo(
         name=model,

@@ -46,6 +46,7 @@ class Identity:
         part: ``encoder`` where that half of an encoder-decoder is read; None for whole models, and
             for an encoder that was saved alone.
         code: digest of the model's own code, which ran; None where the class is transformers' own.
+        quantize: ``8bit`` or ``4bit``, what linear layers were quantized to as they were read.
     """
 
     architecture: str
@@ -59,6 +60,7 @@ class Identity:
     random_init: int | None
     part: str | None = None
     code: str | None = None
+    quantize: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values; those with a default only where they are set."""

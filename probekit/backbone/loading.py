@@ -5,12 +5,18 @@ import logging
 import re
 from collections.abc import Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import torch
 from transformers import PreTrainedModel
 
-from probekit.backbone.architecture import build_model, read_with, without_pooler
+from probekit.backbone.architecture import (
+    build_model,
+    loaded_again,
+    read_with,
+    without_pooler,
+)
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.given_checks import POOLER
@@ -18,6 +24,7 @@ from probekit.backbone.given_model import GivenModel
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
 from probekit.backbone.padding import ROUNDING, row_error
+from probekit.backbone.placement import keep_layout, remove_after
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import native_bfloat16
@@ -33,6 +40,9 @@ _CONSTANT = re.compile(
 
 _TIME = 8
 """Subwords on which a text model is compared with the whole."""
+
+NOWHERE: Mapping[str, Any] = MappingProxyType({})
+"""What places a model in the host's memory, as it is."""
 
 ComputeDtype = Literal["auto", "float32", "bfloat16", "float16"]
 
@@ -58,8 +68,16 @@ def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
     return dtype
 
 
-def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
-    """Load a model without head and pooler, frozen, in evaluation mode, on the CPU.
+def load_model(
+    inspection: Inspection, dtype: torch.dtype, placed: Mapping[str, Any] = NOWHERE
+) -> PreTrainedModel:
+    """Load a model without head and pooler, frozen, in evaluation mode.
+
+    Args:
+        inspection: the model.
+        dtype: of its weights, and of hidden states where these are quantized.
+        placed: options of ``from_pretrained`` that quantize it or lay it out; without, it lies in
+            the host's memory.
 
     Raises:
         HubError: a download failed.
@@ -70,9 +88,13 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
         logger.info("%s: the adapter beside its weights is applied.", name)
     auto, found = backbone_classes(config)
     kind = found if config.is_encoder_decoder and saved_alone(config) else auto
-    whole, report = read_weights(inspection, kind, dtype=dtype, **without_pooler(config))
+    options = {**without_pooler(config), **placed}
+    whole, report = read_weights(inspection, kind, dtype=dtype, **options)
+    remove_after(whole, placed.get("offload_folder"))
     model = backbone_of(whole) or whole
-    _check_fit(name, whole, model, report)
+    path = next(path for path, module in whole.named_modules() if module is model)
+    _check_fit(name, whole, path, model, report)
+    keep_layout(whole, path, model)
     if config is not inspection.config:
         logger.info("%s: its text model is read (%s).", name, type(model).__name__)
         _check_text(name, whole, model)
@@ -80,13 +102,18 @@ def load_model(inspection: Inspection, dtype: torch.dtype) -> PreTrainedModel:
 
 
 def _check_fit(
-    name: str, whole: PreTrainedModel, model: PreTrainedModel, report: Mapping[str, Any]
+    name: str,
+    whole: PreTrainedModel,
+    path: str,
+    model: PreTrainedModel,
+    report: Mapping[str, Any],
 ) -> None:
     """Check that the tensors of a backbone were all there, and all used.
 
     Args:
         name: the model as the user wrote it.
         whole: what was loaded.
+        path: the backbone's name in it.
         model: the backbone, which is the whole or lies in it.
         report: what transformers says of the loading.
 
@@ -98,7 +125,6 @@ def _check_fit(
     # head, whatever it is called; or the half of an encoder-decoder that is not read.
     inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
     own = _names_in(whole, model)
-    path = next(path for path, module in whole.named_modules() if module is model)
     keys = {
         "missing": [
             key
@@ -223,7 +249,9 @@ def _copy_weights(
     return model.train(False).requires_grad_(False), report
 
 
-def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrainedModel:
+def draw_model(
+    inspection: Inspection, dtype: torch.dtype, seed: int, placed: Mapping[str, Any] = NOWHERE
+) -> PreTrainedModel:
     """Build a model without head and pooler, as transformers initialises it before training.
 
     Weights are drawn on the CPU in float32, so that they depend on the seed alone, and then loaded
@@ -234,15 +262,13 @@ def draw_model(inspection: Inspection, dtype: torch.dtype, seed: int) -> PreTrai
         inspection: of the model; no weights of it are read.
         dtype: of the result.
         seed: of torch's CPU generator.
+        placed: as for `load_model`.
     """
     config = inspection.config
     with quiet_transformers(), seeded(seed):
         drawn = build_model(config)
-        if dtype == torch.float32:
+        if dtype == torch.float32 and not placed:
             return drawn
-        load: Any = type(drawn).from_pretrained
-        weights, options = drawn.state_dict(), without_pooler(config)
-        model: PreTrainedModel = load(
-            None, config=config, state_dict=weights, dtype=dtype, **options
-        )
-    return model.train(False).requires_grad_(False)
+        model = loaded_again(drawn, config, dtype, placed)
+    remove_after(model, placed.get("offload_folder"))
+    return model

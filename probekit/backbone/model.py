@@ -18,6 +18,15 @@ from probekit.backbone.given_model import GivenModel
 from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
+from probekit.backbone.placement import (
+    DeviceMap,
+    describe_layout,
+    host_copy,
+    layout_of,
+    main_device,
+    placing,
+)
+from probekit.backbone.quantized import quantization
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
 from probekit.base.machine.buffers import send
@@ -110,6 +119,7 @@ class Backbone:
             layers=wanted,
             token_types=None if token_types is None else send(token_types, self.device),
         )
+        states = [state.to(self.device) for state in states]  # from wherever their blocks are
         expected = (*input_ids.shape, self.info.dim)
         for layer, state in zip(wanted, states, strict=True):
             if state.shape != expected:
@@ -132,8 +142,9 @@ class Backbone:
 
     @property
     def computed_on(self) -> str:
-        """What makes the states: the device."""
-        return str(self.device)
+        """What makes the states: the device, or the devices of its parts."""
+        layout = layout_of(self._model)
+        return str(self.device) if layout is None else describe_layout(layout)
 
     @property
     def overflow(self) -> str:
@@ -155,7 +166,7 @@ class Backbone:
         Raises:
             BackboneError: they are narrower or wider than the hidden states.
         """
-        weight = self._model.get_input_embeddings().weight
+        weight = host_copy(self._model, self._model.get_input_embeddings()).weight
         assert isinstance(weight, Tensor)
         if weight.shape[1] != self.info.dim:
             raise BackboneError(
@@ -196,6 +207,7 @@ def load_backbone(
     *,
     device: str = "cpu",
     compute_dtype: str = "auto",
+    device_map: DeviceMap | None = None,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -204,6 +216,7 @@ def load_backbone(
         device: a torch device string, or ``auto`` (`choose_device`).
         compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
             in it, else float32), "float32", "bfloat16" or "float16".
+        device_map: lay its blocks out over several devices; a small copy is tried on ``device``.
 
     Raises:
         HubError: a download failed.
@@ -224,9 +237,17 @@ def load_backbone(
             dtype = torch.float32
     batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.identity.random_init
-    model = load_model(inspection, dtype) if seed is None else draw_model(inspection, dtype, seed)
-    model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu":
+    quantized = quantization(inspection.info.identity.quantize, dtype)
+    placed = {**quantized, **placing(device_map, place, bool(quantized))}
+    if seed is None:
+        model = load_model(inspection, dtype, placed)
+    else:
+        model = draw_model(inspection, dtype, seed, placed)
+    if placed:
+        place = main_device(model)
+    else:
+        model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    if place.type == "cpu" and layout_of(model) is None:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(
@@ -236,7 +257,7 @@ def load_backbone(
         batching=batching,
         final_norm=None
         if norm is None
-        else read_final_norm(model.get_submodule(norm), inspection.info.dim),
+        else read_final_norm(host_copy(model, model.get_submodule(norm)), inspection.info.dim),
         _model=model,
     )
 

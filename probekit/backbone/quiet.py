@@ -28,11 +28,17 @@ def quiet_transformers() -> Iterator[None]:
 
 @contextmanager
 def no_warnings() -> Iterator[None]:
-    """Silence the warnings of transformers inside the ``with`` block, batch after batch."""
-    logger = transformers_logging.get_logger("transformers")
-    level = logger.level
-    logger.setLevel(logging.ERROR)
+    """Silence the warnings of transformers inside the ``with`` block, batch after batch.
+
+    Those of accelerate and bitsandbytes are of the same kind: where weights are, and, for each
+    product, what 8 bits mean.
+    """
+    loggers = [logging.getLogger(name) for name in ("transformers", "accelerate", "bitsandbytes")]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
     try:
         yield
     finally:
-        logger.setLevel(level)
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

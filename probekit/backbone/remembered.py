@@ -59,6 +59,7 @@ def inspect_and_remember(
     revision: str | None = None,
     random_init: int | None = None,
     part: str | None = None,
+    quantize: str | None = None,
     trust_remote_code: bool = False,
 ) -> "backbone.Inspection":
     """Inspect a model (see ``inspect_backbone``), and remember what it is.
@@ -74,9 +75,10 @@ def inspect_and_remember(
         revision=revision,
         random_init=random_init,
         part=part,
+        quantize=quantize,
         trust_remote_code=trust_remote_code,
     )
-    if random_init is None and time.time() - changed > _SETTLED:
+    if random_init is None and quantize is None and time.time() - changed > _SETTLED:
         try:
             memory.parent.mkdir(parents=True, exist_ok=True)
             write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())

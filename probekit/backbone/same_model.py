@@ -51,6 +51,7 @@ def load_again(
     how: dict[str, Any] = {
         "random_init": expected.random_init,
         "part": expected.part,
+        "quantize": expected.quantize,
         "trust_remote_code": trust_remote_code,
     }
     if model is None:

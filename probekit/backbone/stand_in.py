@@ -9,9 +9,11 @@ from typing import Any
 import torch
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, count_parameters
+from probekit.backbone.architecture import build_model, count_parameters, loaded_again
 from probekit.backbone.facts import Inspection
 from probekit.backbone.miniature import few_blocks, shake, small_config
+from probekit.backbone.placement import placing
+from probekit.backbone.quantized import STAND_IN_OUTLIER, quantization
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import free_memory
@@ -71,6 +73,8 @@ def draw_stand_in(
 ) -> StandIn:
     """Build a random model whose every weight matters: biases, norms and padding embedding too.
 
+    It is quantized as that model is, with channels that count as outliers.
+
     It is in float32 where memory allows, else in ``dtype``; torch's random state decides.
 
     Args:
@@ -85,6 +89,10 @@ def draw_stand_in(
         with torch.device(device):
             model = build_model(config, torch.float32 if fits else dtype)
             shake(model)
+        if (quantize := inspection.info.identity.quantize) is not None:
+            how = quantization(quantize, model.dtype, outlier=STAND_IN_OUTLIER)
+            how |= placing(None, device, quantized=True)
+            model = loaded_again(model, config, model.dtype, how)
     name, blocks = inspection.info.name, config.num_hidden_layers
     info = replace(inspection.info, n_blocks=blocks, vocab_size=embedding_rows(name, model))
     structure = inspection.structure.with_blocks(blocks)

@@ -126,6 +126,8 @@ VALUES: Mapping[str, Values] = {
     "sort": _some("name", "size", "created"),
     "form": _some("npz", "safetensors", "repeng"),
     "engine": _some("local", "ray", "slurm"),
+    "device_map": _some("auto", "balanced", "balanced_low_0", "sequential"),
+    "quantize": _some("8bit", "4bit"),
 }
 """By the name of the parameter, whichever command has it; a path is the shell's own to complete."""
 

@@ -54,7 +54,10 @@ def _names(*groups: Any) -> tuple[str, ...]:
 
 OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("format", "dtype", "keep", "pooling", "name"),
-    "How texts are run": ("compute_dtype", "overlong", "max_length", "batch_tokens", "shard"),
+    "How texts are run": (
+        *("compute_dtype", "quantize", "overlong", "max_length", "batch_tokens", "device_map"),
+        "shard",
+    ),
     "Language modelling": ("passes", "mask_seed", "every", "tie"),
     "Model, and entries that are there": (
         *("part", "revision", "trust_remote_code", "random_init", "overwrite", "restart"),

@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from probekit.backbone import GivenModel
+from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
+from probekit.base.registry import flag
 from probekit.errors import OptionError
 from probekit.extraction.request import Asked
 from probekit.extraction.request_options import ExtractOptions
@@ -21,7 +23,18 @@ from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
 
-_TYPED = ("data", "splits", "revision", "label", "device", "name", "cache", "shard", "workers")
+_TYPED = (
+    "data",
+    "splits",
+    "revision",
+    "label",
+    "device",
+    "device_map",
+    "name",
+    "cache",
+    "shard",
+    "workers",
+)
 """What a command line names, in its order; what is done once stays out."""
 
 
@@ -40,6 +53,7 @@ class ExtractTarget:
         revision: Hub branch, tag or commit of the model.
         label: for the user's own data, name or index of the label column.
         device: where the model runs; ``auto`` is CUDA where there is some, else the CPU.
+        device_map: in its place, how its blocks are laid out over several devices.
         name: what to call the model in the cache; None is the name of its folder or repository.
         trust_remote_code: run code in the model's folder.
         cache: root of the feature cache.
@@ -49,8 +63,9 @@ class ExtractTarget:
         workers: processes that one command starts, which are its shards.
 
     Raises:
-        OptionError: several processes are to replace what one of them may be writing, or to share
-            what is in the memory of one.
+        BackboneError: blocks are to be laid out, and accelerate is not installed.
+        OptionError: blocks cannot be laid out so; or several processes are to replace what one of
+            them may be writing, or to share what is in the memory of one.
     """
 
     model: str
@@ -63,6 +78,7 @@ class ExtractTarget:
     revision: str | None = None
     label: str | None = None
     device: str = "auto"
+    device_map: DeviceMap | None = None
     trust_remote_code: bool = False
     name: str | None = None
     cache: Path = Path("cache")
@@ -72,7 +88,9 @@ class ExtractTarget:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        """Check that several processes can do it."""
+        """Check that several devices, and several processes, can do it."""
+        if self.device_map is not None:
+            self._check_device_map(self.device_map)
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
         if self.shard is not None:
@@ -102,15 +120,34 @@ class ExtractTarget:
                 "with others. Save them first, or use one worker."
             )
 
+    def _check_device_map(self, device_map: DeviceMap) -> None:
+        """Refuse a layout beside what says otherwise where the model runs."""
+        check_device_map(device_map)
+        for fits, why in (
+            (self.device == "auto", f"--device {self.device} is one device: give one of the two."),
+            (
+                self.workers == 1,
+                f"each of --workers {self.workers} would take all devices. Use one worker, or "
+                "--device for models that fit on one.",
+            ),
+            (
+                self.given is None,
+                "the model is given in memory, and lies where it is. Save it, and name its folder.",
+            ),
+        ):
+            if not fits:
+                raise OptionError(f"--device-map {device_map}: {why}")
+
     def command(self, options: ExtractOptions) -> str:
         """Return the command line that extracts it with some options; Python, if need be."""
-        if self.given is not None or self.examples is not None:
+        named = isinstance(self.device_map, Mapping)  # a device for each part
+        if self.given is not None or self.examples is not None or named:
             return self._call(options)
         words = [self.model, self.task, *self.own.typed]
         for name in self._typed:
             value = getattr(self, name)
             if value != getattr(ExtractTarget, name):
-                option = "--split" if name == "splits" else f"--{name}"
+                option = "--split" if name == "splits" else flag(name)
                 words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
         words += ["--trust-remote-code"] if self.trust_remote_code else []
         return shlex.join(["probekit", "extract", *words, *options.words()])
@@ -177,9 +214,10 @@ class ExtractTarget:
         asked, task = request.to_json(split.text_fingerprint()), request.task
         name = None if self.name is None else model_slug(self.name)
         key, info = digest(asked), request.info
-        seed = info.identity.random_init
+        seed, quantize = info.identity.random_init, info.identity.quantize
         random = "" if seed is None else f"-random{seed}"
-        model = name or f"{model_slug(info.name)}{random}"
+        few_bits = "" if quantize is None else f"-{quantize}"
+        model = name or f"{model_slug(info.name)}{random}{few_bits}"
         moved = is_own(task) and self.examples is None  # those have no place to be known by
         found = folder_of_key(self.cache, split.name, key, None if moved else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from probekit.backbone import GivenModel, as_given
+from probekit.backbone.placement import DeviceMap
 from probekit.engines import Engine
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
@@ -38,6 +39,7 @@ def extract(
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
+    device_map: DeviceMap | None = None,
     cache: str | Path = "cache",
     overwrite: bool = False,
     restart: bool = False,
@@ -71,6 +73,9 @@ def extract(
         splits: splits to extract; ``None`` is every split that there is.
         options: what to store, and how.
         device: ``auto`` is where a model in memory lies; else CUDA where there is some, or the CPU.
+        device_map: in place of ``device``, for a model that does not fit on one: ``auto``,
+            ``balanced``, ``balanced_low_0`` or ``sequential`` lays its blocks out over the GPUs,
+            then the host's memory; or a device by the name of each part.
         cache: root of the feature cache.
         overwrite: compute complete entries again and replace them.
         restart: throw away what an unfinished extraction with other options has finished.
@@ -107,8 +112,8 @@ def extract(
         model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
-        device=device, name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
-        shard=Shard.asked(shard, workers), workers=workers,
+        device=device, device_map=device_map, name=name, cache=Path(cache), overwrite=overwrite,
+        restart=restart, shard=Shard.asked(shard, workers), workers=workers,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)

@@ -76,6 +76,7 @@ def inspect_target(target: ExtractTarget, options: ExtractOptions) -> Inspection
     how: dict[str, Any] = {
         "random_init": options.random_init,
         "part": options.part,
+        "quantize": options.quantize,
         "trust_remote_code": target.trust_remote_code,
     }
     if target.given is None:

@@ -39,6 +39,8 @@ class ExtractOptions:
             baseline. The entry's model is then called ``<model>-random<seed>``.
         part: ``encoder``: of an encoder-decoder, the half that is read; it has no other that can
             be, and other models have no halves.
+        quantize: ``8bit`` (LLM.int8) or ``4bit`` (NF4): quantize the linear layers, by
+            bitsandbytes, as they are read. The entry's model is then called ``<model>-8bit``.
         passes: for masked language modelling: read each text this often, under other masks.
         mask_seed: for masked language modelling: of the masks.
         every: for next-token prediction: every k-th position predicts.
@@ -78,6 +80,11 @@ class ExtractOptions:
     )
     part: str | None = option(
         None, "encoder: of an encoder-decoder (T5, BART), the half that is read."
+    )
+    quantize: str | None = option(
+        None,
+        "8bit or 4bit: quantize the linear layers as they are read; the model is then called "
+        "MODEL-8bit or MODEL-4bit.",
     )
     passes: int | None = option(
         None, "Masked language modelling: read each text N times, under other masks."
@@ -141,6 +148,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
     """
     from probekit.backbone.loading import ComputeDtype
     from probekit.backbone.model_classes import ENCODER
+    from probekit.backbone.quantized import QUANTIZATIONS
     from probekit.data.pooling import Pooling
     from probekit.data.windows import OVERLONG
     from probekit.store.arrays import FEATURE_DTYPES
@@ -152,6 +160,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "overlong": OVERLONG,
         "tie": ("input",),
         "part": (ENCODER,),
+        "quantize": QUANTIZATIONS,
     }
 
 

@@ -24,7 +24,7 @@ class Session(EntrySession):
 
     Attributes:
         request: what is asked of model and task.
-        device: where the model runs.
+        device: where the model runs; where a small copy is tried, if the target lays it out.
     """
 
     request: Request
@@ -37,6 +37,7 @@ class Session(EntrySession):
             self.request.inspection,
             device=self.device,
             compute_dtype=self.request.options.compute_dtype,
+            device_map=self.target.device_map,
         )
 
     @cached_property

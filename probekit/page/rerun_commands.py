@@ -90,7 +90,7 @@ def own_kind(manifest: Manifest) -> str | None:
     return None if manifest.task.partition("/")[0] in TASKS else manifest.kind
 
 
-_OF_MODEL = ("random_init", "part")
+_OF_MODEL = ("random_init", "part", "quantize")
 """Options of extraction that make another model of the one that is named."""
 
 

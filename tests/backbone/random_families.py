@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModel
 
 from tests import tiny
 
-_SIZES = {
+SIZES = {
     "hidden_size": 32,
     "num_hidden_layers": 3,
     "num_attention_heads": 4,
@@ -41,7 +41,7 @@ def save_family(family: str, folder: Path, **options: object) -> str:
     """
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = tiny.build_tokenizer("bert")
-    given = {**_SIZES, "vocab_size": len(tokenizer), **OPTIONS[family], **options}
+    given = {**SIZES, "vocab_size": len(tokenizer), **OPTIONS[family], **options}
     tokenizer.model_max_length = given["max_position_embeddings"]
     tokenizer.save_pretrained(folder)
     with torch.random.fork_rng(devices=[]):

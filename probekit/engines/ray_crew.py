@@ -9,13 +9,11 @@ import os
 import re
 import time
 from collections import Counter, deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import ray
-from ray.exceptions import RayError, RayTaskError
-from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+import lazy_loader
 
 from probekit.base.plugins import carried
 from probekit.engines.contract import Job, Report
@@ -23,6 +21,8 @@ from probekit.engines.job_run import pass_on
 from probekit.engines.ray_worker import Early, News, RayWorker, Settings
 from probekit.errors import EngineError, EntryLockedError
 from probekit.version import __version__
+
+ray = lazy_loader.load("ray")  # which may not be installed
 
 logger = logging.getLogger(__name__)
 
@@ -86,18 +86,25 @@ class RayCrew:
     """Runs jobs on workers of the cluster that this process is connected to; a context."""
 
     def __init__(
-        self, jobs: Sequence[Job], *, workers: int, share: Share, patience: float, report: Report
+        self,
+        jobs: Sequence[Job],
+        *,
+        workers: int,
+        plan: Callable[[], Share],
+        patience: float,
+        report: Report,
     ) -> None:
-        """Start the workers.
+        """Start nothing yet but what takes the news.
 
         Args:
             jobs: what to run.
             workers: how many jobs run at once.
-            share: what a worker takes.
+            plan: returns what a worker takes, as the nodes are now.
             patience: seconds to wait while no worker can be started.
             report: receives what the jobs report.
         """
-        self._jobs, self._most, self._share = jobs, workers, share
+        self._jobs, self._most = jobs, workers
+        self._plan, self._share = plan, plan()
         self._patience, self._report = patience, report
         self._queue = deque(range(len(jobs)))
         self._workers: list[_Worker] = []
@@ -108,24 +115,18 @@ class RayCrew:
         self._not_before: dict[int, float] = {}
         self._idle_since: float | None = None
         self._said = False
-        here = ray.get_runtime_context().get_node_id()
         # where the driver is: a node that is lost takes no news along
+        here = ray.get_runtime_context().get_node_id()
+        beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)
         self._news = _actor(
             News,
             num_cpus=0,
             max_restarts=-1,
             max_task_retries=-1,
-            scheduling_strategy=NodeAffinitySchedulingStrategy(here, soft=False),
+            scheduling_strategy=beside,
         ).remote()
         self._taken = self._news.take.remote()
-        self._settings = Settings(
-            news=self._news,
-            folder=os.getcwd(),
-            threads=share.cpus,
-            gpus=share.gpus > 0,
-            level=logging.getLogger("probekit").getEffectiveLevel(),
-            added=carried(),
-        )
+        self._added = carried()
 
     def __enter__(self) -> "RayCrew":
         return self
@@ -157,12 +158,7 @@ class RayCrew:
     def _hire(self) -> None:
         """Start workers up to the number that there is work for, and hand out jobs."""
         for _ in range(len(self._workers), min(self._most, len(self._queue) + len(self._runs))):
-            actor = _actor(
-                RayWorker,
-                num_cpus=self._share.cpus,
-                num_gpus=self._share.gpus,
-                scheduling_strategy="SPREAD",
-            ).remote(self._settings)
+            actor = self._start()
             self._workers.append(_Worker(actor, actor.version.remote()))
         for worker in self._workers:
             if worker.awaited is None and (place := self._next()) is not None:
@@ -170,6 +166,19 @@ class RayCrew:
                 worker.run = self._runs[self._begun] = _Run(self._begun, place)
                 worker.awaited = worker.actor.run.remote(self._begun, self._jobs[place])
         self._check_room()
+
+    def _start(self) -> Any:
+        share = self._share
+        settings = Settings(
+            news=self._news,
+            folder=os.getcwd(),
+            threads=share.cpus,
+            gpus=share.gpus > 0,
+            level=logging.getLogger("probekit").getEffectiveLevel(),
+            added=self._added,
+        )
+        room = {"num_cpus": share.cpus, "num_gpus": share.gpus}
+        return _actor(RayWorker, **room, scheduling_strategy="SPREAD").remote(settings)
 
     def _next(self) -> int | None:
         """Take the first job that may begin out of the queue."""
@@ -182,6 +191,9 @@ class RayCrew:
 
     def _check_room(self) -> None:
         """Say that no worker could be started for a while, and in the end give up.
+
+        Nodes may have gone since it was settled what a worker takes: those that are left decide it
+        anew. What has begun on GPUs does not go on without.
 
         Raises:
             EngineError: it has been long enough.
@@ -203,6 +215,11 @@ class RayCrew:
         if waited >= _SAID_SECONDS and not self._said:
             self._said = True
             logger.info("waiting for a node of the Ray cluster that has %s", room)
+        share = self._plan()
+        if share != self._share and (share.gpus == self._share.gpus or not self._begun):
+            for worker in self._workers:
+                ray.kill(worker.actor)
+            self._workers, self._share = [], share
 
     def _turn(self, stopping: bool = False) -> Found:
         """Wait a moment, and yield what has come; ``stopping`` counts nothing as lost."""
@@ -219,9 +236,10 @@ class RayCrew:
     def _end(self, worker: _Worker, stopping: bool) -> Found:
         """Yield what a run has left; forget a worker that is lost, and put its job back."""
         run = worker.run
+        yield from self._hear(until_now=True)
         try:
             found = ray.get(worker.awaited)
-        except RayTaskError as error:
+        except ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
             if run is not None and self._still_locked(run, cause):
                 self._let_go(worker)
@@ -231,17 +249,16 @@ class RayCrew:
                 raise cause from error
             else:
                 self._let_go(worker)
-        except RayError as error:
+        except ray.exceptions.RayError as error:
             self._workers.remove(worker)
             ray.kill(worker.actor)
-            yield from self._hear(until_now=True)
             self._let_go(worker)
             if not stopping:
                 self._lose(run, error)
         else:
-            yield from self._hear(until_now=True)
             self._let_go(worker)
             if run is None:
+                self._lost[None] = 0
                 _check_version(found)
             else:
                 yield from ((run.place, result) for result in found[run.results :])
@@ -257,7 +274,7 @@ class RayCrew:
         locked = isinstance(error, EntryLockedError)
         return locked and lost is not None and time.monotonic() - lost < _LOCKED_SECONDS
 
-    def _lose(self, run: _Run | None, error: RayError) -> None:
+    def _lose(self, run: _Run | None, error: Exception) -> None:
         """Put the job of a lost run first in the queue, and take back the steps that it reported.
 
         Raises:
@@ -319,12 +336,12 @@ def _is_there(ref: Any) -> bool:
 def _failed(ref: Any) -> bool:
     try:
         ray.get(ref)
-    except RayError:
+    except ray.exceptions.RayError:
         return True
     return False
 
 
-def _words(error: RayError) -> str:
+def _words(error: Exception) -> str:
     """Return why a worker was lost, in a sentence, and which: Ray writes a page about it."""
     lines = str(error).splitlines()
     known = dict(line.strip().split(": ", 1) for line in lines if re.match(r"\t\w+: ", line))

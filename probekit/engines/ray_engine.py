@@ -81,14 +81,15 @@ class RayEngine:
         with _connected(self.address, workers):
             from probekit.engines.ray_crew import RayCrew, Share
 
-            nodes = _nodes()
-            gpus = self.gpus_per_worker
-            if gpus is None:
-                gpus = float(any(node.gpus >= 1 for node in nodes))
-            share = Share(threads_each(nodes, workers, gpus), gpus)
+            def plan() -> Share:
+                nodes = _nodes()
+                gpus = self.gpus_per_worker
+                gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
+                return Share(threads_each(nodes, workers, gpus), gpus)
+
             patience = self.patience
             with RayCrew(
-                jobs, workers=workers, share=share, patience=patience, report=report
+                jobs, workers=workers, plan=plan, patience=patience, report=report
             ) as crew:
                 yield from crew.results()
 

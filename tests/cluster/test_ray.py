@@ -20,7 +20,7 @@ from probekit.results import load_records
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests import tiny
-from tests.cluster.conftest import eventually
+from tests.cluster.conftest import another_node, eventually
 from tests.cluster.watched import UNIT_BYTES, few_rows, read_notes, watched
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import without_time
@@ -190,6 +190,34 @@ def test_a_job_that_kills_every_worker_is_given_up(cluster):
     with pytest.raises(EngineError, match=r"5 workers in turn were lost.*process has died"):
         list(RAY([die], workers=1, report=steps.append))
     assert steps == [2, -2] * 4 + [2]
+
+
+def test_a_folder_that_a_node_lacks_is_said(cluster, monkeypatch):
+    monkeypatch.setattr("os.getcwd", lambda: "/no/such/folder")
+    with pytest.raises(EngineError, match=r"cannot be started .* no folder /no/such/folder on"):
+        list(RAY([fail], workers=1, report=nothing))
+
+
+def see(report):
+    yield os.environ.get("CUDA_VISIBLE_DEVICES")
+    time.sleep(1)
+
+
+def test_gpus_are_shared_and_those_of_others_hidden(cluster):
+    with another_node(cluster, num_cpus=2, num_gpus=2):
+        halves = dict(RayEngine(gpus_per_worker=0.5)([see] * 2, workers=2, report=nothing))
+        assert len(halves) == 2 and set(halves.values()) <= {"0", "1"}
+        assert dict(RayEngine()([see], workers=1, report=nothing))[0] in ("0", "1")
+        assert dict(RayEngine(gpus_per_worker=2)([see], workers=1, report=nothing)) == {0: "0,1"}
+        assert dict(RayEngine(gpus_per_worker=0)([see], workers=1, report=nothing)) == {0: ""}
+
+
+def test_nodes_that_are_gone_do_not_count(cluster):
+    """The large one is lost just before the start, and not yet known to be."""
+    with another_node(cluster, num_cpus=3) as large:
+        cluster.remove_node(large, allow_graceful=False)
+        found = dict(RAY([partial(double, 1)], workers=1, report=nothing))
+    assert found == {0: (2, 1)}, "one thread, as on the node that is left"
 
 
 def test_no_room_is_said(cluster):

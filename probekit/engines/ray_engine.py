@@ -79,7 +79,8 @@ class RayEngine:
         if not jobs:
             return
         with _connected(self.address, workers):
-            from probekit.engines.ray_crew import RayCrew, Share
+            from probekit.engines.ray_crew import RayCrew
+            from probekit.engines.ray_staff import Share, Staff
 
             def plan() -> Share:
                 nodes = _nodes()
@@ -87,10 +88,8 @@ class RayEngine:
                 gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
                 return Share(threads_each(nodes, workers, gpus), gpus)
 
-            patience = self.patience
-            with RayCrew(
-                jobs, workers=workers, plan=plan, patience=patience, report=report
-            ) as crew:
+            staff = Staff(plan, self.patience)
+            with RayCrew(jobs, staff, workers=workers, report=report) as crew:
                 yield from crew.results()
 
 

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+from probekit.engines.ray_cluster import ray_engine
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused
 
@@ -166,10 +167,13 @@ def test_training_that_cannot_be_done(bert, corpus, cache, here, command, option
     assert sorted(here.iterdir()) == [cache]
 
 
-def test_other_engines_depths_and_workers(bert, corpus, cache, here):
+def test_other_engines_depths_and_workers(bert, corpus, cache, here, monkeypatch):
     found = refused("sweep", bert, corpus, "--engine", "cloud")
     assert found == "unknown engine 'cloud'. Choose from: local, ray, slurm."
+    monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     for command in ("extract", "sweep"):
+        message = refused(command, bert, corpus, "--engine", "ray")
+        assert message.startswith("--engine ray needs the package ray. Run `pip install")
         message = refused(command, bert, corpus, "--gpus-per-worker", "0.5")
         assert message.startswith("--gpus-per-worker 0.5: workers of the engine local are on this")
         message = refused(command, bert, corpus, "--address", "auto")

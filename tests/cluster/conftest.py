@@ -2,6 +2,7 @@
 
 import os
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -42,7 +43,14 @@ def cluster():
 @pytest.fixture
 def second(cluster):
     """Another node of one core, which a test may remove."""
-    node = cluster.add_node(num_cpus=1)
+    with another_node(cluster) as node:
+        yield node
+
+
+@contextmanager
+def another_node(cluster, **resources):
+    """A node that is there for a while, and is known to be gone after that."""
+    node = cluster.add_node(**{"num_cpus": 1, **resources})
     yield node
     if node in cluster.worker_nodes:
         cluster.remove_node(node, allow_graceful=False)

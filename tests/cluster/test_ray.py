@@ -11,20 +11,23 @@ from functools import partial
 
 import pytest
 
-from probekit.engines import RayEngine, run_local
-from probekit.errors import DataError, EngineError
+from probekit.base.plugins import _GIVEN
+from probekit.engines import RayEngine, ray_crew, run_local
+from probekit.errors import DataError, EngineError, EntryLockedError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module
 from probekit.features import Location
+from probekit.probe.heads import register_head
 from probekit.results import load_records
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests import tiny
-from tests.cluster.conftest import eventually
+from tests.cluster.conftest import another_node, eventually
 from tests.cluster.watched import UNIT_BYTES, few_rows, read_notes, watched
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import without_time
 from tests.planted import MODEL, TASK, plant_all
+from tests.plugged import Layered
 
 pytestmark = [
     pytest.mark.cluster,
@@ -153,17 +156,21 @@ def comparable(records):
 def double(value, report):
     import torch
 
+    from probekit.probe.heads import HEADS
+
     logging.getLogger("probekit.engines").info("seen from %d", value)
     report(value)
-    yield 2 * value, torch.get_num_threads()
+    yield 2 * value, torch.get_num_threads(), "layered" in HEADS
 
 
-def test_results_news_and_messages(cluster, caplog):
+def test_results_news_messages_and_plug_ins(cluster, caplog, monkeypatch):
+    monkeypatch.setitem(_GIVEN, "head", {})
+    register_head("layered", Layered)
     caplog.set_level(logging.INFO, "probekit")
     steps = []
     jobs = [partial(double, value) for value in (3, 4, 5)]
     found = dict(RAY(jobs, workers=2, report=steps.append))
-    assert found == {0: (6, 1), 1: (8, 1), 2: (10, 1)}
+    assert found == {0: (6, 1, True), 1: (8, 1, True), 2: (10, 1, True)}
     assert sorted(steps) == [3, 4, 5]
     assert sorted(caplog.messages) == ["seen from 3", "seen from 4", "seen from 5"]
 
@@ -185,11 +192,56 @@ def die(report):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_a_job_that_kills_every_worker_is_given_up(cluster):
+def test_a_job_that_kills_every_worker_is_given_up(cluster, monkeypatch):
+    monkeypatch.setattr(ray_crew, "_MOST_LOST", 2)
     steps = []
-    with pytest.raises(EngineError, match=r"5 workers in turn were lost.*process has died"):
+    with pytest.raises(EngineError, match=r"2 workers in turn were lost.*process has died"):
         list(RAY([die], workers=1, report=steps.append))
-    assert steps == [2, -2] * 4 + [2]
+    assert steps == [2, -2, 2]
+
+
+def find_what_it_locked(folder, report):
+    """A job that is lost, and run again before the file server knows."""
+    run = len(list(folder.iterdir()))
+    (folder / str(run)).touch()
+    yield run
+    time.sleep(0.5)  # what was yielded is on its way
+    if run == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    if run == 1:
+        raise EntryLockedError("held by a process of a node that is gone")
+
+
+def test_a_lost_run_may_hold_its_locks_for_a_while(cluster, tmp_path):
+    found = list(RAY([partial(find_what_it_locked, tmp_path)], workers=1, report=nothing))
+    assert found == [(0, 0), (0, 1), (0, 2)]
+
+
+def test_a_folder_that_a_node_lacks_is_said(cluster, monkeypatch):
+    monkeypatch.setattr("os.getcwd", lambda: "/no/such/folder")
+    with pytest.raises(EngineError, match=r"cannot be started .* no folder /no/such/folder on"):
+        list(RAY([fail], workers=1, report=nothing))
+
+
+def see(report):
+    yield os.environ.get("CUDA_VISIBLE_DEVICES")
+    time.sleep(1)
+
+
+def test_gpus_are_shared_and_those_of_others_hidden(cluster):
+    with another_node(cluster, num_cpus=2, num_gpus=2):
+        halves = dict(RayEngine(gpus_per_worker=0.5)([see] * 2, workers=2, report=nothing))
+        assert len(halves) == 2 and set(halves.values()) <= {"0", "1"}
+        assert dict(RayEngine()([see], workers=1, report=nothing))[0] in ("0", "1")
+        assert dict(RayEngine(gpus_per_worker=0)([see], workers=1, report=nothing)) == {0: ""}
+
+
+def test_nodes_that_are_gone_do_not_count(cluster):
+    """The large one is lost just before the start, and not yet known to be."""
+    with another_node(cluster, num_cpus=3) as large:
+        cluster.remove_node(large, allow_graceful=False)
+        found = dict(RAY([partial(double, 1)], workers=1, report=nothing))
+    assert found == {0: (2, 1, False)}, "one thread, as on the node that is left"
 
 
 def test_no_room_is_said(cluster):

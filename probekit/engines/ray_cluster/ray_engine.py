@@ -79,17 +79,17 @@ class RayEngine:
         if not jobs:
             return
         with _connected(self.address, workers):
-            from probekit.engines.ray_cluster.ray_crew import RayCrew, Share
+            from probekit.engines.ray_cluster.ray_crew import RayCrew
+            from probekit.engines.ray_cluster.ray_staff import Share, Staff
 
-            nodes = _nodes()
-            gpus = self.gpus_per_worker
-            if gpus is None:
-                gpus = float(any(node.gpus >= 1 for node in nodes))
-            share = Share(threads_each(nodes, workers, gpus), gpus)
-            patience = self.patience
-            with RayCrew(
-                jobs, workers=workers, share=share, patience=patience, report=report
-            ) as crew:
+            def plan() -> Share:
+                nodes = _nodes()
+                gpus = self.gpus_per_worker
+                gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
+                return Share(threads_each(nodes, workers, gpus), gpus)
+
+            staff = Staff(plan, self.patience)
+            with RayCrew(jobs, staff, workers=workers, report=report) as crew:
                 yield from crew.results()
 
 

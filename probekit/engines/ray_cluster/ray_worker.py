@@ -14,12 +14,14 @@ from logging.handlers import QueueHandler
 from pathlib import Path
 from typing import Any
 
-import ray
+import lazy_loader
 
 from probekit.base.machine.process import STOP
 from probekit.engines.contract import Job
 from probekit.engines.job_run import heed_stop, run_job
 from probekit.version import __version__
+
+ray = lazy_loader.load("ray")  # which may not be installed
 
 _BEAT_SECONDS = 0.2
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, Report, beside, engine_of, run_local
+from probekit.engines import Engine, RemoteEngine, Report, beside, engine_of, run_local
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.maintenance.merging import merge_shards
@@ -99,7 +99,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     options = session.request.options
     jobs = [
         ShardJob(replace(target, shard=shard, splits=names, device=device), options)
-        for shard, device in _places(target, here=found is run_local)
+        for shard, device in _places(target, here=not isinstance(found, RemoteEngine))
     ]
     total, begun = _tokens(session, left)
     with (

@@ -22,7 +22,7 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import product
 from tests import tiny
 from tests.cli.console import done, run
-from tests.cluster.one_node_slurm import missing_programs, one_node_slurm
+from tests.cluster.one_node_slurm import one_node_slurm, why_not
 from tests.cluster.slow_jobs import SlowEngine, extract_train
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import digests
@@ -33,7 +33,7 @@ from tests.train.sweeps.test_run import base, comparable
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(bool(missing_programs()), reason=f"not here: {missing_programs()}"),
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
 ]
 
 

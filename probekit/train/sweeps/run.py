@@ -16,7 +16,7 @@ import torch
 from probekit.base.machine.hardware import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.engines import Engine, beside, engine_of, run_local
+from probekit.engines import Engine, RemoteEngine, beside, engine_of
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
@@ -72,8 +72,8 @@ def sweep(
         workers: worker processes.
         engine: what runs them, or its name in ``probekit.engines.ENGINES``.
         memory: bytes that all workers together may use for heads and rows; ``None`` is half of
-            what is free now, on the device that computes; with another engine than the local one,
-            in this machine's memory.
+            what is free now, on the device that computes; with jobs on other machines, in the
+            memory of this one.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
         save: folder to save the trained heads in: one run is saved in it, several in a folder
             each. A run without its saved head is trained again; its folder may hold one of the
@@ -109,7 +109,7 @@ def sweep(
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
-    elsewhere = engine is not run_local  # where a job finds its own device
+    elsewhere = isinstance(engine, RemoteEngine)  # where each job finds its own device
     device = device if elsewhere else pick_device(device)
     if memory is None:
         memory = default_memory(torch.device("cpu" if elsewhere else device))

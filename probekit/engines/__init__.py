@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from probekit.base.registry import choose
-from probekit.engines.contract import Engine, Job, OutlivingEngine, Report
+from probekit.engines.contract import Engine, Job, RemoteEngine, Report
 from probekit.engines.local import run_local
 from probekit.engines.ray_cluster import RayEngine, run_ray
 from probekit.engines.slurm import SlurmEngine
@@ -26,20 +26,20 @@ def runs_here(engine: Engine) -> bool:
 
 
 def beside(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
-    """Return an engine for jobs that write into a folder: see `OutlivingEngine`; others stay.
+    """Return an engine for jobs that write into a folder: see `RemoteEngine`; others stay.
 
     Raises:
         OptionError: it cannot be used here.
     """
-    return engine.beside(folder, afterwards) if isinstance(engine, OutlivingEngine) else engine
+    return engine.beside(folder, afterwards) if isinstance(engine, RemoteEngine) else engine
 
 
 __all__ = [
     "ENGINES",
     "Engine",
     "Job",
-    "OutlivingEngine",
     "RayEngine",
+    "RemoteEngine",
     "Report",
     "SlurmEngine",
     "beside",

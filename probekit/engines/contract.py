@@ -37,8 +37,11 @@ class Engine(Protocol):
 
 
 @runtime_checkable
-class OutlivingEngine(Engine, Protocol):
-    """An engine whose jobs go on when the process that started them is gone."""
+class RemoteEngine(Engine, Protocol):
+    """An engine whose jobs run on other machines, where each finds its own device.
+
+    They may go on when the process that started them is gone.
+    """
 
     def beside(self, folder: Path, afterwards: Job | None = None) -> Engine:
         """Return this engine for jobs that write into a folder.
@@ -46,5 +49,6 @@ class OutlivingEngine(Engine, Protocol):
         Args:
             folder: what they write into, which all of them see; what the engine itself has to
                 write goes there too.
-            afterwards: runs when all jobs have ended, however, and this process is gone by then.
+            afterwards: what completes their work when all have ended, however, and this process is
+                gone by then; for an engine whose jobs go on.
         """

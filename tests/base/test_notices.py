@@ -53,6 +53,14 @@ def test_a_line_of_a_file_says_what_is_being_done(capsys, monkeypatch):
     assert capsys.readouterr().err.splitlines()[-1].endswith(" left, p32 seed 3: 71.2")
 
 
+def test_work_that_is_done_twice_does_not_count_beyond_the_total(capsys, monkeypatch):
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    with ProgressBar(total=10, initial=3, desc="train", unit="step", shown=True) as bar:
+        for count in (5, 5, 5):
+            bar.report(count)
+    assert "10/10" in capsys.readouterr().err.splitlines()[-1]
+
+
 def test_a_hidden_bar_prints_nothing(capsys):
     with ProgressBar(total=2, desc="x", unit="text", shown=False) as bar:
         bar.report(2)

@@ -12,7 +12,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -45,17 +45,22 @@ SlurmctldPidFile={folder}/slurmctld.pid
 SlurmdPidFile={folder}/slurmd.pid
 SlurmctldLogFile={folder}/slurmctld.log
 SlurmdLogFile={folder}/slurmd.log
+PreemptType=preempt/partition_prio
+PreemptMode=REQUEUE
 NodeName={host} NodeAddr=127.0.0.1 CPUs=2 State=UNKNOWN
-PartitionName=gpu Nodes={host} Default=YES MaxTime=INFINITE State=UP OverSubscribe=NO
+PartitionName=gpu Nodes={host} Default=YES MaxTime=INFINITE State=UP PriorityTier=1
+PartitionName=urgent Nodes={host} MaxTime=INFINITE State=UP PriorityTier=10
 """
 
 _SECONDS = 60.0
 """How long the cluster may take to answer."""
 
 
-def missing_programs() -> list[str]:
-    """Return what the cluster needs and this machine does not have."""
-    return [name for name in PROGRAMS if shutil.which(name) is None]
+def why_not() -> str:
+    """Return why there can be no cluster here; nothing where there can be one."""
+    if missing := [name for name in PROGRAMS if shutil.which(name) is None]:
+        return f"Slurm is not installed: there is no {missing[0]}"
+    return "" if os.geteuid() == 0 else "only root can start Slurm's node"
 
 
 @contextmanager
@@ -85,9 +90,8 @@ def one_node_slurm(folder: Path) -> Iterator[dict[str, str]]:
     key.chmod(0o600)
     munge = [
         *("munged", "--foreground", "--force", f"--key-file={key}"),
-        *(f"--{name}={folder}/munge.{name.replace('-file', '')}" for name in ("pid-file",)),
-        *(f"--socket={folder}/munge.socket", f"--seed-file={folder}/munge.seed"),
-        f"--log-file={folder}/munge.log",
+        *(f"--socket={folder}/munge.socket", f"--pid-file={folder}/munge.pid"),
+        *(f"--seed-file={folder}/munge.seed", f"--log-file={folder}/munge.log"),
     ]
     with ExitStack() as stack:
         stack.enter_context(_daemon(munge, folder / "munged.out", found))
@@ -137,7 +141,7 @@ def _free_ports(count: int) -> list[int]:
         return [one.getsockname()[1] for one in sockets]
 
 
-def _until(condition, what: str, folder: Path) -> None:
+def _until(condition: Callable[[], bool], what: str, folder: Path) -> None:
     end = time.monotonic() + _SECONDS
     while not condition():
         if time.monotonic() > end:

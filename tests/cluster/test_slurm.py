@@ -7,28 +7,33 @@ import sys
 import tempfile
 import threading
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from probekit.base import plugins
 from probekit.engines import SlurmEngine
 from probekit.errors import EngineError, OptionError, StateRangeError
 from probekit.features import Location
+from probekit.probe.heads import register_head
 from probekit.results import load_records
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import product
 from tests import tiny
-from tests.cluster.one_node_slurm import missing_programs, one_node_slurm
+from tests.cli.console import done, run
+from tests.cluster.one_node_slurm import one_node_slurm, why_not
 from tests.cluster.slow_jobs import SlowEngine, extract_train
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import digests
 from tests.planted import plant_all
+from tests.plugged import Layered
 from tests.train.sweeps.test_run import base, comparable
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.skipif(bool(missing_programs()), reason=f"not here: {missing_programs()}"),
+    pytest.mark.skipif(bool(why_not()), reason=why_not()),
 ]
 
 
@@ -172,9 +177,12 @@ def test_a_job_whose_time_is_over_goes_on(inputs, alone, tmp_path, caplog):
     assert "was interrupted. It runs again" in caplog.text
 
 
-def test_a_sweep_gives_the_same_records(tmp_path):
+def test_a_sweep_gives_the_same_records(tmp_path, monkeypatch):
+    monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
     location = Location(cache=plant_all(tmp_path / "cache"))
-    plan = product(base(), {"head": ["last", "p32"], "seed": [0, 1], "shots": [None, 4]})
+    register_head("layered", Layered)  # which jobs learn of
+    heads = ["last", "layered"]
+    plan = product(base(), {"head": heads, "seed": [0, 1], "shots": [None, 4]})
     where = {"location": location, "device": "cpu"}
     one = sweep(plan, out=tmp_path / "one.jsonl", **where)
     out = tmp_path / "runs" / "slurm.jsonl"
@@ -247,6 +255,32 @@ def test_jobs_that_are_all_cancelled_are_not_submitted_again(tmp_path):
     thread.join()
 
 
+def yield_and_wait(folder, report):
+    if not (folder / "begun").exists():
+        (folder / "begun").touch()
+        yield "first"
+        time.sleep(600)
+    yield "again"
+
+
+def test_a_job_that_is_preempted_runs_again(tmp_path, caplog):
+    caplog.set_level("INFO", "probekit")
+    engine = SlurmEngine(parameters={"partition": "gpu"}).beside(tmp_path)
+
+    def preempt():
+        until((tmp_path / "begun").exists)
+        slurm("srun", "--partition=urgent", "--ntasks=2", "true")
+        (job,) = until(lambda: queue("PENDING"))
+        slurm("scontrol", "update", f"JobId={job}", "StartTime=now")
+
+    thread = threading.Thread(target=preempt)
+    thread.start()
+    found = list(engine([partial(yield_and_wait, tmp_path)], workers=1, report=print))
+    thread.join()
+    assert found == [(0, "first"), (0, "again")]
+    assert "was interrupted. It runs again" in caplog.text
+
+
 def threads(report):
     import torch
 
@@ -257,6 +291,16 @@ def threads(report):
 def test_a_job_has_the_threads_of_its_cpus(tmp_path, options, expected):
     engine = SlurmEngine(parameters=options).beside(tmp_path)
     assert list(engine([threads], workers=1, report=print)) == [(0, expected)]
+
+
+def test_the_command_line(inputs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    options = (*inputs, "--kind", "tagging", "--label", "2", "--engine", "slurm", "--workers", 2)
+    asked = (*options, "--slurm", "partition=gpu,time=5", "--json")
+    assert [row["split"] for row in done("extract", *asked).rows] == ["train", "dev"]
+    said = run("sweep", *options, "--slurm", "partition=nowhere", "--head", "last", "--epochs", 1)
+    assert said.code == 1 and "nvalid partition" in said.err
+    assert not list(tmp_path.rglob(".slurm"))
 
 
 def test_what_slurm_refuses(tmp_path):

@@ -72,7 +72,7 @@ class SlurmEngine:
         return cls(parameters=parameters, gpus_per_worker=gpus_per_worker)
 
     def beside(self, folder: Path, afterwards: Job | None = None) -> "SlurmEngine":
-        """Return this engine for jobs that write into a folder: see `OutlivingEngine`.
+        """Return this engine for jobs that write into a folder: see `RemoteEngine`.
 
         Raises:
             OptionError: nothing can be submitted from here.

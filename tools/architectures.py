@@ -60,7 +60,7 @@ BEGIN, END = "<!-- architectures: begin -->", "<!-- architectures: end -->"
 _OTHERS = ("bros", "canine", "lilt", "splinter")
 """Models of texts that transformers lists as neither language models nor encoders."""
 
-_TOLERANCE = 1e-3
+TOLERANCE = 1e-3
 """Largest difference of a row, relative to its norm: float32 in batches of other shapes."""
 
 _ROWS = 0.98
@@ -129,28 +129,39 @@ def _use(family: str, folder: Path) -> Row:
     about = f"{info.identity.architecture}: {kind}, {'a' if info.final_norm else 'no'} final norm"
     about += "" if part is None else f"; `--part {part}`"
     about += "" if inspection.whole is inspection.config else "; the text model inside"
-    entry = _extracted(folder, part)
-    if (error := _worst(entry, folder)) > _TOLERANCE:
+    entry = extracted(folder, part)
+    if (error := float(row_differences(entry, folder).max())) > TOLERANCE:
         return Row(family=family, outcome=WRONG, about=f"{about}; rows are off by {error:.1e}")
-    return Row(family=family, outcome=_outcome(entry.manifest.extra["batching"]), about=about)
+    return Row(family=family, outcome=outcome(entry.manifest.extra["batching"]), about=about)
 
 
-def _outcome(batching: Mapping[str, Any]) -> str:
+def outcome(batching: Mapping[str, Any]) -> str:
     """Return in which batches a model works, from what the manifest says of them."""
     if batching["padded_to"] is None:
         return WORKS
     return ALONE if batching["alone"] else ONE_LENGTH
 
 
-def _extracted(folder: Path, part: str | None) -> Entry:
+def extracted(folder: Path, part: str | None, **how: Any) -> Entry:
+    """Return the entry of a few sentences.
+
+    Args:
+        folder: of the model.
+        part: of an encoder-decoder, its half.
+        how: ``quantize`` and ``device_map`` of `extract`, if any.
+    """
     corpus = folder.parent / "corpus.conll"
     corpus.write_text("\n".join("\n".join(f"{w}\tO" for w in s) + "\n" for s in _sentences()))
-    options = ExtractOptions(dtype="float32", compute_dtype="float32", pooling="first", part=part)
+    options = ExtractOptions(
+        dtype="float32", compute_dtype="float32", pooling="first", part=part,
+        quantize=how.get("quantize"),
+    )  # fmt: skip
     (entry,) = extract(
         str(folder),
         str(corpus),
         options=options,
-        device="cpu",
+        device="auto" if "device_map" in how else "cpu",
+        device_map=how.get("device_map"),
         cache=folder.parent / "cache",
         kind="tagging",
     )
@@ -163,26 +174,32 @@ def _sentences() -> list[list[str]]:
     return [draw.choices(WORDS, k=length) for length in (1, 2, 3, 5, 7, 8, 9, 12, 17, 24, 33, 40)]
 
 
-def _worst(entry: Entry, folder: Path) -> float:
-    """Return by how much stored rows and those of plain transformers differ, in any layer."""
+def row_differences(entry: Entry, folder: Path, **options: Any) -> Float[Tensor, " layers"]:
+    """Return by how much stored rows and those of plain transformers differ, layer by layer.
+
+    Args:
+        entry: the stored rows.
+        folder: of the model.
+        options: more arguments of ``from_pretrained``.
+    """
     sentences = _sentences()
     array = entry.arrays["words"]
     found = array.read(slice(0, sum(map(len, sentences)))).split([len(s) for s in sentences])
-    expected = _plain_rows(folder, sentences)
+    expected = _plain_rows(folder, sentences, options)
     layers = list(array.layers)
     pairs = zip(found, expected, strict=True)
     differences = torch.cat([_difference(one, two[:, layers]) for one, two in pairs])
-    return float(torch.quantile(differences, _ROWS, dim=0).max())
+    return torch.quantile(differences, _ROWS, dim=0)
 
 
 def _plain_rows(
-    folder: Path, sentences: Iterable[Sequence[str]]
+    folder: Path, sentences: Iterable[Sequence[str]], options: Mapping[str, Any]
 ) -> Iterable[Float[Tensor, "words layers dim"]]:
     """Yield what transformers makes of each sentence alone."""
     part = part_to_name(str(folder))
     inspection = inspect_backbone(str(folder), part=part)
     with quiet_transformers():
-        model = AutoModel.from_pretrained(folder, dtype=torch.float32).eval()
+        model = AutoModel.from_pretrained(folder, dtype=torch.float32, **options).eval()
     model.config.use_cache = False
     for sentence in sentences:
         encoded = inspection.tokenizer(list(sentence), is_split_into_words=True)

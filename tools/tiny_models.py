@@ -82,6 +82,10 @@ _SIZES = (
 )  # fmt: skip
 """What the sizes of any family are called, and what they become."""
 
+_WIDTHS = [
+    name for name, size in _SIZES.items() if size in (WIDTH, 48, 16, 8) and "window" not in name
+]
+
 _TOKENS = {
     "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2, "unk_token_id": 3, "mask_token_id": 4,
     "cls_token_id": 1, "sep_token_id": 2, "decoder_start_token_id": 0, "image_token_id": 3,
@@ -146,14 +150,18 @@ _OF_FAMILY: dict[str, dict[str, Any]] = {
 """What single families need besides."""
 
 
-def tiny_config(family: str) -> PretrainedConfig:
+def tiny_config(family: str, wider: int = 1) -> PretrainedConfig:
     """Return a family's default configuration with small sizes.
+
+    Args:
+        family: ``model_type``.
+        wider: what all widths are multiplied with.
 
     Raises:
         Exception: whatever its class raises if it takes none of them.
     """
     kind = CONFIG_MAPPING[family]
-    return kind(**_joined(_sizes_of(kind), _OF_FAMILY.get(family, {})))
+    return kind(**_joined(_sizes_of(kind, wider), _OF_FAMILY.get(family, {})))
 
 
 def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
@@ -166,12 +174,13 @@ def _joined(one: Mapping[str, Any], other: Mapping[str, Any]) -> dict[str, Any]:
     return {**one, **other, **parts}
 
 
-def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
+def _sizes_of(kind: type[PretrainedConfig], wider: int = 1) -> dict[str, Any]:
     """Return what a class of configurations has of the sizes, and of parts that have such."""
     known = set(kind().to_dict()) | set(kind.attribute_map)
     if "num_encoder_layers" in known:  # ProphetNet wants those alone
         known -= {"num_hidden_layers"}
-    sizes = _SIZES | _TOKENS | {"vocab_size": VOCABULARY}
+    sizes = _SIZES | {name: wider * _SIZES[name] for name in _WIDTHS}
+    sizes |= _TOKENS | {"vocab_size": VOCABULARY}
     parts = {
         name: _sizes_of(part)
         for name, part in kind.sub_configs.items()
@@ -184,13 +193,13 @@ def _sizes_of(kind: type[PretrainedConfig]) -> dict[str, Any]:
     return parts | {name: size for name, size in sizes.items() if name in known}
 
 
-def save_tiny(family: str, folder: Path) -> None:
+def save_tiny(family: str, folder: Path, wider: int = 1) -> None:
     """Save a random model of a family, and a tokenizer of whole words, into a folder.
 
     Its weights are drawn anew, away from zeros and ones, which would hide what they do. Of models
     that probekit refuses by their configuration none are made.
     """
-    config = tiny_config(family)
+    config = tiny_config(family, wider)
     tokenizer(family).save_pretrained(folder)
     try:
         config_to_read(family, config, ENCODER if saved_whole(config) else None)

@@ -6,11 +6,13 @@ import pytest
 import torch
 
 from probekit.backbone import inspect_backbone, load_backbone, placement
+from probekit.backbone import model as backbone_model
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, ExtractTarget, extract
 from tests import tiny
 from tests.backbone import test_text_towers as towers
 from tests.extraction.extracted import all_rows
+from tests.pretended_gpu import pretended_gpu
 
 pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
 
@@ -72,6 +74,21 @@ def test_the_folder_of_what_is_on_the_disk_goes_with_the_model(model, tmp_path, 
     del backbone
     gc.collect()
     assert not list(tmp_path.iterdir())
+
+
+def test_states_are_gathered_from_where_their_blocks_are(model, monkeypatch):
+    run = backbone_model.hidden_states
+
+    def on_two_devices(*args, **options):
+        first, *others = run(*args, **options)
+        return [first.cpu(), *others]
+
+    with pretended_gpu(monkeypatch) as gpu:
+        inspection = inspect_backbone(model)
+        backbone = load_backbone(inspection, device=str(gpu), compute_dtype="float32")
+        monkeypatch.setattr(backbone_model, "hidden_states", on_two_devices)
+        states = backbone.layers(torch.arange(9, 17)[None], torch.tensor([8]))
+        assert {state.device for state in states} == {gpu}
 
 
 def test_the_text_model_of_several_lies_where_the_whole_was_laid_out(tmp_path):

@@ -95,7 +95,7 @@ class Runs:
         command = ["-c", MAIN, "-q", "extract", str(self._model), str(text.path), *words]
         command += ["--device", "cpu", "--dtype", "float16", "--cache", str(cache)]
         alone = os.environ | {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false"}
-        return subprocess.Popen([sys.executable, *command], env=alone)
+        return subprocess.Popen([sys.executable, *command], env=alone, stdout=subprocess.DEVNULL)
 
     def alone(self, text: Text, *words: str) -> None:
         """Extract a text in one process."""

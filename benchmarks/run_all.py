@@ -45,6 +45,7 @@ PROGRAMS: Programs = (
     ((24,), "mixture_orders.py", ()),
     ((27, 28), "cache_copying.py", ()),
     ((31,), "ray_engine.py", ()),
+    ((33, 34), "shards.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

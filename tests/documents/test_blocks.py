@@ -1,5 +1,6 @@
 """What pages show: commands and options exist, links lead somewhere, what is not run says why."""
 
+import functools
 import re
 
 import pytest
@@ -12,6 +13,9 @@ TEXTS = {names_of(page): page.read_text("utf-8") for page in pages()}
 BLOCKS = {name: blocks(text) for name, text in TEXTS.items()}
 MOST_NOT_RUN = 10
 REASONS = ("needs ", "installs ", "a part of ", "takes hours", "another test runs it: ")
+
+
+commands_of = functools.cache(typer.main.get_command)
 
 
 def all_commands() -> list[list[str]]:
@@ -33,7 +37,7 @@ def test_every_command_parses(arguments, tmp_path, monkeypatch):
     if arguments == ["..."]:
         return
     name, *rest = arguments
-    root = typer.main.get_command(app)
+    root = commands_of(app)
     context = root.make_context("probekit", [name], resilient_parsing=True)
     command = root.get_command(context, name)
     assert command is not None, f"no command {name}"
@@ -46,7 +50,7 @@ def test_every_command_parses(arguments, tmp_path, monkeypatch):
 
 
 def test_every_option_in_the_text_exists():
-    root = typer.main.get_command(app)
+    root = commands_of(app)
     context = root.make_context("probekit", ["tasks"], resilient_parsing=True)
     known = {"--debug", "--quiet", "--version", "--help", "--install-completion"}
     for name in root.list_commands(context):

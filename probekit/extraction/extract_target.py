@@ -17,6 +17,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
 from probekit.store.layout import asked_of, entry_folder, model_slug
+from probekit.store.objects.object_path import check_shared
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -75,6 +76,7 @@ class ExtractTarget:
         """Check that several processes can do it."""
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
+        check_shared(self.cache, self.workers)
         if self.shard is None and self.workers == 1:
             return
         many = f"--shard {self.shard}" if self.workers == 1 else f"--workers {self.workers}"

@@ -229,7 +229,7 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
     spans = chunk_spans(places)
     alone = {file for place in places if place.tail is not None for file in place.files}
     found = {}
-    for name in walk_files(folder):
+    for name in sorted(walk_files(folder), key=str):  # the same wherever it lies
         file = folder / name
         ours = name.parts[0] == BUILDING or str(name) == MANIFEST
         if not ours and str(file) not in alone:

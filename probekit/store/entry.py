@@ -84,11 +84,11 @@ class Entry:
     def _open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
+        sums = ChunkSums(path, manifest)
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [place.check() for place in places]
             if isinstance(path, ObjectPath):
-                sums = ChunkSums(path, manifest)
                 arrays[spec.name] = FetchedArray(spec, whole, sums, str(path), mirror)
             else:
                 arrays[spec.name] = FeatureArray(spec, whole)

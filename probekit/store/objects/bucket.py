@@ -7,7 +7,7 @@ tell, since no two writers write the same.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -18,6 +18,9 @@ from typing import Any, TypeVar
 from probekit.errors import OptionError, StorageError, install_extra, reason_of
 
 T = TypeVar("T")
+
+Tag = Mapping[str, str]
+"""By which a store tells an object from what was there before, and what comes after."""
 
 SCHEMES = ("s3", "gs", "az", "memory")
 """Of URLs that are no folders."""
@@ -118,7 +121,7 @@ class Bucket:
         """
         return self.tagged(key)[0]
 
-    def tagged(self, key: str) -> tuple[bytes, str]:
+    def tagged(self, key: str) -> tuple[bytes, Tag]:
         """Return an object, and the tag by which `put_if` knows it.
 
         Raises:
@@ -126,9 +129,9 @@ class Bucket:
         """
         import obstore
 
-        def ask() -> tuple[bytes, str]:
+        def ask() -> tuple[bytes, Tag]:
             found = obstore.get(self._store, key)
-            return bytes(found.bytes()), str(found.meta["e_tag"])
+            return bytes(found.bytes()), _tag_of(found.meta)
 
         return self._ask(key, ask)
 
@@ -168,7 +171,7 @@ class Bucket:
         whole = data if isinstance(data, bytes) else data.cast("B")
         self._ask(key, lambda: obstore.put(self._store, key, whole, chunk_size=2**24))
 
-    def put_if(self, key: str, data: bytes, tag: str | None) -> str:
+    def put_if(self, key: str, data: bytes, tag: Tag | None) -> Tag:
         """Write an object where the one that is there is as it was, or where there is none.
 
         Args:
@@ -185,11 +188,11 @@ class Bucket:
         import obstore
         from obstore.exceptions import AlreadyExistsError, PreconditionError
 
-        mode: Any = "create" if tag is None else {"e_tag": tag, "version": None}
+        mode: Any = "create" if tag is None else dict(tag)
 
-        def ask() -> str:
+        def ask() -> Tag:
             try:
-                return str(obstore.put(self._store, key, data, mode=mode)["e_tag"])
+                return _tag_of(obstore.put(self._store, key, data, mode=mode))
             except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
                 if isinstance(error, FileNotFoundError) and tag is None:
                     raise
@@ -197,12 +200,12 @@ class Bucket:
 
         return self._ask(key, ask)
 
-    def _own_tag(self, key: str, data: bytes) -> str:
+    def _own_tag(self, key: str, data: bytes) -> Tag:
         """Return the tag of an object that an earlier try of the same put wrote."""
         try:
             found, tag = self.tagged(key)
         except FileNotFoundError:
-            found, tag = b"", ""
+            found, tag = b"", {}
         if found != data:
             raise LostPutError(key)
         return tag
@@ -287,6 +290,10 @@ class Bucket:
             f"{self.url}: there is no such bucket (or container). Make it first, or correct the "
             "name; AWS_ENDPOINT_URL says which server is asked."
         )
+
+
+def _tag_of(told: Mapping[str, Any]) -> Tag:
+    return {name: told[name] for name in ("e_tag", "version") if told.get(name)}
 
 
 def _is_final(error: StorageError) -> bool:

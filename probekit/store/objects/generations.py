@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from probekit.errors import EntryLockedError
 from probekit.store.json_types import read_object
-from probekit.store.objects.bucket import LostPutError
+from probekit.store.objects.bucket import LostPutError, Tag
 from probekit.store.objects.object_path import ObjectPath
 
 POINTER = "generation.json"
@@ -55,7 +55,7 @@ def entry_of(path: ObjectPath) -> ObjectPath | None:
     return path.with_name(entry) if entry and _GENERATION.fullmatch(generation) else None
 
 
-def switch_tag(switch: ObjectPath) -> str | None:
+def switch_tag(switch: ObjectPath) -> Tag | None:
     """Return the tag of the switch as it is now; None where there is none."""
     try:
         return switch.bucket.tagged(switch.key)[1]
@@ -69,7 +69,7 @@ def switch_text(manifest: str, generation: ObjectPath) -> str:
     return f"{manifest[:1]}{line}{manifest[1:]}"
 
 
-def turn_switch(switch: ObjectPath, generation: ObjectPath, manifest: str, tag: str | None) -> None:
+def turn_switch(switch: ObjectPath, generation: ObjectPath, manifest: str, tag: Tag | None) -> None:
     """Make a generation the entry, where the switch is as it was when the generation was begun.
 
     Args:

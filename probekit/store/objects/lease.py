@@ -18,7 +18,7 @@ from typing import Any
 from uuid import uuid4
 
 from probekit.errors import EntryLockedError, StorageError
-from probekit.store.objects.bucket import PUT_SECONDS, LostPutError
+from probekit.store.objects.bucket import PUT_SECONDS, LostPutError, Tag
 from probekit.store.objects.object_path import ObjectPath
 
 _RENEWED_EVERY = 10.0
@@ -43,7 +43,7 @@ class Lease:
         """
         self._path, self._what = path, what
         self._told: dict[str, Any] = {}
-        self._tag = ""
+        self._tag: Tag = {}
         self._renewed = 0.0
         self._done = threading.Event()
         self._thread: threading.Thread | None = None
@@ -109,7 +109,7 @@ class Lease:
         if time.monotonic() - self._renewed < _TRUSTED:
             self._path.unlink()
 
-    def _put(self, tag: str | None) -> None:
+    def _put(self, tag: Tag | None) -> None:
         sent = time.monotonic()
         now = datetime.now(UTC).isoformat(timespec="seconds")
         written = self._told | {"renewed": now, "token": uuid4().hex}
@@ -127,7 +127,7 @@ class Lease:
             except (StorageError, FileNotFoundError):
                 continue  # `check` says so when it lasts
 
-    def _expired(self, told: dict[str, Any], tag: str) -> bool:
+    def _expired(self, told: dict[str, Any], tag: Tag) -> bool:
         """Say whether a lock is not renewed any more: watched, since clocks differ."""
         with suppress(ValueError, TypeError, KeyError):
             age = datetime.now(UTC) - datetime.fromisoformat(told["renewed"])
@@ -142,7 +142,7 @@ class Lease:
         return True
 
 
-def read_lease(path: ObjectPath) -> tuple[dict[str, Any], str] | None:
+def read_lease(path: ObjectPath) -> tuple[dict[str, Any], Tag] | None:
     """Return what a lock says of its holder, and its tag; None where it is not held."""
     try:
         data, tag = path.bucket.tagged(path.key)

@@ -41,8 +41,8 @@ class ObjectPath(PosixPath):
 
     def __str__(self) -> str:
         """Return the URL."""
-        scheme, *rest = self.parts or (".",)
-        return f"{scheme}//{'/'.join(rest)}" if rest else scheme
+        scheme, *rest = self.parts or ("",)
+        return f"{scheme}//{'/'.join(rest)}" if scheme.endswith(":") else super().__str__()
 
     def __fspath__(self) -> NoReturn:
         raise TypeError(f"{self} is in an object store, and no file")
@@ -153,6 +153,19 @@ class ObjectPath(PosixPath):
     @property
     def _prefix(self) -> str:
         return f"{self.key}/" if self.key else ""
+
+
+def check_shared(root: Path, workers: int) -> None:
+    """Refuse several processes where a root is the memory of one.
+
+    Raises:
+        OptionError: it is.
+    """
+    if workers > 1 and isinstance(root, ObjectPath) and root.bucket.scheme == "memory":
+        raise OptionError(
+            f"{root} is memory of one process, and --workers {workers} are several: use one "
+            "worker, or another cache."
+        )
 
 
 def root_of(typed: str | Path) -> Path:

@@ -23,6 +23,7 @@ from probekit.results import Record, Records, append_record, check_appendable, r
 from probekit.results.claims import owners, wait_for_change
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
+from probekit.store.objects.object_path import check_shared, root_of
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
 from probekit.train.sweeps.given_heads import GivenHead, spec_of
@@ -107,6 +108,8 @@ def sweep(
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
+    if location is not None:
+        check_shared(root_of(location.cache), workers)
     device = pick_device(device)
     if memory is None:
         memory = default_memory(torch.device(device))

@@ -44,6 +44,7 @@ PROGRAMS: Programs = (
     ((23,), "chunk_writing.py", ()),
     ((24,), "mixture_orders.py", ()),
     ((27, 28), "cache_copying.py", ()),
+    ((29,), "object_store.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

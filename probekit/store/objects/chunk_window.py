@@ -15,7 +15,7 @@ from threading import Lock
 Key = tuple[int, int, int]
 """Which array of an entry, row chunk, position of the layer."""
 
-_REQUESTS = 16
+REQUESTS = 16
 """Chunks that are fetched at a time."""
 
 _AHEAD = 0.5
@@ -126,4 +126,4 @@ def requests() -> ThreadPoolExecutor:
 
 @cache
 def _requests(process: int) -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(_REQUESTS, thread_name_prefix="probekit-fetch")
+    return ThreadPoolExecutor(REQUESTS, thread_name_prefix="probekit-fetch")

@@ -22,6 +22,7 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
 from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import interrupted_after
 from tests.extraction.killed import run as run_killed
 from tests.s3_server import Faults
 
@@ -38,8 +39,8 @@ def bert(tmp_path_factory):
 
 @pytest.fixture
 def small_units(monkeypatch):
-    monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
-    monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
+    monkeypatch.setattr(units, "UNIT_BYTES", 30_000)
+    monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 32)
 
 
 def run(bert, corpus, cache, shard=None, splits=("train",)):
@@ -61,7 +62,7 @@ def files(entry):
 
 def test_a_bucket_that_fails(server, s3, bert, corpus, tmp_path, small_units):
     """Extracted, trained from and verified, while requests fail: the bytes of a folder."""
-    server.faults = Faults(1, failed=0.1, dropped=0.03, slow=0.05, seconds=0.01)
+    server.faults = Faults(1, failed=0.08, dropped=0.03, slow=0.05, seconds=0.01)
     there = run(bert, corpus, str(s3), splits=("train", "dev"))
     here = run(bert, corpus, tmp_path / "cache", splits=("train", "dev"))
     for one, other in zip(there, here, strict=True):
@@ -143,9 +144,20 @@ def kill_when(child, root, marks):
     return alive
 
 
-@pytest.mark.parametrize(
-    "faults", [None, pytest.param(Faults(5), marks=pytest.mark.slow)], ids=["well", "failing"]
-)
+def test_interrupted_and_resumed(s3, bert, corpus, tmp_path, small_units, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
+        with pytest.raises(KeyboardInterrupt):
+            run(bert, corpus, str(s3))
+    (begun,) = list_entries(s3)
+    assert not begun.complete
+    (there,) = run(bert, corpus, str(s3))
+    (here,) = run(bert, corpus, tmp_path / "cache")
+    assert files(there) == files(here)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("faults", [None, Faults(5)], ids=["well", "failing"])
 def test_killed_and_resumed(server, s3, bert, corpus, tmp_path, processes, faults):
     run_killed(bert, corpus, tmp_path / "cache", "zarr")
     (whole,) = list_entries(tmp_path / "cache")
@@ -163,7 +175,7 @@ def test_killed_and_resumed(server, s3, bert, corpus, tmp_path, processes, fault
     check_chunks(entry.path)
 
 
-@pytest.mark.parametrize("turns", [2, pytest.param(50, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("turns", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_shards_that_finish_at_once_seal_once(server, s3, bert, corpus, monkeypatch, turns):
     sealed, together = [], threading.Barrier(2)
     complete, join = EntryBuilder.complete, EntryBuilder.join

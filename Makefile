@@ -14,7 +14,7 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "probekit needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt torch
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,docs,demo,gguf,adapters,sentencepiece,tensorboard,wandb]'
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,docs,demo,gguf,adapters,sentencepiece,tensorboard,wandb,quantize]'
 	@touch $@
 
 install: $(STAMP)  ## create .venv with pinned versions

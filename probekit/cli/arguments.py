@@ -13,7 +13,10 @@ from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.plots.look import Look
+    from probekit.store.objects.mirror import Mirror
     from probekit.tasks import TextOptions
+
+_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 Model = Annotated[
     str,
@@ -39,26 +42,81 @@ Data = Annotated[
 ]
 
 
-def local_root(root: Path, named: str) -> Path:
-    """Read ``~``, and refuse a URL, of which ``Path`` would make a folder called ``s3:``.
+def cache_root(root: Path) -> Path:
+    """Read ``~``, and a URL, of which ``Path`` would make a folder called ``s3:``.
 
     Args:
-        root: the root of a cache, as it was typed.
-        named: the option that it was typed for, for the message.
+        root: the root of a cache, or what lies in one, as it was typed.
+
+    Raises:
+        OptionError: it is a URL of no object store.
     """
-    if re.match(r"\w+:/", str(root)):
-        raise OptionError(f"{named} {root}: a URL cannot be used in this version; give a folder.")
-    return root.expanduser()
+    from probekit.store.objects.object_path import root_of
 
-
-def _check_root(root: Path) -> Path:
-    return local_root(root, "--cache")
+    return root_of(root).expanduser()
 
 
 Cache = Annotated[
     Path,
-    typer.Option("--cache", callback=_check_root, help="Root folder of the feature cache."),
+    typer.Option(
+        "--cache",
+        callback=cache_root,
+        help="Root of the feature cache: a folder, or s3://, gs://, az://.",
+    ),
 ]
+
+
+MirrorFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--mirror",
+        help="Folder that keeps what is read of a cache at a URL, for the next epoch and command.",
+    ),
+]
+MirrorSize = Annotated[
+    str | None,
+    typer.Option(
+        "--mirror-size",
+        help="Most that --mirror holds, e.g. 200GB; a tenth of its disk stays free if unset.",
+    ),
+]
+
+
+def mirror_of(folder: Path | None, size: str | None) -> "Mirror | None":
+    """Return the mirror that is asked for, if any.
+
+    Raises:
+        OptionError: a size without a folder, or one that is none; or a URL in a folder's place.
+    """
+    if folder is None:
+        if size is not None:
+            raise OptionError(f"--mirror-size {size}: say which folder keeps them, --mirror DIR.")
+        return None
+    from probekit.store.objects.mirror import Mirror
+    from probekit.store.objects.object_path import ObjectPath
+
+    place = cache_root(folder)
+    if isinstance(place, ObjectPath):
+        raise OptionError(f"--mirror {place}: give a folder on a disk of this machine.")
+    return Mirror(place, parse_bytes(size, "--mirror-size"))
+
+
+def parse_bytes(text: str | None, named: str) -> int | None:
+    """Read a size such as ``8GB`` or ``500MB`` (powers of 1000), or ``8GiB`` (of 1024).
+
+    Args:
+        text: as it was typed, if it was.
+        named: the option, for the message.
+
+    Raises:
+        OptionError: it is no size.
+    """
+    if text is None:
+        return None
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
+    if not found:
+        raise OptionError(f"{named} {text!r} is not a size. Write 8GB, 500MB or 2GiB.")
+    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
 
 
 @dataclass(frozen=True, kw_only=True)

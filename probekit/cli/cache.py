@@ -117,7 +117,9 @@ def verify(
             continue
         own = Entry.open(path)
         if against is not None:
-            report = maintenance.verify_against(own, Entry.open(against), rows, seed=seed)
+            report = maintenance.verify_against(
+                own, Entry.open(arguments.cache_root(against)), rows, seed=seed
+            )
         else:
             report = maintenance.verify_rows(
                 own,
@@ -145,7 +147,9 @@ def merge(
     json: arguments.Json = False,
 ) -> None:
     """Complete what `extract --shard` has begun, with what shards wrote into other caches."""
-    entries = maintenance.merge_shards(cache, source or (), progress=progress_wanted())
+    entries = maintenance.merge_shards(
+        cache, [arguments.cache_root(one) for one in source or ()], progress=progress_wanted()
+    )
     print_entries(entries, json=json)
 
 

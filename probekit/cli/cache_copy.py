@@ -41,7 +41,7 @@ def copy(
     """Copy entries with their labels to another cache, verified; goes on after a kill."""
     copies = maintenance.copy_entries(
         maintenance.select_sources(source, cache),
-        arguments.local_root(to, "DST"),
+        arguments.cache_root(to),
         layers=layers,
         arrays=array or (),
         overwrite=overwrite,
@@ -76,7 +76,7 @@ def convert(
         maintenance.select_sources(entry, cache),
         format=format,
         dtype=dtype,
-        root=None if to is None else arguments.local_root(to, "--to"),
+        root=None if to is None else arguments.cache_root(to),
         overwrite=overwrite,
         progress=progress_wanted(),
     )

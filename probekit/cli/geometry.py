@@ -69,6 +69,8 @@ def geometry(
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
     ] = None,
     cache: arguments.Cache = Path("cache"),
+    mirror: arguments.MirrorFolder = None,
+    mirror_size: arguments.MirrorSize = None,
     own: arguments.OwnData,
     json: arguments.Json = False,
 ) -> None:
@@ -90,7 +92,8 @@ def geometry(
         from probekit.features import Location
         from probekit.measures.measuring import geometry as measure
 
-        place = Location(cache=cache, entry=entry, **own.parse().given)
+        kept = arguments.mirror_of(mirror, mirror_size)
+        place = Location(cache=cache, entry=entry, mirror=kept, **own.parse().given)
         asked = {**asdict(measured), "rows": measured.rows or None}
         found = measure(model, task, location=place, **asked)
     if json:

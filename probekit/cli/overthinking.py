@@ -10,7 +10,7 @@ import typer
 from probekit.base.registry import choose, flag
 from probekit.cli import arguments
 from probekit.cli.output import print_json, progress_wanted, visible
-from probekit.cli.planned_runs import parse_bytes, say_where
+from probekit.cli.planned_runs import say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.training_options import OF_RUNS, Asked, Target, TrainingOptions
@@ -215,7 +215,7 @@ def _records(given: _Asked, *, refits: bool) -> "list[Record]":
         location=target.location,
         refits=refits,
         workers=probes.workers,
-        memory=parse_bytes(shared.memory),
+        memory=arguments.parse_bytes(shared.memory, "--memory"),
         device=shared.device,
         track=shared.track,
         progress=progress_wanted(),

@@ -1,12 +1,12 @@
 """What ``train``, ``sweep`` and ``depth`` plan, and how it is trained: together where it can be."""
 
 import logging
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from probekit.cli import arguments
 from probekit.cli.output import progress_wanted
 from probekit.cli.record_tables import print_records
 from probekit.cli.training_options import Target, TrainingOptions
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from probekit.train.sweeps.specs import TrainSpec
 
 logger = logging.getLogger(__name__)
-
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +52,7 @@ class PlannedRuns:
         """Where heads are trained, from what, and who is told."""
         return {
             "location": self.target.location,
-            "memory": parse_bytes(self.shared.memory),
+            "memory": arguments.parse_bytes(self.shared.memory, "--memory"),
             "device": self.shared.device,
             "track": self.shared.track,
         }
@@ -150,17 +148,3 @@ def say_where(out: Path, save: Path | None = None, ablate: str | None = None) ->
         logger.info("losses without a layer: probekit table %s --of ablation", out)
     if save is not None and save.exists():
         logger.info("saved heads: %s", save)
-
-
-def parse_bytes(text: str | None) -> int | None:
-    """Read a size such as ``8GB`` or ``500MB`` (powers of 1000), or ``8GiB`` (of 1024).
-
-    Raises:
-        OptionError: the text is not a size.
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
-    if not found:
-        raise OptionError(f"--memory {text!r} is not a size. Write 8GB, 500MB or 2GiB.")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])

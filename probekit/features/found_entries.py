@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 from probekit.base.kinds import KINDS, POOLED, SPLITS
 from probekit.base.notices import warn_once
@@ -12,6 +11,7 @@ from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features.location import Location
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
+from probekit.store.objects.object_path import root_of
 from probekit.tasks import Task
 from probekit.tasks.own.user_files import OwnCorpus
 
@@ -55,12 +55,14 @@ def _entries(
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
-    root, wanted = Path(location.cache), location.wanted(model, task, typed)
+    root, wanted = root_of(location.cache), location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
     own = KINDS[task.kinds[task.columns[0]]].own_rows
     arrays = POOLED if own is None else (own,)
-    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
+    find = partial(
+        find_entries, root, wanted, entry=location.entry, arrays=arrays, mirror=location.mirror
+    )
     found = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:
         try:

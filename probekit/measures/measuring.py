@@ -13,6 +13,7 @@ from probekit.measures.similarity import MEMORY, LayerSimilarity
 from probekit.results.layer_geometry import Geometry, LayerGeometry
 from probekit.store import Entry, find_entries
 from probekit.store.layout import MANIFEST
+from probekit.store.objects.object_path import root_of
 from probekit.version import __version__
 
 ROWS = 20_000
@@ -65,7 +66,7 @@ def _find(model: str | Path, task: str | None, split: str | None, location: Loca
     Raises:
         OptionError: the path of an entry with a task, or anything else without one.
     """
-    of_entry = (Path(model) / MANIFEST).is_file()
+    of_entry = (root_of(model) / MANIFEST).is_file()
     if task is not None and of_entry:
         raise OptionError(f"{model}: an entry's path, which says its task: leave TASK out.")
     if task is None:
@@ -74,18 +75,21 @@ def _find(model: str | Path, task: str | None, split: str | None, location: Loca
                 f"{model} is not the path of a cache entry. Give MODEL and TASK, a path that "
                 "`probekit cache ls` shows, or a .json file that `probekit geometry --json` wrote."
             )
-        entry = Entry.open(Path(model))
+        entry = Entry.open(root_of(model), location.mirror)
         if split in (None, entry.manifest.split):
             return entry
         manifest = entry.manifest
         place = Location(
             cache=entry.path.resolve().parents[2],
             entry=str(entry.path),
+            mirror=location.mirror,
             identity=manifest.request["model"],
         )
         return _find(manifest.model, manifest.task, split, place)
     wanted = location.wanted(str(model), location.task(task), location.typed)
-    return find_entries(Path(location.cache), wanted, split or "train", location.entry)
+    return find_entries(
+        root_of(location.cache), wanted, split or "train", location.entry, mirror=location.mirror
+    )
 
 
 def measure(

@@ -1,7 +1,6 @@
 """The write side: build an entry unit by unit, resume it after a kill, seal it."""
 
 import logging
-import shutil
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,14 +16,15 @@ from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.checksums import damaged_chunks, other_files, places_of
+from probekit.store.building_site import BuildingSite
+from probekit.store.checksums import other_files, places_of
 from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_copied, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, REPLACED, UNITS, beside
-from probekit.store.lock import EntryLock, install
+from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
+from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
     ChunkSum,
@@ -104,24 +104,21 @@ class EntryBuilder:
         self._n_units = len(plan["units"])
         self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
-        self._store = self.partial / self._backend.filename
+        self._backend.check_place(path)
         self._units_folder = self.partial / BUILDING / UNITS
         self._outlines = outlines
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._share = share
         self._lock = EntryLock(path, None if share is None else share.shard)
         try:
-            replaced = beside(path, REPLACED)
-            if replaced.exists() and not path.exists():  # killed between the two renames
-                replaced.rename(path)
-            elif replaced.exists():
-                shutil.rmtree(replaced)
+            self._site = BuildingSite.at(path)
             if path.exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
                 )
             with storage_errors(self.partial, self._nbytes):
-                self._writer = self._prepare(plan, restart=restart)
+                writer = self._prepare(plan, restart=restart)
+                self._writer = self._site.guarded(writer, self._lock)
                 if draft is not None and not is_drafted(self.partial):
                     draft().write(self.partial)
             if share is not None:
@@ -168,9 +165,7 @@ class EntryBuilder:
                 for name, block in blocks.items()
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            mark = UnitMark(unit, write_pieces(self._writer, pieces), dict(stats or {}))
-            mark.write(self._units_folder)
-            self.marks[unit] = mark
+            self._mark(UnitMark(unit, write_pieces(self._writer, pieces), dict(stats or {})))
 
     def copy_unit(
         self,
@@ -193,9 +188,7 @@ class EntryBuilder:
         self._check_open(unit)
         with storage_errors(self.partial, self.nbytes_left):
             written = write_copied_chunks(self._writer, self._chunk_places, chunks)
-            mark = UnitMark(unit, written, dict(stats or {}))
-            mark.write(self._units_folder)
-            self.marks[unit] = mark
+            self._mark(UnitMark(unit, written, dict(stats or {})))
 
     def complete(self, manifest: Manifest, examples: pa.Table, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry: tables, small files, manifest last, everything on disk, rename.
@@ -216,7 +209,7 @@ class EntryBuilder:
             self._writer.sync()
             self._writer.close()
             places = self._places()
-            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
+            write_sealed(self._site.content, manifest, examples, files, chunks, places.values())
             self._install()
         return Entry.open(self.path)
 
@@ -236,15 +229,15 @@ class EntryBuilder:
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            write_copied(self.partial, files)
-            found = other_files(self.partial, self._places().values())
+            write_copied(self._site.content, files)
+            found = other_files(self._site.content, self._places().values())
             listed = sealed.files
             if odd := sorted(n for n in {*found, *listed} if found.get(n) != listed.get(n)):
                 raise StorageError(
-                    f"{self.partial / odd[0]} does not read back as it was written: the disk does "
-                    "not keep what it is given. Choose another one."
+                    f"{self._site.content / odd[0]} does not read back as it was written: the disk "
+                    "does not keep what it is given. Choose another one."
                 )
-            write_copied(self.partial, {MANIFEST: manifest.encode()})
+            write_copied(self._site.content, {MANIFEST: manifest.encode()})
             self._install()
         return Entry.open(self.path)
 
@@ -267,10 +260,14 @@ class EntryBuilder:
 
     def _install(self) -> None:
         """Give the sealed entry its name, and the lock back."""
-        install(self.partial, self.path)
-        # Only now: a kill before the rename must find the units done.
-        shutil.rmtree(self.path / BUILDING)
+        self._lock.check()
+        self._site.install()
         self.close()
+
+    def _mark(self, mark: UnitMark) -> None:
+        self._lock.check()
+        mark.write(self._units_folder)
+        self.marks[mark.unit] = mark
 
     def check_whole(self) -> None:
         """Check that every unit is written.
@@ -297,7 +294,7 @@ class EntryBuilder:
             EntryError: neither the entry nor what was begun of it is there any more.
         """
         self._lock.for_all()
-        if not self.partial.exists():
+        if not self._site.is_still_begun():
             return Entry.open(self.path)
         self.marks = read_marks(self._units_folder)
         return None
@@ -305,7 +302,7 @@ class EntryBuilder:
     def discard(self) -> None:
         """Stop building and remove what was built: it can never become an entry."""
         self._writer.close()
-        shutil.rmtree(self.partial)
+        self._site.clear()
         self.close()
 
     def close(self) -> None:
@@ -329,17 +326,18 @@ class EntryBuilder:
                 return self._resume()
             except EntryError as error:  # the plan was on the disk before what it plans
                 logger.warning("%s is torn (%s); starting afresh", self.partial, error)
-        elif self.partial.exists():
+        elif self._site.is_begun:
             logger.warning("%s: starting afresh", self.partial)
-        if self.partial.exists():
+        if self._site.is_begun:
             self._lock.refuse_shards()
-            shutil.rmtree(self.partial)
+            self._site.clear()
+        self._site.begin()
         self._units_folder.mkdir(parents=True)
         if self._outlines is None:
             self._backend.create(self._store, self._plain)
         else:
             for name, outline in self._outlines.items():
-                outline.write(self.partial / name)
+                outline.write(self._site.content / name)
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
         return self._backend.open_writer(self._store, self._plain)
@@ -358,7 +356,7 @@ class EntryBuilder:
         marks = read_marks(self._units_folder)
         mine = marks if self._share is None else marks.keys() & self._share.units
         owner = {chunk: unit for unit in mine for chunk in marks[unit].chunks}
-        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
+        torn = {owner[chunk] for chunk in self._site.torn(owner, self._places())}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
@@ -370,7 +368,11 @@ class EntryBuilder:
         return self._places()
 
     def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self.partial, self._backend.name, self.arrays.values())
+        return places_of(self._site.content, self._backend.name, self.arrays.values())
+
+    @property
+    def _store(self) -> Path:
+        return self._site.content / self._backend.filename
 
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:

@@ -4,11 +4,11 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from typing import Any
+from threading import Lock
+from typing import Any, ClassVar
 
 import xxhash
 
@@ -17,12 +17,15 @@ from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
-from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST
+from probekit.store.files import file_sizes, read_span, walk_files
+from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing, switched_otherwise
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.marks import ChunkSum, checksum
+from probekit.store.objects.object_path import ObjectPath, root_of
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
+_REQUESTS = 16  # and an object store answers many
 _BLOCK = 2**20
 
 
@@ -61,6 +64,7 @@ def verify_files(path: Path) -> list[str]:
     Raises:
         EntryError: the manifest cannot be read, or the store tells of other arrays.
     """
+    named, path = path, standing(path)
     manifest = read_manifest(path)
     places = places_of(path, manifest.backend, manifest.arrays)
     found = other_files(path, places.values())
@@ -73,6 +77,8 @@ def verify_files(path: Path) -> list[str]:
             wrong.append(f"{path / name} is missing")
         elif manifest.files[name] != found[name]:
             wrong.append(_odd(path / name))
+    if switched_otherwise(named, written):
+        wrong.append(_odd(named / MANIFEST))
     return wrong + [_odd(file) for place in places.values() for file in _odd_ends(place)]
 
 
@@ -87,6 +93,7 @@ def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk
         EntryError: manifest, store or checksum table is missing, damaged, or lists other chunks
             than the manifest's arrays have.
     """
+    path = standing(path)
     manifest = read_manifest(path)
     chunks = read_checksums(path, manifest)
     places = places_of(path, manifest.backend, manifest.arrays)
@@ -143,6 +150,29 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     return chunks
 
 
+@dataclass
+class ChunkSums:
+    """The checksums of an entry's chunks, by array, row chunk and layer position; read when asked.
+
+    Attributes:
+        path: the folder it stands in.
+        manifest: what it is.
+    """
+
+    path: Path
+    manifest: Manifest
+    _read: dict[tuple[str, int, int], str] = field(default_factory=dict, repr=False)
+    _lock: ClassVar[Lock] = Lock()
+
+    def __call__(self) -> Mapping[tuple[str, int, int], str]:
+        """Return them; errors are those of `read_checksums`."""
+        with self._lock:
+            if not self._read:
+                listed = read_checksums(self.path, self.manifest)
+                self._read = {(c.array, c.row_chunk, c.layer_index): c.xxh128 for c in listed}
+        return self._read
+
+
 def damaged_chunks(
     chunks: Iterable[ChunkSum],
     places: Mapping[str, ChunkPlaces],
@@ -155,7 +185,8 @@ def damaged_chunks(
         places: where the chunks lie, by plain array name.
         report: receives the number of chunks examined since the last call.
     """
-    with ThreadPoolExecutor(_THREADS) as pool:
+    remote = any(isinstance(root_of(f), ObjectPath) for p in places.values() for f in p.files[:1])
+    with ThreadPoolExecutor(_REQUESTS if remote else _THREADS) as pool:
         for _, damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
             report(1)
             if damage is not None:
@@ -179,8 +210,7 @@ def _examine(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk 
     file, offset = places.files[places.file_index[at]], int(places.offsets[at])
     data = b""  # where the chunk was never allocated
     if offset >= 0:
-        with suppress(FileNotFoundError), open(file, "rb", buffering=0) as source:
-            data = os.pread(source.fileno(), chunk.nbytes, offset)
+        data = read_span(file, offset, chunk.nbytes)
     found = checksum(data) if len(data) == chunk.nbytes else ""
     return data, None if found == chunk.xxh128 else DamagedChunk(chunk, file, offset, found)
 
@@ -199,15 +229,11 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
     spans = chunk_spans(places)
     alone = {file for place in places if place.tail is not None for file in place.files}
     found = {}
-    for inside, folders, files in os.walk(folder):
-        if Path(inside) == folder:
-            folders[:] = [name for name in folders if name != BUILDING]
-            files = [name for name in files if name != MANIFEST]
-        # a link may lead out of the entry
-        linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
-        for file in (Path(inside, name) for name in sorted([*files, *linked])):
-            if str(file) not in alone:
-                found[file.relative_to(folder).as_posix()] = _sums(file, spans.get(str(file), []))
+    for name in sorted(walk_files(folder), key=str):  # the same wherever it lies
+        file = folder / name
+        ours = name.parts[0] == BUILDING or str(name) == MANIFEST
+        if not ours and str(file) not in alone:
+            found[str(name)] = _sums(file, spans.get(str(file), []))
     return found
 
 
@@ -220,11 +246,16 @@ def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:
         file: the file.
         spans: of its chunks, sorted.
     """
-    state, size = xxhash.xxh3_128(), os.lstat(file).st_size
+    state = xxhash.xxh3_128()
+    if isinstance(file, ObjectPath):
+        data = file.read_bytes()
+        state.update(data)
+        return {"nbytes": len(data), "xxh128": state.hexdigest()}
+    size = os.lstat(file).st_size
     if file.is_symlink():
         state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
     else:
-        with open(file, "rb") as source:
+        with file.open("rb") as source:
             start = 0
             for first, last in [*spans, (size, size)]:
                 source.seek(start)
@@ -243,10 +274,8 @@ def _odd_ends(places: ChunkPlaces) -> Iterator[Path]:
     if places.tail is None:
         return
     end = int(places.offsets.max()) + places.array.chunk_nbytes
-    for file in map(Path, places.files):
+    for file, size in zip(places.files, file_sizes(places.files), strict=True):
         # one that is missing or short is told of chunk by chunk
-        if file.is_file() and file.stat().st_size >= end:
-            with file.open("rb") as source:
-                source.seek(end)
-                if source.read(len(places.tail) + 1) != places.tail:
-                    yield file
+        odd = size - end != len(places.tail)
+        if size >= end and (odd or read_span(file, end, size - end) != places.tail):
+            yield root_of(file)

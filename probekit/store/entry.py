@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -10,7 +10,7 @@ import pyarrow as pa
 
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS, ChunkPlaces
-from probekit.store.checksums import other_files
+from probekit.store.checksums import ChunkSums, other_files
 from probekit.store.entry_views import entries_view, entry_view
 from probekit.store.feature_array import FeatureArray
 from probekit.store.files import disk_bytes, sync_path, write_whole
@@ -25,12 +25,17 @@ from probekit.store.layout import (
     asked_of,
     entry_name,
     limit_of,
+    parts_of,
     proven_key,
     split_and_key,
-    standing,
+    standing_folder,
 )
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
 from probekit.store.marks import ChunkSum
+from probekit.store.objects.fetched_array import FetchedArray
+from probekit.store.objects.local_copy import local_folder
+from probekit.store.objects.mirror import Mirror
+from probekit.store.objects.object_path import ObjectPath
 from probekit.store.tables import (
     CHECKSUM_SCHEMA,
     EXAMPLE_SCHEMA,
@@ -47,40 +52,50 @@ class Entry:
     """One cache entry: manifest, arrays and example table.
 
     Attributes:
-        path: the entry's folder.
+        path: the entry's folder; of one in an object store, its place.
         manifest: what the entry is.
         arrays: the arrays by name, memory-mapped on first read.
+        folder: where its files were found: ``path``, or in an object store its generation.
     """
 
     path: Path
     manifest: Manifest = field(repr=False)
     arrays: Mapping[str, FeatureArray]
+    folder: Path = field(repr=False)
 
     @classmethod
-    def open(cls, path: Path) -> "Entry":
+    def open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
         """Open an entry and check that it is whole (sizes, not checksums).
 
         Args:
             path: the entry's folder.
+            mirror: where chunks are kept that are fetched from an object store.
 
         Raises:
             EntryNotFoundError: there is no such folder.
             EntryError: the entry is unfinished or of another format version, or a file or
                 chunk is missing or short.
         """
-        return read_standing(path, cls._open)
+        if not isinstance(path, ObjectPath):
+            return read_standing(path, cls._open)
+        return replace(read_standing(path, partial(cls._open, mirror=mirror)), path=path)
 
     @classmethod
-    def _open(cls, path: Path) -> "Entry":
+    def _open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
+        sums = ChunkSums(path, manifest)
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
-            arrays[spec.name] = FeatureArray(spec, [place.check() for place in places])
+            whole = [place.check() for place in places]
+            if isinstance(path, ObjectPath):
+                arrays[spec.name] = FetchedArray(spec, whole, sums, str(path), mirror)
+            else:
+                arrays[spec.name] = FeatureArray(spec, whole)
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
-        return cls(path, manifest, arrays)
+        return cls(path, manifest, arrays, path)
 
     def _repr_html_(self) -> str:
         """Return what the entry is, and its arrays, for a notebook."""
@@ -93,15 +108,15 @@ class Entry:
         Raises:
             EntryError: the table is damaged, or tells of rows that the arrays do not have.
         """
-        file = self.path / EXAMPLES
+        file = self.folder / EXAMPLES
         table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA))
         table.check({spec.name: spec.rows for spec in self.manifest.arrays}, str(file))
         return table
 
     @property
     def backbone(self) -> Path:
-        """Folder of the backbone's configuration and small weights."""
-        return self.path / BACKBONE
+        """Folder of the backbone's configuration and small weights, on this machine."""
+        return local_folder(self.folder / BACKBONE)
 
 
 class Entries(list[Entry]):
@@ -145,7 +160,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return disk_bytes(standing(self.path))
+        return sum(map(disk_bytes, parts_of(standing_folder(self.path))))
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -173,7 +188,7 @@ def list_entries(root: Path) -> list[EntryFolder]:
         # An old entry is one where its replacement has not come.
         path = found.with_name(found.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        stands = found == standing(path) and found.is_dir()
+        stands = found == standing_folder(path) and found.is_dir()
         if name is None or not stands or path.parent.name == LABELS:
             continue
         complete = not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file()

@@ -29,7 +29,7 @@ def entry_view(entry: "Entry") -> Markup:
         "model": f"{of.n_blocks} blocks, {'causal' if of.causal else 'bidirectional'}, "
         f"run in {of.compute_dtype}",
         "states": of.states_from,
-        "on disk": f"{human_bytes(disk_bytes(entry.path))}, {of.backend}",
+        "on disk": f"{human_bytes(disk_bytes(entry.folder))}, {of.backend}",
         "made": of.created,
     }
     return html_view(html_pairs(pairs), arrays, title=f"{of.model}, {of.task} {of.split}")
@@ -50,7 +50,7 @@ def entries_view(entries: "Sequence[Entry]") -> Markup:
             one.manifest.split,
             f"{one.manifest.counts['examples']:,}",
             ", ".join(one.arrays),
-            human_bytes(disk_bytes(one.path)),
+            human_bytes(disk_bytes(one.folder)),
             one.path,
         ]
         for one in entries

@@ -170,8 +170,14 @@ class FeatureArray:
         numbers = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
         chunks, chunk = torch.unique(numbers, return_inverse=True)
         scale = torch.empty(len(index), len(chunks), self.dim)
-        _gather_rows(sides[1], torch.tensor(index), chunks, torch.zeros_like(chunks), scale)
+        self._copy_scales(sides[1], index, chunks, scale)
         return StoredRows(values, Int8Scales(norm[..., 0], chunk, scale))
+
+    def _copy_scales(
+        self, source: MappedArray, index: list[int], chunks: Tensor, target: Tensor
+    ) -> None:
+        """Copy the scales of chunks, of the layers at ``index``, into target (k, n, D)."""
+        _gather_rows(source, torch.tensor(index), chunks, torch.zeros_like(chunks), target)
 
     def _copy(
         self, source: MappedArray, wanted: Tensor | range, index: list[int], target: Tensor
@@ -192,8 +198,12 @@ class FeatureArray:
 
     @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:
-        dtypes = [TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32]
-        return tuple(map(map_array, self._places, dtypes))
+        return tuple(map(map_array, self._places, self._dtypes))
+
+    @property
+    def _dtypes(self) -> tuple[torch.dtype, ...]:
+        """How the bytes of each stored array are read."""
+        return (TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32)[: len(self._places)]
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
         asked = self.layers if layers is None else layers

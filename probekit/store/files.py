@@ -1,4 +1,8 @@
-"""Files written whole or removed, and failures turned into errors that help."""
+"""Files written whole or removed, and failures turned into errors that help.
+
+What is done to whole files and folders, here, is done to those in object stores as well; what reads
+a span of a file takes it by its name, a path or a URL.
+"""
 
 import errno
 import mmap
@@ -6,15 +10,16 @@ import os
 import shutil
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from io import FileIO
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from uuid import uuid4
 
 import numpy as np
 
 from probekit.errors import StorageError
+from probekit.store.objects.object_path import ObjectPath, root_of
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -28,6 +33,9 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
 
     Processes of several machines may write the same file: the last one stays.
     """
+    if isinstance(path, ObjectPath):
+        path.write_bytes(data)
+        return
     fresh = path.with_name(f"{path.name}.{uuid4().hex}.new")
     with fresh.open("wb") as sink:
         sink.write(data)
@@ -43,6 +51,9 @@ def remove_path(path: Path) -> None:
     Raises:
         StorageError: it cannot be removed.
     """
+    if isinstance(path, ObjectPath):
+        path.remove()
+        return
     try:
         if path.is_dir():
             shutil.rmtree(path)
@@ -53,7 +64,9 @@ def remove_path(path: Path) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """Ask the operating system to put a file or folder on the disk."""
+    """Ask the operating system to put a file or folder on the disk; an object is kept already."""
+    if isinstance(path, ObjectPath):
+        return
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -74,7 +87,7 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
     """
     try:
         yield
-    except OSError as error:
+    except OSError as error:  # one of an object store says what to do, and has no number
         if error.errno in _NO_SPACE:
             wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
             raise StorageError(
@@ -96,7 +109,12 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free space of the file system that holds, or would hold, ``folder``."""
+    """Return the free space of the file system that holds, or would hold, ``folder``.
+
+    An object store takes as much as one pays for.
+    """
+    if isinstance(folder, ObjectPath):
+        return sys.maxsize
     return shutil.disk_usage(nearest(folder)).free
 
 
@@ -113,11 +131,56 @@ def disk_bytes(folder: Path) -> int:
 
     A folder that does not exist takes none.
     """
+    if isinstance(folder, ObjectPath):
+        return sum(folder.below().values())
     return sum(
         os.lstat(os.path.join(inner, name)).st_blocks * 512
         for inner, _, files in os.walk(folder)
         for name in files
     )
+
+
+def plain_path(path: Path) -> Path:
+    """Return a path without ``.`` and ``..`` in it, from the root; links in it are not followed."""
+    return path if isinstance(path, ObjectPath) else Path(os.path.abspath(path))
+
+
+def walk_files(folder: Path) -> Iterator[PurePosixPath]:
+    """Yield the files below a folder, and links to folders, by their paths from it."""
+    if isinstance(folder, ObjectPath):
+        yield from map(PurePosixPath, sorted(folder.below()))
+        return
+    for inside, folders, files in os.walk(folder):
+        # a link may lead out of the entry
+        linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
+        for name in sorted([*files, *linked]):
+            yield PurePosixPath(Path(inside, name).relative_to(folder).as_posix())
+
+
+def file_sizes(files: Sequence[str]) -> list[int]:
+    """Return the size of each file; -1 where it is missing."""
+    if files and isinstance(first := root_of(files[0]), ObjectPath):
+        folder = first.parent  # one listing, instead of a request for each
+        sizes = {str(folder / name): size for name, size in folder.below().items()}
+        return [sizes.get(file, -1) for file in files]
+    found = [-1] * len(files)
+    for place, file in enumerate(files):
+        with suppress(OSError):
+            found[place] = os.stat(file).st_size
+    return found
+
+
+def read_span(file: str, start: int, nbytes: int) -> bytes:
+    """Return bytes of a file: fewer where it ends before, and none where it is missing."""
+    if not nbytes:
+        return b""
+    with suppress(FileNotFoundError, IsADirectoryError):
+        place = root_of(file)
+        if isinstance(place, ObjectPath):
+            return place.bucket.read_span(place.key, start, nbytes)
+        with open(file, "rb", buffering=0) as source:
+            return os.pread(source.fileno(), nbytes, start)
+    return b""
 
 
 class WholeFiles(threading.local):

@@ -18,7 +18,7 @@ from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
-from probekit.store.tables import read_table, table_bytes
+from probekit.store.tables import parquet_source, read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
 _SINCE = (b"text", b"kind", b"metric")
@@ -134,7 +134,7 @@ def read_label_file(path: Path) -> LabelFile:
         EntryError: it is none, or damaged.
     """
     try:
-        metadata = pq.read_schema(path).metadata or {}
+        metadata = pq.read_schema(parquet_source(path)).metadata or {}
         since = dict.fromkeys(_SINCE, b"")
         names = [field.name for field in fields(LabelFile)][1:]
         values = [(since | metadata)[name.encode()].decode() for name in names]

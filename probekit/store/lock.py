@@ -23,6 +23,8 @@ from probekit.errors import EntryLockedError
 from probekit.store.files import storage_errors, sync_path, write_whole
 from probekit.store.json_types import read_object
 from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains, shards_folder
+from probekit.store.objects.lease import Lease, check_free
+from probekit.store.objects.object_path import ObjectPath
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
 _EXCHANGE = 2
@@ -110,7 +112,7 @@ class EntryLock:
             StorageError: the folder cannot be written.
         """
         self._entry, self._shard = entry, shard
-        self._whole = _OwnedFile(beside(entry, LOCK), beside(entry, OWNER), str(entry))
+        self._whole = _lock_file(beside(entry, LOCK), beside(entry, OWNER), str(entry))
         self._own = None if shard is None else _shard_file(entry, shard)
         self.for_all()
 
@@ -151,6 +153,16 @@ class EntryLock:
         self._own.acquire(self._shard)
         self._whole.release(keep=True)
 
+    def check(self) -> None:
+        """Refuse to write on where the lock may be another's by now, in an object store.
+
+        Raises:
+            StorageError: it could not be renewed.
+        """
+        for held in (self._whole, self._own):
+            if isinstance(held, Lease):
+                held.check()
+
     def release(self) -> None:
         """Give all locks back; the entry's empty file stays while there is an entry."""
         if self._own is not None:
@@ -180,10 +192,14 @@ class EntryLock:
         self.release()
 
 
-def _shard_file(entry: Path, shard: str) -> _OwnedFile:
+def _lock_file(path: Path, owner: Path, what: str) -> _OwnedFile | Lease:
+    return Lease(path, what) if isinstance(path, ObjectPath) else _OwnedFile(path, owner, what)
+
+
+def _shard_file(entry: Path, shard: str) -> _OwnedFile | Lease:
     path = shards_folder(entry) / f"{shard}{LOCK}"
     what = f"shard {shard.replace('-of-', '/')} of {entry}"
-    return _OwnedFile(path, path.with_name(f"{shard}{OWNER}"), what)
+    return _lock_file(path, path.with_name(f"{shard}{OWNER}"), what)
 
 
 def _of_how_many(shard: str) -> str:
@@ -196,6 +212,9 @@ def check_unlocked(entry: Path) -> None:
     Raises:
         EntryLockedError: a process is writing it.
     """
+    if isinstance(place := beside(entry, LOCK), ObjectPath):
+        check_free(place, str(entry))
+        return
     # the name goes with the lock, so that only one that a kill left is probed
     if not beside(entry, OWNER).exists():
         return

@@ -1,7 +1,6 @@
 """The manifest: what an entry is, as strict JSON, written last."""
 
 import json
-import os
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -343,7 +342,7 @@ def read_standing(path: Path, read: Callable[[Path], T]) -> T:
     while True:
         folder = standing(path)
         try:
-            found = os.stat(folder)
+            found = folder.stat()
             here = folder, found.st_dev, found.st_ino
         except OSError:
             here = folder, 0, 0

@@ -6,6 +6,7 @@ be anybody's folder.
 """
 
 from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,8 @@ from probekit.store.arrays import ArraySpec
 from probekit.store.files import write_whole
 from probekit.store.json_types import read_object
 from probekit.store.layout import BUILDING, PARTIAL, PLAN, UNITS, beside
+
+_READERS = 8  # of marks, each of which may be a request
 
 _SHORT = 80
 """Characters of two values that a message shows."""
@@ -76,8 +79,9 @@ class UnitMark:
 def read_marks(folder: Path) -> dict[int, UnitMark]:
     """Return the marks of a folder by unit; a file that is not a mark counts as none."""
     marks = {}
-    for file in sorted(folder.glob("*.json")):
-        found = read_object(file) or {}
+    with ThreadPoolExecutor(_READERS) as pool:
+        objects = list(pool.map(read_object, sorted(folder.glob("*.json"))))
+    for found in (one or {} for one in objects):
         try:
             chunks = tuple(ChunkSum(*chunk) for chunk in found["chunks"])
             mark = UnitMark(int(found["unit"]), chunks, found["stats"])

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
+from probekit.store.objects.object_path import ObjectPath
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -232,6 +233,15 @@ def example_schema(names: Iterable[str]) -> pa.Schema:
     return pa.schema([*EXAMPLE_SCHEMA, *(item for item in OPTIONAL_SCHEMA if item.name in present)])
 
 
+def parquet_source(path: Path) -> Path | pa.BufferReader:
+    """Return what Arrow reads in place of a file: of an object, its bytes.
+
+    Raises:
+        FileNotFoundError: there is no such object.
+    """
+    return pa.BufferReader(path.read_bytes()) if isinstance(path, ObjectPath) else path
+
+
 def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None) -> pa.Table:
     """Read a Parquet file that must have at least the columns of ``schema``.
 
@@ -244,7 +254,8 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
         EntryError: the file is missing or damaged, or a column is missing or of another type.
     """
     try:
-        with pq.ParquetFile(path, page_checksum_verification=True) as file:  # needs no pandas
+        # needs no pandas
+        with pq.ParquetFile(parquet_source(path), page_checksum_verification=True) as file:
             table = file.read()
         pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
         found = [item for item in optional or () if item.name in table.column_names]

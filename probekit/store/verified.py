@@ -18,6 +18,7 @@ from probekit.store.json_types import is_name
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
 from probekit.store.lock import check_unlocked
 from probekit.store.marks import ChunkSum
+from probekit.store.objects.object_path import ObjectPath
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,9 @@ class FileOutline:
 
     def write(self, file: Path) -> None:
         """Write it, with room for its chunks, and wait until it is on the disk."""
+        if isinstance(file, ObjectPath):  # of Zarr, which has no chunks in such files
+            file.write_bytes(b"".join(data for _, data in self.parts))
+            return
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb") as sink:
             sink.truncate(self.nbytes)
@@ -74,7 +78,7 @@ class VerifiedEntry:
         check_unlocked(path)
         self._named = path
         self.entry = Entry.open(path)
-        self.path, self.manifest = self.entry.path, self.entry.manifest
+        self.path, self.manifest = self.entry.folder, self.entry.manifest
         self.manifest_text = _text(self.path)
         if self.manifest_text != self.manifest.to_json():
             raise EntryError(
@@ -191,7 +195,7 @@ def _size(file: Path) -> int:
     Raises:
         OSError: it is something else.
     """
-    found = os.lstat(file)
+    found = file.stat() if isinstance(file, ObjectPath) else os.lstat(file)
     if not stat.S_ISREG(found.st_mode):
         raise FileNotFoundError(f"{file.name} is no regular file")
     return found.st_size

@@ -16,6 +16,7 @@ from probekit.extraction.imports.import_session import Importer, ImportTarget
 from probekit.extraction.opening import inspect_target, read_task, read_texts
 from probekit.extraction.request_options import ExtractOptions
 from probekit.store.entry import Entries
+from probekit.store.objects.object_path import root_of
 from probekit.tasks import Task, TextOptions
 
 if TYPE_CHECKING:
@@ -99,7 +100,7 @@ def import_states(
         model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
-        name=name, cache=Path(cache), overwrite=overwrite, restart=restart,
+        name=name, cache=root_of(cache), overwrite=overwrite, restart=restart,
         typed_states=source.typed, wanted=wanted,
     )  # fmt: skip
     about = read_task(target)

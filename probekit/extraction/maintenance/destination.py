@@ -1,6 +1,5 @@
 """Where an entry that is made of another one lies, in the same cache or in another."""
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +10,12 @@ from probekit.base.notices import ProgressBar, human_bytes
 from probekit.errors import EntryError, OptionError, StorageError
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, folder_of_key
-from probekit.store.files import disk_bytes, free_bytes, nearest
+from probekit.store.files import disk_bytes, free_bytes, nearest, plain_path
 from probekit.store.layout import (
     MANIFEST,
     PARTIAL,
     beside,
+    content_of,
     entry_folder,
     labels_folder,
     proven_key,
@@ -57,7 +57,7 @@ class Destination:
                 has not the name of an entry.
             EntryError: another entry, or a damaged one, is in the place.
         """
-        typed, source = source, Path(os.path.abspath(source))
+        typed, source = source, plain_path(source)
         named = split_and_key(source.name)
         if named is None or len(source.parts) < 4 or not _is_named(source):
             raise OptionError(
@@ -66,7 +66,7 @@ class Destination:
             )
         if root is None:  # as it was typed, if that says it
             root = (typed if len(typed.parts) > 3 else source).parents[2]
-        for above in (there := Path(os.path.abspath(root)), *there.parents):
+        for above in (there := plain_path(root), *there.parents):
             if (above / MANIFEST).is_file():
                 raise OptionError(f"{root} lies in an entry, {above}. Give the root of a cache.")
         if not same and source.parents[2].resolve() == root.resolve():
@@ -89,7 +89,9 @@ class Destination:
 
     def left(self, nbytes: int) -> int:
         """Return the bytes that are still to be written of so many."""
-        return 0 if self.there else max(nbytes - disk_bytes(beside(self.path, PARTIAL)), 0)
+        return (
+            0 if self.there else max(nbytes - disk_bytes(content_of(beside(self.path, PARTIAL))), 0)
+        )
 
     def builder(
         self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None = None

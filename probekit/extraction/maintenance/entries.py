@@ -104,7 +104,7 @@ def describe(path: Path) -> dict[str, Any]:
     through = "".join(f"rounded to {gone}, " for gone in manifest.request.get("through", ()))
     return {
         "path": str(path),
-        "size": human_bytes(disk_bytes(path)),
+        "size": human_bytes(disk_bytes(entry.folder)),
         "model": manifest.model_info.get("name", manifest.model),
         "architecture": manifest.request["model"].get("architecture", "unknown"),
         "task": manifest.task,

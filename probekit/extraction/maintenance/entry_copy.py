@@ -11,6 +11,7 @@ from probekit.extraction.maintenance.entry_part import asked_arrays
 from probekit.extraction.maintenance.part import Part
 from probekit.store.entry import Entry
 from probekit.store.labels import carry_labels
+from probekit.store.objects.object_path import root_of
 from probekit.store.verified import VerifiedEntry
 
 _MADE_BY = "cache copy"
@@ -119,10 +120,12 @@ def copy_entries(
         ProbekitError: as `EntryCopy.of` and `EntryCopy.apply`.
     """
     planned = [
-        EntryCopy.of(Path(path), Path(root), layers=layers, arrays=arrays, overwrite=overwrite)
+        EntryCopy.of(
+            root_of(path), root_of(root), layers=layers, arrays=arrays, overwrite=overwrite
+        )
         for path in sources
     ]
-    check_room(Path(root), sum(copy.destination.left(copy.nbytes) for copy in planned))
+    check_room(root_of(root), sum(copy.destination.left(copy.nbytes) for copy in planned))
     damaged = []
     for copy in planned:
         to = copy.destination

@@ -4,7 +4,6 @@ Neither the model nor the text is needed: shards keep a draft of the entry besid
 """
 
 import logging
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +21,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import places_of, read_chunk
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
+from probekit.store.files import plain_path
 from probekit.store.labels import carry_labels
 from probekit.store.layout import (
     BUILDING,
@@ -30,6 +30,7 @@ from probekit.store.layout import (
     PLAN,
     UNITS,
     beside,
+    content_of,
     labels_folder,
     proven_key,
     split_and_key,
@@ -98,7 +99,7 @@ class Begun:
     @cached_property
     def _places(self) -> Mapping[str, ChunkPlaces]:
         arrays = map(ArraySpec.from_json, self.plan["arrays"])
-        return places_of(self.partial, self.plan["backend"], arrays)
+        return places_of(content_of(self.partial), self.plan["backend"], arrays)
 
 
 def _is_of(chunk: ChunkSum, array: PlainArray) -> bool:
@@ -175,7 +176,7 @@ def _is_held(folder: EntryFolder) -> bool:
 
 def _final(source: Path) -> Path:
     """Return the final folder of an entry that may be named by its unfinished one."""
-    path = Path(os.path.abspath(source))
+    path = plain_path(source)
     return path.with_name(path.name.removesuffix(PARTIAL)) if path.name else path
 
 

@@ -25,14 +25,20 @@ from probekit.store.layout import (
     PLAN,
     REPLACED,
     asked_of,
+    beside,
+    content_of,
+    parts_of,
     proven_key,
     remains,
     split_and_key,
+    standing,
 )
 from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
+from probekit.store.objects.generations import POINTER, entry_of
+from probekit.store.objects.object_path import ObjectPath
 
-_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
+_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING, POINTER} | {
     backend.filename for backend in BACKENDS.values()
 }
 """What an entry's folder may hold."""
@@ -77,7 +83,7 @@ class Removable:
                 f"{path} holds {others[0]}, which is no part of an entry. Nothing was removed; "
                 "take it away first."
             )
-        return cls(path, complete, disk_bytes(path))
+        return cls(path, complete, sum(map(disk_bytes, parts_of(path))))
 
     def remove(self) -> None:
         """Remove it, and the labels of its text that no other entry needs.
@@ -90,7 +96,8 @@ class Removable:
         """
         text = _text_of(self.path)
         with EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL))):
-            remove_path(self.path)
+            for part in parts_of(self.path):  # in an object store the switch goes first
+                remove_path(part)
             for file in orphaned_labels(self.path.parent):
                 if file.of == text:
                     remove_path(file.path)
@@ -156,6 +163,12 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
     for path in folder.iterdir():
+        generation_of = entry_of(path) if isinstance(path, ObjectPath) else None
+        if generation_of is not None:
+            begun = content_of(beside(generation_of, PARTIAL))
+            if split_and_key(generation_of.name) and path not in (standing(generation_of), begun):
+                yield path, generation_of, "an entry that was replaced"
+            continue
         for suffix, (what, is_ours) in _SUFFIXES.items():
             entry = path.with_name(path.name.removesuffix(suffix))
             if path.name.endswith(suffix) and split_and_key(entry.name) and not path.is_symlink():
@@ -175,6 +188,8 @@ def _is_replaced(path: Path, entry: Path) -> bool:
 
 def _is_old_entry(path: Path, entry: Path) -> bool:
     """Say whether a partial folder is an old entry that was to be renamed, and no begun one."""
+    if isinstance(path, ObjectPath):  # what a kill left after the switch
+        return content_of(path) == standing(entry)
     if (path / BUILDING).exists() or not _is_replaced(path, entry):
         return False
     try:

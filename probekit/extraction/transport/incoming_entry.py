@@ -22,6 +22,7 @@ from probekit.store.layout import (
     MANIFEST,
     PARTIAL,
     beside,
+    content_of,
     entry_folder,
 )
 from probekit.store.manifest import Manifest
@@ -116,7 +117,7 @@ class IncomingEntry:
             StorageError: it does not.
         """
         largest = max(file.nbytes for file in self.layer_files)
-        begun = disk_bytes(beside(self.path, PARTIAL))
+        begun = disk_bytes(content_of(beside(self.path, PARTIAL)))
         needed = max(sum(self.sizes.values()) - begun, 0) + largest
         if needed > (free := free_bytes(self.path)):
             raise StorageError(

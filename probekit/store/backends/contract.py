@@ -3,9 +3,7 @@
 Chunks are uncompressed, so a reader needs no backend: it maps the bytes at the places given.
 """
 
-import os
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol, runtime_checkable
@@ -14,6 +12,7 @@ import numpy as np
 
 from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
+from probekit.store.files import file_sizes
 
 REMEDY = "Run `probekit cache verify` on the entry, then extract it again with --overwrite."
 
@@ -24,7 +23,7 @@ class ChunkPlaces:
 
     Attributes:
         array: the plain array.
-        files: the files that hold chunks.
+        files: the files that hold chunks, each by its path or its URL.
         file_index: position in ``files`` per chunk, int64 (row chunks, layers).
         offsets: first byte in that file per chunk, int64 (row chunks, layers); -1: not allocated.
         tail: what each file holds after its chunks; None if files hold other arrays as well.
@@ -42,10 +41,7 @@ class ChunkPlaces:
         Raises:
             EntryError: a chunk is missing or short; names the first and counts the rest.
         """
-        sizes = np.full(len(self.files), -1, dtype=np.int64)
-        for place, file in enumerate(self.files):
-            with suppress(OSError):
-                sizes[place] = os.stat(file).st_size
+        sizes = np.array(file_sizes(self.files), dtype=np.int64)
         held, ends = sizes[self.file_index], self.offsets + self.array.chunk_nbytes
         damaged = np.argwhere((self.offsets < 0) | (held < ends))
         if len(damaged):
@@ -95,6 +91,13 @@ class Backend(Protocol):
 
     def n_maps(self, array: PlainArray) -> int:
         """Return how many files a reader maps for ``array``."""
+
+    def check_place(self, folder: Path) -> None:
+        """Check that a store can be written in a folder.
+
+        Raises:
+            OptionError: it cannot, in an object store.
+        """
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Create ``path`` with every array allocated; whole, or not there at all."""

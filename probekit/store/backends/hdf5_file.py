@@ -13,9 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from probekit.errors import EntryError
+from probekit.errors import EntryError, OptionError
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.objects.object_path import ObjectPath
 
 
 class Hdf5File:
@@ -27,6 +28,15 @@ class Hdf5File:
     def n_maps(self, array: PlainArray) -> int:
         """Return 1: the file."""
         return 1
+
+    def check_place(self, folder: Path) -> None:
+        """Refuse an object store, where nothing is written in place."""
+        if isinstance(folder, ObjectPath):
+            raise OptionError(
+                f"{folder}: an HDF5 file is written in place, which an object store cannot do. "
+                "Leave --format hdf5 out, or choose a folder; `probekit cache convert --format "
+                "zarr` makes of such an entry one that can be copied there."
+            )
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Allocate every chunk of ``arrays`` and close the file; replaces what was there."""
@@ -83,6 +93,8 @@ def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
     import h5py
 
     offsets = np.full(array.grid, -1, dtype=np.int64)
+    if isinstance(path, ObjectPath):
+        raise EntryError(f"{path}: an HDF5 file can be read in a folder alone. Copy it to one.")
     try:
         with h5py.File(path, "r", locking=False) as file:
             dataset = file.get(array.name)

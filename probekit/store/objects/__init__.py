@@ -1,0 +1,1 @@
+"""Roots at URLs: object stores in place of folders, through ``obstore``."""

@@ -12,7 +12,8 @@ from functools import partial
 import pytest
 
 from probekit.base.plugins import _GIVEN
-from probekit.engines import RayEngine, ray_crew, run_local
+from probekit.engines import RayEngine, run_local
+from probekit.engines.ray_cluster import ray_crew
 from probekit.errors import DataError, EngineError, EntryLockedError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module

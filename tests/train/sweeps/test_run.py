@@ -237,7 +237,11 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
     monkeypatch.setattr("probekit.train.residency.free_memory", little)
     monkeypatch.setattr("probekit.train.sweeps.run.pick_device", lambda name: "meta")
     (task,) = _planned(location, tmp_path)
-    assert asked == [torch.device("meta")]
+    assert asked == [torch.device("cpu")], "devices of other machines are not seen from here"
+    assert task.device == "auto"
+    monkeypatch.setattr("probekit.train.sweeps.run.runs_here", lambda engine: True)
+    (task,) = _planned(location, tmp_path)
+    assert asked[1:] == [torch.device("meta")]
     n_params = (DIM + 1) * len(NAMES)  # a linear decoder on the last layer
     assert task.device == "meta" and task.memory == 200_000 - 5 * 4 * n_params
 

@@ -246,7 +246,8 @@ def assumptions() -> str:
         f"${MONTH} for a month of 1 GB, {dollars(MILLION_PUTS)} for a million requests to write, "
         f"${EGRESS} for 1 GB that leaves the region."
     )
-    return f"{table(('', 'two cores (measured)', 'an H100, one of eight'), rows)}\n\n{textwrap.fill(bucket, 120)}"
+    rates = table(("", "two cores (measured)", "an H100, one of eight"), rows)
+    return f"{rates}\n\n{textwrap.fill(bucket, 120)}"
 
 
 def sizes() -> str:

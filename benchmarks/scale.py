@@ -7,6 +7,7 @@ prices are round assumptions of November 2026, in constants below; put in your o
 """
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -245,7 +246,8 @@ def assumptions() -> str:
         f"${MONTH} for a month of 1 GB, {dollars(MILLION_PUTS)} for a million requests to write, "
         f"${EGRESS} for 1 GB that leaves the region."
     )
-    return f"{table(('', 'two cores (measured)', 'an H100, one of eight'), rows)}\n\n{bucket}"
+    rates = table(("", "two cores (measured)", "an H100, one of eight"), rows)
+    return f"{rates}\n\n{textwrap.fill(bucket, 120)}"
 
 
 def sizes() -> str:

@@ -167,7 +167,8 @@ class EntryLock:
         """Give all locks back; the entry's empty file stays while there is an entry."""
         if self._own is not None:
             self._own.release(keep=False)
-        self._whole.release(keep=remains(self._entry))
+        # an object is there while it is held alone, so that nothing of it stays
+        self._whole.release(keep=isinstance(self._whole, Lease) or remains(self._entry))
 
     def refuse_shards(self, but: str | None = None) -> None:
         """Refuse to go on while shards are at work; they take their locks under this one alone.

@@ -28,6 +28,7 @@ class _Held:
 
     nbytes: int
     coming: "Future[None]"
+    there: bool = False
     readers: int = 0
 
 
@@ -77,7 +78,9 @@ class ChunkWindow:
                 one.readers += 1
         try:
             for one in wanted:
-                one.coming.result()
+                if not one.there:
+                    one.coming.result()
+                    one.there = True
             yield
         finally:
             with self._lock:
@@ -94,7 +97,7 @@ class ChunkWindow:
 
     def _ask(self, key: Key, nbytes: int) -> _Held:
         found = self._held.get(key)
-        if found is not None and found.coming.done() and found.coming.exception() is not None:
+        if found is not None and not found.there and _has_failed(found.coming):
             self._forget(key)
             found = None
         if found is None:
@@ -105,6 +108,8 @@ class ChunkWindow:
 
     def _trim(self) -> None:
         """Take away what was not read for longest, where there is too much."""
+        if self._nbytes <= self.most_bytes and len(self._held) <= self._most_chunks:
+            return
         for key in list(self._held):
             if self._nbytes <= self.most_bytes and len(self._held) <= self._most_chunks:
                 return
@@ -117,6 +122,10 @@ class ChunkWindow:
         self._nbytes -= one.nbytes
         if one.coming.exception() is None:
             self._drop(key)
+
+
+def _has_failed(coming: "Future[None]") -> bool:
+    return coming.done() and coming.exception() is not None
 
 
 def requests() -> ThreadPoolExecutor:

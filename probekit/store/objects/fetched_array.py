@@ -132,13 +132,15 @@ class FetchedArray(FeatureArray):
                 chunks = list(range(low // size, -(-high // size)))
                 yield slice(low - start, high - start), range(low, high), chunks
             return
-        chunks_of_all, inverse = torch.unique(wanted // size, return_inverse=True)
-        if len(chunks_of_all) <= most:
-            yield slice(None), wanted, chunks_of_all.tolist()
+        chunk = torch.div(wanted, size, rounding_mode="floor")
+        chunks = torch.bincount(chunk).nonzero()[:, 0].tolist()
+        if len(chunks) <= most:
+            yield slice(None), wanted, chunks
             return
-        for first in range(0, len(chunks_of_all), most):
-            where = torch.nonzero((inverse >= first) & (inverse < first + most))[:, 0]
-            yield where, wanted[where], chunks_of_all[first : first + most].tolist()
+        for first in range(0, len(chunks), most):
+            some = chunks[first : first + most]
+            where = torch.nonzero((chunk >= some[0]) & (chunk <= some[-1]))[:, 0]
+            yield where, wanted[where], some
 
     def _which(self, source: MappedArray) -> int:
         return next(place for place, one in enumerate(self._maps) if one is source)

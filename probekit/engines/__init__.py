@@ -19,13 +19,13 @@ def engine_of(given: str | Engine) -> Engine:
     return choose("engine", given, ENGINES) if isinstance(given, str) else given
 
 
-def beside(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
+def made_ready(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
     """Return an engine for jobs that write into a folder: see `RemoteEngine`; others stay.
 
     Raises:
         OptionError: it cannot be used here.
     """
-    return engine.beside(folder, afterwards) if isinstance(engine, RemoteEngine) else engine
+    return engine.ready_for(folder, afterwards) if isinstance(engine, RemoteEngine) else engine
 
 
 __all__ = [
@@ -35,7 +35,7 @@ __all__ = [
     "RemoteEngine",
     "Report",
     "SlurmEngine",
-    "beside",
     "engine_of",
+    "made_ready",
     "run_local",
 ]

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, RemoteEngine, Report, beside, engine_of, run_local
+from probekit.engines import Engine, RemoteEngine, Report, engine_of, made_ready, run_local
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.maintenance.merging import merge_shards
@@ -94,7 +94,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     if not left:
         return
     folders = tuple(session.place(split).folder for split in left)
-    start = beside(found, target.cache, MergeJob(target.cache, folders))
+    start = made_ready(found, target.cache, MergeJob(target.cache, folders))
     names = tuple(split.name for split in left)
     options = session.request.options
     jobs = [

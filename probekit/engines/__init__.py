@@ -25,13 +25,13 @@ def runs_here(engine: Engine) -> bool:
     return engine is run_local
 
 
-def beside(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
+def made_ready(engine: Engine, folder: Path, afterwards: Job | None = None) -> Engine:
     """Return an engine for jobs that write into a folder: see `RemoteEngine`; others stay.
 
     Raises:
         OptionError: it cannot be used here.
     """
-    return engine.beside(folder, afterwards) if isinstance(engine, RemoteEngine) else engine
+    return engine.ready_for(folder, afterwards) if isinstance(engine, RemoteEngine) else engine
 
 
 __all__ = [
@@ -42,8 +42,8 @@ __all__ = [
     "RemoteEngine",
     "Report",
     "SlurmEngine",
-    "beside",
     "engine_of",
+    "made_ready",
     "run_local",
     "runs_here",
 ]

@@ -43,7 +43,7 @@ class RemoteEngine(Engine, Protocol):
     They may go on when the process that started them is gone.
     """
 
-    def beside(self, folder: Path, afterwards: Job | None = None) -> Engine:
+    def ready_for(self, folder: Path, afterwards: Job | None = None) -> Engine:
         """Return this engine for jobs that write into a folder.
 
         Args:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, Report, beside, engine_of, runs_here
+from probekit.engines import Engine, Report, engine_of, made_ready, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.maintenance.merging import merge_shards
@@ -110,7 +110,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     if not left:
         return
     folders = tuple(session.place(split).folder for split in left)
-    start = beside(found, target.cache, MergeJob(target.cache, folders))
+    start = made_ready(found, target.cache, MergeJob(target.cache, folders))
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
     devices = _devices(target) if runs_here(found) else [target.device] * target.workers

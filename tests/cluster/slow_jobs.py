@@ -52,9 +52,9 @@ class SlowEngine:
     seconds: float = 0.3
     sealing: bool = True
 
-    def beside(self, folder, afterwards=None) -> Engine:
+    def ready_for(self, folder, afterwards=None) -> Engine:
         """Return it for jobs that write into a folder."""
-        return replace(self, engine=self.engine.beside(folder, afterwards))
+        return replace(self, engine=self.engine.ready_for(folder, afterwards))
 
     def __call__(self, jobs, *, workers, report):
         slow = [SlowJob(job, self.seconds, self.sealing) for job in jobs]

@@ -223,7 +223,7 @@ def wait_for_long(report):
 
 def test_an_error_is_raised_as_itself_and_ends_the_others(tmp_path, caplog):
     caplog.set_level("INFO", "probekit")
-    engine = SlurmEngine().beside(tmp_path)
+    engine = SlurmEngine().ready_for(tmp_path)
     found = []
     with pytest.raises(StateRangeError, match="no such row") as caught:
         for result in engine([fail, wait_for_long], workers=2, report=lambda news: None):
@@ -236,13 +236,13 @@ def test_an_error_is_raised_as_itself_and_ends_the_others(tmp_path, caplog):
 
 
 def test_a_job_that_dies_of_itself_says_what_it_wrote(tmp_path):
-    engine = SlurmEngine().beside(tmp_path)
+    engine = SlurmEngine().ready_for(tmp_path)
     with pytest.raises(EngineError, match=r"Slurm job \d+ died \(FAILED\).*_0_log.err"):
         list(engine([die], workers=1, report=lambda news: None))
 
 
 def test_jobs_that_are_all_cancelled_are_not_submitted_again(tmp_path):
-    engine = SlurmEngine().beside(tmp_path)
+    engine = SlurmEngine().ready_for(tmp_path)
 
     def cancel():
         running = until(lambda: queue("RUNNING"))
@@ -265,7 +265,7 @@ def yield_and_wait(folder, report):
 
 def test_a_job_that_is_preempted_runs_again(tmp_path, caplog):
     caplog.set_level("INFO", "probekit")
-    engine = SlurmEngine(parameters={"partition": "gpu"}).beside(tmp_path)
+    engine = SlurmEngine(parameters={"partition": "gpu"}).ready_for(tmp_path)
 
     def preempt():
         until((tmp_path / "begun").exists)
@@ -289,7 +289,7 @@ def threads(report):
 
 @pytest.mark.parametrize(("options", "expected"), [({}, 1), ({"cpus_per_task": 2}, 2)])
 def test_a_job_has_the_threads_of_its_cpus(tmp_path, options, expected):
-    engine = SlurmEngine(parameters=options).beside(tmp_path)
+    engine = SlurmEngine(parameters=options).ready_for(tmp_path)
     assert list(engine([threads], workers=1, report=print)) == [(0, expected)]
 
 
@@ -304,7 +304,7 @@ def test_the_command_line(inputs, tmp_path, monkeypatch):
 
 
 def test_what_slurm_refuses(tmp_path):
-    engine = SlurmEngine.asked("partition=nowhere").beside(tmp_path)
+    engine = SlurmEngine.asked("partition=nowhere").ready_for(tmp_path)
     with pytest.raises(OptionError, match=r"[Ii]nvalid partition.*nowhere") as caught:
         list(engine([threads], workers=1, report=print))
     assert "\n" not in str(caught.value) and not list(tmp_path.iterdir())

@@ -67,7 +67,7 @@ def test_what_is_lacking_is_said_before_anything_is_done(tmp_path, monkeypatch):
     at = "probekit.engines.slurm.submission"
     monkeypatch.setattr(f"{at}.find_spec", lambda name: None)
     with pytest.raises(OptionError, match=r"submitit is not installed.*\.\[slurm\]"):
-        SlurmEngine().beside(tmp_path)
+        SlurmEngine().ready_for(tmp_path)
     monkeypatch.setattr(f"{at}.find_spec", lambda name: object())
     monkeypatch.setattr(f"{at}.shutil.which", lambda name: None)
     with pytest.raises(OptionError, match="there is no sbatch here"):

@@ -143,7 +143,7 @@ def test_what_comes_afterwards_completes_what_the_last_shard_could_not(
     bert, corpus, tmp_path, in_turn, monkeypatch
 ):
     class Outliving:
-        def beside(self, folder, afterwards=None):
+        def ready_for(self, folder, afterwards=None):
             assert folder == tmp_path / "shared"
             self.afterwards = afterwards
             return self

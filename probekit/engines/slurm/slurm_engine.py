@@ -71,7 +71,7 @@ class SlurmEngine:
         parameters = {} if text is None else parse_slurm(text)
         return cls(parameters=parameters, gpus_per_worker=gpus_per_worker)
 
-    def beside(self, folder: Path, afterwards: Job | None = None) -> "SlurmEngine":
+    def ready_for(self, folder: Path, afterwards: Job | None = None) -> "SlurmEngine":
         """Return this engine for jobs that write into a folder: see `RemoteEngine`.
 
         Raises:

@@ -16,7 +16,7 @@ import torch
 from probekit.base.machine.hardware import pick_device
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import choose
-from probekit.engines import Engine, beside, engine_of, runs_here
+from probekit.engines import Engine, engine_of, made_ready, runs_here
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Record, Records, append_record, check_appendable, recorded
@@ -105,7 +105,7 @@ def sweep(
         EngineError: a worker process died, or a cluster cannot be used.
     """
     engine = engine_of(engine)
-    start = beside(engine, Path(out).parent)
+    start = made_ready(engine, Path(out).parent)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if workers < 1:

@@ -6,7 +6,31 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
+WAYS = ("family", "spread", "eight", "four")
 PAGE = (ROOT / "docs" / "models.md").read_text("utf-8")
+
+
+@pytest.fixture
+def large(monkeypatch):
+    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+    return importlib.import_module("large_models")
+
+
+def test_the_table_of_large_models_is_what_its_tool_prints(large):
+    kept = PAGE.split(large.BEGIN)[1].split(large.END)[0]
+    lines = [line for line in kept.splitlines() if line.startswith("| ")][1:]
+    rows = [large.Row(**dict(zip(WAYS, line[2:-2].split(" | "), strict=True))) for line in lines]
+    assert kept == f"\n{large.table(rows)}\n"
+    assert [row.family for row in rows] == list(large.FAMILIES)
+    cells = [cell for row in rows for cell in (row.spread, row.eight, row.four)]
+    assert all(cell.startswith("works") for cell in cells)
+    assert all(row.eight.startswith("works one at a time; ") for row in rows)
+
+
+def test_a_family_on_the_disk(large, tmp_path):
+    large.save_tiny("gpt2", tmp_path / "gpt2")
+    found = large.tried(tmp_path / "gpt2", None, {}, device_map=large.ON_DISK)
+    assert found == "works"
 
 
 @pytest.fixture

@@ -35,7 +35,11 @@ FAMILIES = (
 _WIDER = 4
 """Times the width of other tiny models: four bits come in blocks of 64."""
 
-_ON_DISK = {"": "disk"}
+ON_DISK = {"": "disk"}
+
+_ROUNDED = 2e-2
+"""The tolerance of few bits: products round what comes in to whole numbers, or on some CPUs to
+bfloat16, so that the last bit of float32, which batches move, may become one of those."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,9 +63,9 @@ def examine(family: str) -> Row:
         with quiet_transformers():
             save_tiny(family, folder, _WIDER)
         part = part_to_name(str(folder))
-        spread = _tried(folder, part, {}, device_map=_ON_DISK)
+        spread = tried(folder, part, {}, device_map=ON_DISK)
         eight, four = (
-            _tried(folder, part, _quantized(bits), quantize=bits) for bits in QUANTIZATIONS
+            tried(folder, part, _quantized(bits), quantize=bits) for bits in QUANTIZATIONS
         )
         return Row(family=family, spread=spread, eight=eight, four=four)
 
@@ -70,7 +74,7 @@ def _quantized(bits: str) -> Mapping[str, Any]:
     return {**quantization(bits, torch.float32), "device_map": {"": "cpu"}}
 
 
-def _tried(folder: Path, part: str | None, options: Mapping[str, Any], **how: Any) -> str:
+def tried(folder: Path, part: str | None, options: Mapping[str, Any], **how: Any) -> str:
     """Return what came of one way, and of few bits how far the last layer moves."""
     try:
         entry = extracted(folder, part, **how)
@@ -79,7 +83,7 @@ def _tried(folder: Path, part: str | None, options: Mapping[str, Any], **how: An
     with no_warnings():
         same = float(row_differences(entry, folder, **options).max())
         moved = float(row_differences(entry, folder)[-1])
-    if same > TOLERANCE:
+    if same > (_ROUNDED if options else TOLERANCE):
         return f"{WRONG}: rows are off by {same:.1e}"
     found = outcome(entry.manifest.extra["batching"])
     return f"{found}; rows move by {moved:.1%}" if options else found

@@ -12,7 +12,7 @@ import pytest
 from probekit.errors import EntryLockedError, StorageError
 from probekit.store.lock import EntryLock, check_unlocked
 from probekit.store.objects import lease
-from probekit.store.objects.lease import Lease, read_lease
+from probekit.store.objects.lease import Lease, check_free, read_lease
 
 
 @pytest.fixture
@@ -54,11 +54,11 @@ def test_a_process_of_this_machine_that_died(place):
 
 
 def test_one_of_another_machine(place, monkeypatch):
-    monkeypatch.setattr(lease, "_WATCHED_EVERY", 0.01)
-    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
     written(place)
     with pytest.raises(EntryLockedError, match="process 1 on elsewhere"):
         Lease(place, "x").acquire()
+    monkeypatch.setattr(lease, "_WATCHED_EVERY", 0.01)
+    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
     before = datetime.now(UTC) - timedelta(hours=1)
     written(place, renewed=before.isoformat())
     start = time.monotonic()
@@ -116,10 +116,16 @@ def test_taken_over_it_writes_no_more(place, monkeypatch):
     assert read_lease(place)[0]["host"] == "elsewhere", "what another holds stays"
 
 
-def test_a_torn_lock_is_somebodys(place):
+def test_a_torn_lock_is_somebodys_until_it_has_expired(place, monkeypatch):
     place.write_bytes(b"{")
     with pytest.raises(EntryLockedError, match="by another process"):
-        Lease(place, "x").acquire()
+        check_free(place, "x")
+    monkeypatch.setattr(lease, "_WATCHED_EVERY", 0.01)
+    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
+    one = Lease(place, "x")
+    one.acquire()
+    assert read_lease(place)[0]["pid"] == os.getpid()
+    one.release()
 
 
 def test_of_an_entry(memory):

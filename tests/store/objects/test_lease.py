@@ -55,10 +55,10 @@ def test_a_process_of_this_machine_that_died(place):
 
 def test_one_of_another_machine(place, monkeypatch):
     monkeypatch.setattr(lease, "_WATCHED_EVERY", 0.01)
-    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
     written(place)
     with pytest.raises(EntryLockedError, match="process 1 on elsewhere"):
         Lease(place, "x").acquire()
+    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
     before = datetime.now(UTC) - timedelta(hours=1)
     written(place, renewed=before.isoformat())
     start = time.monotonic()

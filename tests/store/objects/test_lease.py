@@ -116,10 +116,15 @@ def test_taken_over_it_writes_no_more(place, monkeypatch):
     assert read_lease(place)[0]["host"] == "elsewhere", "what another holds stays"
 
 
-def test_a_torn_lock_is_somebodys(place):
+def test_what_is_no_lock_is_watched_like_one(place, monkeypatch):
+    monkeypatch.setattr(lease, "_WATCHED_EVERY", 0.01)
+    monkeypatch.setattr(lease, "_EXPIRED", 0.2)
     place.write_bytes(b"{")
-    with pytest.raises(EntryLockedError, match="by another process"):
-        Lease(place, "x").acquire()
+    start = time.monotonic()
+    one = Lease(place, "x")
+    one.acquire()
+    assert time.monotonic() - start > 0.2
+    one.release()
 
 
 def test_of_an_entry(memory):

@@ -55,7 +55,7 @@ def test_shards_at_a_url(bert, corpus, url):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--workers", "2"), "is memory of one process, and --workers 2 are several"),
+        (("--workers", "2"), "is memory of this process, which others do not see"),
         (("--format", "hdf5"), "an HDF5 file is written in place"),
     ],
 )

@@ -8,7 +8,9 @@ import threading
 import time
 from collections import Counter
 from functools import partial
+from importlib.util import find_spec
 
+import psutil
 import pytest
 
 from probekit.base.plugins import _GIVEN
@@ -37,6 +39,9 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
 ]
+
+if find_spec("ray") is None:
+    pytest.skip("the extra probekit[ray] is not installed", allow_module_level=True)
 
 RAY = RayEngine(patience=120.0)
 
@@ -75,6 +80,9 @@ class Trouble(threading.Thread):
         os.kill(int(killed), signal.SIGKILL)
         assert eventually(lambda: len(self.noted()) == 3), "another worker has begun"
         self.cluster.remove_node(self.second, allow_graceful=False)
+        # a worker outlives its node by a moment, which is enough to finish a small job
+        left = [int(pid) for pid, (where, _) in self.noted().items() if where == there]
+        assert eventually(lambda: not any(map(_runs, left)))
         self.before = len(read_notes(self.notes))
         self.go_on.touch()
 
@@ -83,6 +91,10 @@ class Trouble(threading.Thread):
         lines = read_notes(self.notes)
         counts = Counter(pid for pid, *_ in lines)
         return {pid: (where, counts[pid]) for pid, where, *_ in lines}
+
+
+def _runs(pid):
+    return psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
 
 
 @pytest.fixture

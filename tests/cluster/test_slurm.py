@@ -1,6 +1,7 @@
 """Slurm for real, one node of two CPUs: what the engine leaves is what one process leaves."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -31,6 +32,9 @@ from tests.plugged import Layered
 from tests.train.sweeps.test_run import base, comparable
 
 ROOT = Path(__file__).parents[2]
+RUNS_AGAIN = re.compile(r"was interrupted\. It runs again|were killed .* submitted again as")
+"""Slurm's signal may meet a job before it can hear it, which is then submitted again."""
+
 pytestmark = [
     pytest.mark.cluster,
     pytest.mark.skipif(bool(why_not()), reason=why_not()),
@@ -174,7 +178,7 @@ def test_a_job_whose_time_is_over_goes_on(inputs, alone, tmp_path, caplog):
     done.append(True)
     thread.join()
     assert digests(tmp_path) == alone
-    assert "was interrupted. It runs again" in caplog.text
+    assert RUNS_AGAIN.search(caplog.text)
 
 
 def test_a_sweep_gives_the_same_records(tmp_path, monkeypatch):
@@ -278,7 +282,7 @@ def test_a_job_that_is_preempted_runs_again(tmp_path, caplog):
     found = list(engine([partial(yield_and_wait, tmp_path)], workers=1, report=print))
     thread.join()
     assert found == [(0, "first"), (0, "again")]
-    assert "was interrupted. It runs again" in caplog.text
+    assert RUNS_AGAIN.search(caplog.text)
 
 
 def threads(report):

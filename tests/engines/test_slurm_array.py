@@ -125,9 +125,14 @@ def test_a_job_that_died_of_itself_is_not_submitted_again(slurm, tmp_path):
     assert len(run.submission.arrays) == 1
 
 
-def test_one_that_failed_as_it_was_asked_to_stop_is(slurm, tmp_path):
+@pytest.mark.parametrize("heard", [True, False])
+def test_one_that_failed_as_it_was_asked_to_stop_is(slurm, tmp_path, heard):
     run, states, _ = slurm
-    tell(tmp_path, 1, Begun("1_1", "node", 0), Interrupted())
+    if heard:
+        tell(tmp_path, 1, Begun("1_1", "node", 0), Interrupted())
+    else:
+        log = "slurmstepd: starting\nsrun: error: node: task 0: User defined signal 2\n"
+        (tmp_path / "1_1_0_log.err").write_text(log)
 
     def then():
         if len(run.submission.arrays) > 1:

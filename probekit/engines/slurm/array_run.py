@@ -5,6 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from probekit.base.notices import info_once
@@ -32,6 +33,9 @@ _GRACE_SECONDS = 120.0
 
 _OWN_FAULT = frozenset({"FAILED", "OUT_OF_MEMORY", "DEADLINE"})
 """States of jobs that would end in the same way again."""
+
+_STRUCK = "User defined signal 2"
+"""What ``srun`` says of a job that Slurm's signal has met before it could hear it."""
 
 _MAY_BE_DONE = frozenset({"COMPLETED", GONE.state})
 """States of jobs that have come to their end, as far as Slurm knows."""
@@ -174,8 +178,10 @@ class ArrayRun:
             if now - since[place] >= (_LATE_SECONDS if state in _MAY_BE_DONE else _ASK_SECONDS / 2)
         }
         for place, state in lost.items():
-            if state in _OWN_FAULT and place not in self._interrupted:
-                raise EngineError(self._death(self.left[place], state))
+            job = self.left[place]
+            told = place in self._interrupted or _STRUCK in self._last_words(job)
+            if state in _OWN_FAULT and not told:
+                raise EngineError(self._death(job, state))
         if lost and all(states[place] == "CANCELLED" for place in self.left):
             raise EngineError(
                 f"the jobs of Slurm's that were left were cancelled "
@@ -199,15 +205,21 @@ class ArrayRun:
 
     def _death(self, job: str, state: str) -> str:
         """Return how a job died, with the last that it wrote."""
-        log = self.submission.folder / f"{job}_0_log.err"
-        lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
-        last = next((line.strip() for line in reversed(lines) if line.strip()), "")
+        log, last = self._log(job), self._last_words(job)
         why = {
             "OUT_OF_MEMORY": "Give it more memory, such as --slurm mem=32GB.",
             "DEADLINE": "It could not begin in time.",
-        }.get(state, "" if lines else "Do its nodes see that folder, and this Python?")
+        }.get(state, "" if log.is_file() else "Do its nodes see that folder, and this Python?")
         wrote = f"Its last words: {last:.300} " if last else "It wrote nothing. "
         return f"Slurm job {job} died ({state}). {wrote}See {log}. {why}".strip()
+
+    def _log(self, job: str) -> Path:
+        return self.submission.folder / f"{job}_0_log.err"
+
+    def _last_words(self, job: str) -> str:
+        log = self._log(job)
+        lines = log.read_text(errors="replace").split("\n") if log.is_file() else []
+        return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
     def _wait_until_gone(self, seconds: float) -> bool:
         """Wait until Slurm has ended all jobs, and say whether it has."""

@@ -11,8 +11,12 @@ PAGE = (ROOT / "docs" / "models.md").read_text("utf-8")
 
 
 @pytest.fixture
-def large(monkeypatch):
+def tools(monkeypatch):
     monkeypatch.syspath_prepend(str(ROOT / "tools"))
+
+
+@pytest.fixture
+def large(tools):
     return importlib.import_module("large_models")
 
 
@@ -34,8 +38,7 @@ def test_a_family_on_the_disk(large, tmp_path):
 
 
 @pytest.fixture
-def tool(monkeypatch):
-    monkeypatch.syspath_prepend(str(ROOT / "tools"))
+def tool(tools):
     return importlib.import_module("architectures")
 
 

@@ -19,7 +19,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
 from probekit.store.layout import asked_of, entry_folder, model_slug
-from probekit.store.objects.object_path import check_alone
+from probekit.store.objects.object_path import check_seen_by_others
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -94,7 +94,6 @@ class ExtractTarget:
             self._check_device_map(self.device_map)
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
-        check_alone(self.cache, alone=self.workers == 1)
         if self.shard is not None:
             self.check_shared(f"--shard {self.shard}", in_one_process=self.workers == 1)
         elif self.workers > 1:
@@ -110,6 +109,8 @@ class ExtractTarget:
         Raises:
             OptionError: see the class.
         """
+        if not in_one_process:
+            check_seen_by_others(self.cache)
         for name in ("overwrite", "restart"):
             if getattr(self, name):
                 raise OptionError(

@@ -19,7 +19,6 @@ from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
 from probekit.store.layout import MANIFEST
 from probekit.store.marks import unfinished_units
-from probekit.store.objects.object_path import check_alone
 from probekit.tasks import Split
 
 
@@ -105,7 +104,6 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             "already. Leave one of them out."
         )
     target.check_shared("another --engine")
-    check_alone(target.cache, alone=False)
     left = [split for split in splits if session.finished(session.place(split)) is None]
     if not left:
         return

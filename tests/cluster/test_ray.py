@@ -27,6 +27,7 @@ from probekit.train.sweeps.specs import TrainSpec, product
 from tests import tiny
 from tests.cluster.conftest import another_node, eventually
 from tests.cluster.watched import UNIT_BYTES, few_rows, read_notes, watched
+from tests.engines.test_local import finish_one_and_wait
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import without_time
 from tests.planted import MODEL, TASK, plant_all
@@ -282,17 +283,6 @@ def test_results_come_before_the_job_ends_and_a_caller_that_stops_ends_it(cluste
     _, pid = next(run)
     run.close()
     assert eventually(lambda: gone(pid), seconds=20)
-
-
-def finish_one_and_wait(folder, report):
-    """A job with two runs, of which the first is finished when it is interrupted."""
-    try:
-        (folder / str(os.getpid())).touch()
-        time.sleep(60)
-    except KeyboardInterrupt:
-        yield "finished"
-        raise
-    yield "never"
 
 
 def test_what_is_finished_is_handed_over_before_an_interrupt(cluster, tmp_path):

@@ -1,5 +1,7 @@
 """Extract the small corpus, break that off, and read all rows of an entry."""
 
+import threading
+
 import torch
 
 from probekit.extraction import ExtractOptions, extract
@@ -27,6 +29,24 @@ def interrupted_after(count):
         write(builder, *args, **kwargs)
 
     return write_unit
+
+
+def finishing_at_once(monkeypatch):
+    """Let two shards wait for each other before they join; return a list with an item per seal."""
+    sealed, together = [], threading.Barrier(2)
+    complete, join = EntryBuilder.complete, EntryBuilder.join
+
+    def counted(*given):
+        sealed.append(1)
+        return complete(*given)
+
+    def at_once(builder):
+        together.wait()
+        return join(builder)
+
+    monkeypatch.setattr(EntryBuilder, "complete", counted)
+    monkeypatch.setattr(EntryBuilder, "join", at_once)
+    return sealed
 
 
 def all_rows(entry, array="words"):

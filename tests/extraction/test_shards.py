@@ -4,7 +4,6 @@ import json
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -20,7 +19,7 @@ from probekit.store.labels import label_columns
 from probekit.store.lock import EntryLock
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.extracted import interrupted_after
+from tests.extraction.extracted import finishing_at_once, interrupted_after
 from tests.extraction.killed import run as run_killed
 from tests.extraction.planned import plan_of
 from tests.extraction.test_kill import digests, marked
@@ -177,19 +176,7 @@ def test_processes_at_once_one_of_them_killed(processes, inputs, tmp_path, backe
 
 
 def test_shards_that_finish_at_once_seal_once(bert, corpus, tmp_path, small_units, monkeypatch):
-    sealed, together = [], threading.Barrier(2)
-    complete, join = EntryBuilder.complete, EntryBuilder.join
-
-    def counted(*given):
-        sealed.append(1)
-        return complete(*given)
-
-    def at_once(builder):
-        together.wait()
-        return join(builder)
-
-    monkeypatch.setattr(EntryBuilder, "complete", counted)
-    monkeypatch.setattr(EntryBuilder, "join", at_once)
+    sealed = finishing_at_once(monkeypatch)
     for turn in range(5):
         cache = tmp_path / str(turn)
         with ThreadPoolExecutor(2) as pool:

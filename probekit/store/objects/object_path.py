@@ -155,17 +155,16 @@ class ObjectPath(PosixPath):
         return f"{self.key}/" if self.key else ""
 
 
-def check_alone(root: Path, *, alone: bool) -> None:
-    """Refuse several processes where a root is the memory of one.
+def check_seen_by_others(root: Path) -> None:
+    """Refuse other processes where a root is the memory of this one.
 
     Args:
         root: of the cache.
-        alone: whether this process does all the work.
 
     Raises:
         OptionError: it is.
     """
-    if not alone and isinstance(root, ObjectPath) and root.bucket.scheme == "memory":
+    if isinstance(root, ObjectPath) and root.bucket.scheme == "memory":
         raise OptionError(
             f"{root} is memory of this process, which others do not see: use one worker of the "
             "local engine, or another cache."

@@ -3,7 +3,6 @@
 import multiprocessing
 import os
 import signal
-import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -22,7 +21,7 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.extracted import interrupted_after
+from tests.extraction.extracted import finishing_at_once, interrupted_after
 from tests.extraction.killed import run as run_killed
 from tests.s3_server import Faults
 
@@ -177,19 +176,7 @@ def test_killed_and_resumed(server, s3, bert, corpus, tmp_path, processes, fault
 
 @pytest.mark.parametrize("turns", [1, pytest.param(50, marks=pytest.mark.slow)])
 def test_shards_that_finish_at_once_seal_once(server, s3, bert, corpus, monkeypatch, turns):
-    sealed, together = [], threading.Barrier(2)
-    complete, join = EntryBuilder.complete, EntryBuilder.join
-
-    def counted(*given):
-        sealed.append(1)
-        return complete(*given)
-
-    def at_once(builder):
-        together.wait()
-        return join(builder)
-
-    monkeypatch.setattr(EntryBuilder, "complete", counted)
-    monkeypatch.setattr(EntryBuilder, "join", at_once)
+    sealed = finishing_at_once(monkeypatch)
     monkeypatch.setattr(units, "UNIT_BYTES", 40_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
     for turn in range(turns):

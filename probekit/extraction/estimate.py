@@ -7,12 +7,11 @@ from pathlib import Path
 from probekit.backbone import StateSource
 from probekit.base.notices import human_bytes, human_time
 from probekit.data.token_batch import TokenBatch
-from probekit.errors import StorageError
 from probekit.extraction.compute import batches_of
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
-from probekit.store.files import disk_bytes, free_bytes
+from probekit.store.files import check_room, disk_bytes
 from probekit.store.layout import PARTIAL, beside, content_of
 
 _MOST_TOKENS = 512
@@ -113,19 +112,11 @@ def missing_bytes(plan: Plan, place: Place) -> int:
 
 
 def check_free_space(folder: Path, needed: int) -> None:
-    """Refuse to start when the disk cannot hold the entry.
-
-    Args:
-        folder: where the entry will be built; it need not exist yet.
-        needed: bytes still to be written.
-
-    Raises:
-        StorageError: fewer than ``needed`` bytes are free.
-    """
-    free = free_bytes(folder)
-    if free < needed:
-        raise StorageError(
-            f"the disk of {folder} has {human_bytes(free)} free, and this extraction writes "
-            f"{human_bytes(needed)}. Free some space, choose another --cache, or store less: "
-            "--dtype int8 halves it, --layers and --limit narrow it."
-        )
+    """Refuse to start when the disk cannot hold the entry; see `check_room`."""
+    check_room(
+        folder,
+        needed,
+        "this extraction",
+        "choose another --cache, or store less: --dtype int8 halves it, --layers and --limit "
+        "narrow it",
+    )

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from probekit.base.notices import human_bytes
 from probekit.errors import StorageError
 from probekit.store.objects.object_path import ObjectPath, root_of
 
@@ -116,6 +117,25 @@ def free_bytes(folder: Path) -> int:
     if isinstance(folder, ObjectPath):
         return sys.maxsize
     return shutil.disk_usage(nearest(folder)).free
+
+
+def check_room(folder: Path, needed: int, what: str, advice: str) -> None:
+    """Refuse to begin where the disk cannot hold what is to be written.
+
+    Args:
+        folder: where it will be; it need not exist yet.
+        needed: bytes still to be written.
+        what: is written, for the message, such as ``this copy``.
+        advice: for the message: what to do, beside making room.
+
+    Raises:
+        StorageError: fewer than ``needed`` bytes are free.
+    """
+    if needed > (free := free_bytes(folder)):
+        raise StorageError(
+            f"the disk of {nearest(folder)} has {human_bytes(free)} free, and {what} writes "
+            f"{human_bytes(needed)}. Free some space, or {advice}."
+        )
 
 
 def nearest(folder: Path) -> Path:

@@ -9,7 +9,7 @@ from typing import Any, cast
 from probekit.base.fingerprint import digest
 from probekit.base.registry import choose
 from probekit.errors import OptionError, StateRangeError
-from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
+from probekit.extraction.maintenance.destination import Destination, bar_of
 from probekit.extraction.maintenance.part import Part
 from probekit.extraction.maintenance.restored import Restored
 from probekit.extraction.maintenance.stored_values import (
@@ -25,6 +25,7 @@ from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import fits
 from probekit.store.entry import Entry
+from probekit.store.files import check_room
 from probekit.store.labels import carry_labels
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.mapping import check_mappable
@@ -179,7 +180,8 @@ def convert_entries(
     ]
     for place in {one.destination.path.parents[2] for one in planned}:
         mine = [one for one in planned if one.destination.path.parents[2] == place]
-        check_room(place, sum(one.destination.left(one.nbytes) for one in mine))
+        needed = sum(one.destination.left(one.nbytes) for one in mine)
+        check_room(place, needed, "this conversion", "choose another root")
     for one in planned:
         there = one.destination.there
         with bar_of(one.destination, one.nbytes, shown=progress and not there) as bar:

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.notices import ProgressBar, human_bytes
-from probekit.errors import EntryError, OptionError, StorageError
+from probekit.base.notices import ProgressBar
+from probekit.errors import EntryError, OptionError
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, folder_of_key
-from probekit.store.files import disk_bytes, free_bytes, nearest, plain_path
+from probekit.store.files import disk_bytes, plain_path
 from probekit.store.layout import (
     MANIFEST,
     PARTIAL,
@@ -148,16 +148,3 @@ def bar_of(to: Destination, nbytes: int, *, shown: bool) -> ProgressBar:
     return ProgressBar(
         total=nbytes, desc=f"{model} {task} {split}", unit="B", unit_scale=True, shown=shown
     )
-
-
-def check_room(root: Path, needed: int) -> None:
-    """Refuse to start where the disk cannot hold what is to be written.
-
-    Raises:
-        StorageError: fewer than ``needed`` bytes are free.
-    """
-    if needed > (free := free_bytes(root)):
-        raise StorageError(
-            f"the disk of {nearest(root)} has {human_bytes(free)} free, and {human_bytes(needed)} "
-            "are to be written. Free some space, or choose another root."
-        )

@@ -6,10 +6,11 @@ from pathlib import Path
 
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
-from probekit.extraction.maintenance.destination import Destination, bar_of, check_room
+from probekit.extraction.maintenance.destination import Destination, bar_of
 from probekit.extraction.maintenance.entry_part import asked_arrays
 from probekit.extraction.maintenance.part import Part
 from probekit.store.entry import Entry
+from probekit.store.files import check_room
 from probekit.store.labels import carry_labels
 from probekit.store.objects.object_path import root_of
 from probekit.store.verified import VerifiedEntry
@@ -125,7 +126,8 @@ def copy_entries(
         )
         for path in sources
     ]
-    check_room(root_of(root), sum(copy.destination.left(copy.nbytes) for copy in planned))
+    needed = sum(copy.destination.left(copy.nbytes) for copy in planned)
+    check_room(root_of(root), needed, "this copy", "choose another root")
     damaged = []
     for copy in planned:
         to = copy.destination

@@ -4,13 +4,12 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.base.notices import human_bytes
-from probekit.errors import OptionError, StorageError
+from probekit.errors import OptionError
 from probekit.extraction.maintenance.part import Part, without
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
-from probekit.store.files import free_bytes
+from probekit.store.files import check_room
 from probekit.store.layout import beside_entry
 from probekit.store.verified import VerifiedEntry
 
@@ -78,11 +77,12 @@ class Reduction:
             EntryError: a chunk is damaged.
             StorageError: there is no room for what is left beside what was.
         """
-        if self.nbytes > (free := free_bytes(self.path)):
-            raise StorageError(
-                f"{self.path}: what is left is {human_bytes(self.nbytes)} and written before the "
-                f"rest is removed; {human_bytes(free)} are free."
-            )
+        check_room(
+            self.path,
+            self.nbytes,
+            "what is left, before the rest is removed,",
+            "copy what is left to another disk: probekit cache copy --layers",
+        )
         part = self.part
         plan = part.plan(reduced_from=self.entry.manifest.key)
         with EntryBuilder(self.path, plan=plan) as builder:

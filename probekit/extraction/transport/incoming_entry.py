@@ -6,14 +6,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.base.notices import human_bytes
-from probekit.errors import EntryError, StorageError
+from probekit.errors import EntryError
 from probekit.extraction.maintenance.entry_part import asked_arrays, part_manifest
 from probekit.extraction.transport.remote_entry import RemoteEntry
 from probekit.extraction.transport.remote_files import PUSH_AGAIN
 from probekit.extraction.transport.transport_form import FileSum, LayerFile, label_path
 from probekit.store.entry import folder_of_key
-from probekit.store.files import disk_bytes, free_bytes
+from probekit.store.files import check_room, disk_bytes
 from probekit.store.json_types import is_name
 from probekit.store.layout import (
     BACKBONE,
@@ -119,11 +118,12 @@ class IncomingEntry:
         largest = max(file.nbytes for file in self.layer_files)
         begun = disk_bytes(content_of(beside(self.path, PARTIAL)))
         needed = max(sum(self.sizes.values()) - begun, 0) + largest
-        if needed > (free := free_bytes(self.path)):
-            raise StorageError(
-                f"{self.path}: {human_bytes(needed)} are needed, and {human_bytes(free)} are free. "
-                "Free some space, take fewer layers (--layers), or choose another --cache."
-            )
+        check_room(
+            self.path,
+            needed,
+            "this pull",
+            "take fewer layers (--layers), or choose another --cache",
+        )
 
     @property
     def plan(self) -> dict[str, Any]:

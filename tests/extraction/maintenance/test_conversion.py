@@ -309,10 +309,8 @@ def test_what_cannot_be(inputs, tmp_path, monkeypatch):
     made = Conversion.of(source.path, dtype="int8").apply()
     again = Conversion.of(source.path, dtype="int8")
     assert again.destination.there and again.apply().path == made.path
-    monkeypatch.setattr(
-        "probekit.extraction.maintenance.destination.free_bytes", lambda folder: 100
-    )
-    with pytest.raises(StorageError, match="has 100 B free"):
+    monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
+    with pytest.raises(StorageError, match="has 100 B free, and this conversion writes"):
         list(convert_entries([source.path], dtype="float16"))
     assert not list(tmp_path.rglob("*.partial"))
 

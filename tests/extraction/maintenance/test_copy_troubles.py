@@ -147,10 +147,8 @@ def test_a_disk_that_keeps_something_else_is_told_of(cache, tmp_path, monkeypatc
 
 
 def test_room_is_asked_for_before(cache, tmp_path, monkeypatch):
-    monkeypatch.setattr(
-        "probekit.extraction.maintenance.destination.free_bytes", lambda folder: 100
-    )
-    with pytest.raises(StorageError, match=r"has 100 B free, and .* are to be written"):
+    monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
+    with pytest.raises(StorageError, match=r"has 100 B free, and this copy writes"):
         list(copy_entries([entry_in(cache)], tmp_path / "to"))
     assert not (tmp_path / "to").exists()
 

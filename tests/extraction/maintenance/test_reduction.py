@@ -156,8 +156,8 @@ def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path, monkeypatch, 
 
 def test_room_is_asked_for_before(inputs, tmp_path, monkeypatch):
     made = extract(*inputs, tmp_path, keep=("words",))
-    monkeypatch.setattr("probekit.extraction.maintenance.reduction.free_bytes", lambda folder: 100)
-    with pytest.raises(StorageError, match="100 B are free"):
+    monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
+    with pytest.raises(StorageError, match="has 100 B free, and what is left"):
         Reduction.of(made.path, layers="0", arrays=()).apply()
     assert {path.name for path in made.path.parent.iterdir() if path.is_dir()} == {
         made.path.name,

@@ -13,6 +13,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
+from probekit.base.machine.hardware import pick_device
 from probekit.errors import BackboneError, OptionError, install_extra
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -25,17 +26,36 @@ _MAP = "hf_device_map"
 """Where transformers keeps the layout of a model that lies on several devices."""
 
 
-def check_device_map(device_map: DeviceMap) -> None:
+def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None:
     """Check that blocks can be laid out so.
 
+    Args:
+        device_map: how.
+        device: what is said of where the model runs; ``auto`` says nothing.
+        given: whether the model is in memory already.
+
     Raises:
-        OptionError: no rule is called so.
+        OptionError: no rule is called so, this machine has no such device, or something else says
+            where the model lies.
         BackboneError: accelerate is not installed.
     """
     if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
         raise OptionError(
             f"--device-map {device_map!r} is none of: {', '.join(DEVICE_MAPS)}. For one device "
             "give --device."
+        )
+    places = () if isinstance(device_map, str) else device_map.values()
+    for place in map(_named, places):
+        if place != "disk":
+            pick_device(place)
+    if device != "auto":
+        raise OptionError(
+            f"--device-map {device_map}: --device {device} is one device: give one of the two."
+        )
+    if given:
+        raise OptionError(
+            f"--device-map {device_map}: the model is given in memory, and lies where it is. Save "
+            "it, and name its folder."
         )
     if find_spec("accelerate") is None:
         raise BackboneError(

@@ -12,6 +12,7 @@ from probekit.backbone.given_model import GivenModel
 from probekit.backbone.identity import Identity
 from probekit.backbone.model import Backbone, load_backbone
 from probekit.backbone.model_classes import backbone_classes
+from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
 
@@ -23,6 +24,7 @@ def load_again(
     device: str,
     compute_dtype: str,
     made: str,
+    device_map: DeviceMap | None = None,
     trust_remote_code: bool = False,
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
@@ -34,6 +36,7 @@ def load_again(
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         compute_dtype: as for ``load_backbone``.
         made: what was made with it, for the message.
+        device_map: in place of ``device``, how its blocks are laid out over several.
         trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
 
     Raises:
@@ -41,7 +44,10 @@ def load_again(
             states were imported and differ from what it computes.
         MissingFileError: no model lies at that path; or it was in memory, and none is given.
         HubError: the repository is missing, gated or unreachable.
+        OptionError: its blocks cannot be laid out so.
     """
+    if device_map is not None:
+        check_device_map(device_map, device, given=isinstance(model, GivenModel))
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
     if apart := about.get("apart"):
         raise BackboneError(
@@ -67,7 +73,9 @@ def load_again(
             f"model {inspection.info.name!r} is not the one that {made} was made with "
             f"({name!r}): {'; '.join(differences)}.{hint} Give the right model with --model."
         )
-    return load_backbone(inspection, device=device, compute_dtype=compute_dtype)
+    return load_backbone(
+        inspection, device=device, compute_dtype=compute_dtype, device_map=device_map
+    )
 
 
 def _find_again(about: Mapping[str, Any], made: str, **how: Any) -> Inspection:

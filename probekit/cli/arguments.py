@@ -189,6 +189,14 @@ class FigureLook:
 
 
 Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+DeviceMap = Annotated[
+    str | None,
+    typer.Option(
+        "--device-map",
+        help="In place of --device, for a model that does not fit on one: auto lays its blocks "
+        "out over the GPUs, then the CPU's memory; or balanced, balanced_low_0, sequential.",
+    ),
+]
 TrustRemoteCode = Annotated[
     bool,
     typer.Option(

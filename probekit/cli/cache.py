@@ -99,6 +99,7 @@ def verify(
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
     device: arguments.Device = "auto",
+    device_map: arguments.DeviceMap = None,
     trust_remote_code: arguments.TrustRemoteCode = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
     cache: arguments.Cache = Path("cache"),
@@ -126,6 +127,7 @@ def verify(
                 rows,
                 model=model,
                 device=device,
+                device_map=device_map,
                 seed=seed,
                 trust_remote_code=trust_remote_code,
             )

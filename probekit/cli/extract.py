@@ -22,11 +22,7 @@ class Place:
     data: arguments.Data = None
     split: str | None = option(None, "Splits, e.g. train,dev,test; all by default.")
     device: arguments.Device = "auto"
-    device_map: str | None = option(
-        None,
-        "In place of --device, for a model that does not fit on one: auto lays its blocks out over "
-        "the GPUs, then the CPU's memory; or balanced, balanced_low_0, sequential.",
-    )
+    device_map: arguments.DeviceMap = None
     cache: arguments.Cache = Path("cache")
     overwrite: bool = option(False, "Replace a complete entry of the same key.")
     restart: bool = option(

@@ -81,8 +81,8 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
         *_names(FigureLook),
     ),
     MACHINE: (
-        *("cache", "mirror", "mirror_size", "entry", "data", "device", "memory", "workers"),
-        *("engine", "address", "gpus_per_worker", "slurm", "log_file", "json"),
+        *("cache", "mirror", "mirror_size", "entry", "data", "device", "device_map", "memory"),
+        *("workers", "engine", "address", "gpus_per_worker", "slurm", "log_file", "json"),
     ),
 }
 """The other panels, in their order; those of ``extract`` or ``import`` alone come first there."""

@@ -40,6 +40,7 @@ def predict(
         str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
     ] = None,
     device: arguments.Device = "auto",
+    device_map: arguments.DeviceMap = None,
     trust_remote_code: arguments.TrustRemoteCode = False,
     *,
     of_files: Annotated[Mapping[str, Any], _OF_FILES],
@@ -60,6 +61,7 @@ def predict(
     how: dict[str, Any] = {
         "model": model,
         "device": device,
+        "device_map": device_map,
         "progress": progress_wanted(),
         "trust_remote_code": trust_remote_code,
     }

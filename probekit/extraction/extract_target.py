@@ -124,22 +124,13 @@ class ExtractTarget:
             )
 
     def _check_device_map(self, device_map: DeviceMap) -> None:
-        """Refuse a layout beside what says otherwise where the model runs."""
-        check_device_map(device_map)
-        for fits, why in (
-            (self.device == "auto", f"--device {self.device} is one device: give one of the two."),
-            (
-                self.workers == 1,
-                f"each of --workers {self.workers} would take all devices. Use one worker, or "
-                "--device for models that fit on one.",
-            ),
-            (
-                self.given is None,
-                "the model is given in memory, and lies where it is. Save it, and name its folder.",
-            ),
-        ):
-            if not fits:
-                raise OptionError(f"--device-map {device_map}: {why}")
+        """Check that blocks can be laid out so, by one process."""
+        check_device_map(device_map, self.device, given=self.given is not None)
+        if self.workers > 1:
+            raise OptionError(
+                f"--device-map {device_map}: each of --workers {self.workers} would take all "
+                "devices. Use one worker, or --device for models that fit on one."
+            )
 
     def command(self, options: ExtractOptions) -> str:
         """Return the command line that extracts it with some options; Python, if need be."""

@@ -9,6 +9,7 @@ from probekit.backbone import inspect_backbone, load_backbone, placement
 from probekit.backbone import model as backbone_model
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, ExtractTarget, extract
+from probekit.extraction.maintenance import verify_rows
 from tests import tiny
 from tests.backbone import test_text_towers as towers
 from tests.extraction.extracted import all_rows
@@ -55,6 +56,7 @@ def test_parts_on_the_disk_give_the_same_rows_under_the_same_key(model, plain, t
         "disk (embed_tokens), cpu (rotary_emb to layers.0), disk (norm to layers.1)"
     )
     torch.testing.assert_close(all_rows(entry), all_rows(plain), rtol=1e-5, atol=1e-5)
+    assert verify_rows(plain, 5, device_map=places).passed
     assert entry.manifest.final_norm
     kept, expected = (
         {file.name: file.read_bytes() for file in (one.path / "backbone").iterdir()}
@@ -127,6 +129,8 @@ def test_a_layout_in_words():
     ("how", "message"),
     [
         ({"device_map": "cuda"}, "'cuda' is none of: auto, balanced, balanced_low_0, sequential"),
+        ({"device_map": {"": "nowhere"}}, "--device 'nowhere' is unknown"),
+        ({"device_map": {"": 99}}, "--device 'cuda:99': . CUDA devices are available"),
         ({"device_map": "auto", "device": "cpu"}, "--device cpu is one device: give one of"),
         ({"device_map": "auto", "workers": 2}, "each of --workers 2 would take all devices"),
         ({"device_map": "auto", "given": object()}, "is given in memory, and lies where it is"),

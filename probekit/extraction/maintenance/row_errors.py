@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import Backbone, UnnormedBackbone, as_given, load_again, read_arrays
+from probekit.backbone.placement import DeviceMap
 from probekit.data.alignment import learn_specials
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
@@ -83,7 +84,8 @@ def verify_rows(
     *,
     model: "str | Path | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
-    device: str = "cpu",
+    device: str = "auto",
+    device_map: DeviceMap | None = None,
     seed: int = 0,
     trust_remote_code: bool = False,
 ) -> RowErrors:
@@ -96,7 +98,8 @@ def verify_rows(
         model: where the model lies now, or the model in memory; ``None`` is where it lay at
             extraction.
         tokenizer: of a model in memory.
-        device: where the model runs.
+        device: where the model runs; ``auto`` is CUDA where there is some, else the CPU.
+        device_map: in its place, for a model that does not fit on one; see `probekit.extract`.
         seed: of the random rows.
         trust_remote_code: run code that lies with the model.
 
@@ -112,6 +115,7 @@ def verify_rows(
         {**entry.manifest.model_info, "apart": None},  # which was looked at
         model=as_given(model, tokenizer, entry.manifest.model_info["name"]),
         device=device,
+        device_map=device_map,
         compute_dtype="float32",
         made=str(entry.path),
         trust_remote_code=trust_remote_code,

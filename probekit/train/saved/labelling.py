@@ -11,6 +11,7 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.backbone import Backbone, as_given, load_again
+from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
@@ -54,6 +55,7 @@ def predict(
     model: "str | Path | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
+    device_map: DeviceMap | None = None,
     progress: bool = False,
     trust_remote_code: bool = False,
 ) -> list[list[str]] | list[str] | list[float]: ...
@@ -68,6 +70,7 @@ def predict(
     model: "str | Path | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
+    device_map: DeviceMap | None = None,
     progress: bool = False,
     trust_remote_code: bool = False,
 ) -> list[Prediction]: ...
@@ -81,6 +84,7 @@ def predict(
     model: "str | Path | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
+    device_map: DeviceMap | None = None,
     progress: bool = False,
     trust_remote_code: bool = False,
 ) -> list[list[str]] | list[str] | list[float] | list[Prediction]:
@@ -100,6 +104,7 @@ def predict(
             the cache was made.
         tokenizer: of a model in memory.
         device: ``cpu``, ``cuda``, ``cuda:1``; ``auto`` is CUDA where there is some, else the CPU.
+        device_map: in its place, for a model that does not fit on one; see `probekit.extract`.
         progress: show progress on stderr.
         trust_remote_code: run code that lies with the model.
 
@@ -113,7 +118,7 @@ def predict(
         DataError: a text is no pair where one is expected, or a pair where none is; is not valid
             Unicode; or is too long under ``--overlong error``.
         OptionError: the head predicts tokens of a language model, or numbers where
-            ``probabilities`` are asked for.
+            ``probabilities`` are asked for; or blocks cannot be laid out so.
         StateRangeError: a hidden state is not finite in the dtype that the cache stored.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
@@ -129,6 +134,7 @@ def predict(
         trained.saved.model,
         model=given,
         device=device,
+        device_map=device_map,
         compute_dtype=trained.saved.features.compute_dtype,
         made="the head",
         trust_remote_code=trust_remote_code,

@@ -6,7 +6,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.backbone import read_arrays
-from probekit.errors import BackboneError, DataError, MissingFileError, StateRangeError
+from probekit.errors import BackboneError, DataError, MissingFileError, OptionError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.results.predictions import read_predicted
@@ -69,6 +69,19 @@ def test_new_text_gets_the_labels_of_training_time_scoring(trained):
     expected = pq.read_table(record.predictions)["predicted"].to_pylist()
     assert len({label for labels in expected for label in labels}) == 2
     assert predict(root / "head", dev_words(corpus)) == expected
+
+
+def test_a_model_over_several_places_says_the_same(trained):
+    pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
+    root, corpus, _ = trained
+    words = dev_words(corpus)[:3]
+    bert = root.name.startswith("bert")
+    places = {"embeddings" if bert else "embed_tokens": "disk"}
+    rest = ("encoder",) if bert else ("layers", "norm", "rotary_emb")
+    places |= dict.fromkeys(rest, "cpu")
+    assert predict(root / "head", words, device_map=places) == predict(root / "head", words)
+    with pytest.raises(OptionError, match="--device cpu is one device"):
+        predict(root / "head", words, device="cpu", device_map="auto")
 
 
 @pytest.mark.parametrize("decoder", [None, "crf"])

@@ -15,7 +15,8 @@ from huggingface_hub.errors import (
     RevisionNotFoundError,
 )
 
-from tests.hub_server import HubServer, dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
+from tests.hub_server import HubServer
 
 WEIGHTS = bytes(range(256)) * 400
 

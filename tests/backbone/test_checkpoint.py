@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, ProbekitError
 from tests import tiny
-from tests.hub_server import dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
 
 
 @pytest.fixture

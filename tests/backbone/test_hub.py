@@ -11,7 +11,8 @@ import torch
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, HubError
 from tests import hub_files
-from tests.hub_server import HubServer, dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
+from tests.hub_server import HubServer
 
 NAME = "models/org/tiny"
 

@@ -11,7 +11,8 @@ from transformers import AutoModel
 
 from tests import tiny
 from tests.cli.console import done, refused, run, the_error
-from tests.hub_server import HubServer, dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
+from tests.hub_server import HubServer
 
 NAME = "models/org/tiny"
 

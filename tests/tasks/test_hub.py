@@ -13,7 +13,8 @@ from probekit.errors import HubError, OptionError
 from probekit.tasks import get_task
 from probekit.tasks.corpora.conll import NER, POS
 from probekit.tasks.corpora.ud import UPOS
-from tests.hub_server import HubServer, dead_endpoint, redirect, run_python
+from tests.hub_clients import dead_endpoint, redirect, run_python
+from tests.hub_server import HubServer
 from tests.tasks.hub_repos import serve
 
 TOKENS = [["EU", "rejects", "German"], ["Peter", "Blackburn"]]

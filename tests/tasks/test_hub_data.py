@@ -6,7 +6,8 @@ import pytest
 
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, UnknownNameError
 from probekit.tasks import folder_name, is_own
-from tests.hub_server import HubServer, dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
+from tests.hub_server import HubServer
 from tests.tasks.hub_repos import serve, write_card, write_config
 from tests.tasks.own_files import get_task, json_lines, words, write
 from tests.tasks.test_user_texts import rows

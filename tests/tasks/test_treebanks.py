@@ -6,7 +6,7 @@ import pytest
 
 from probekit.errors import HubError, MissingFileError, OptionError, UnknownNameError
 from probekit.tasks import get_task, variants_of
-from tests.hub_server import dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
 from tests.tasks.hub_repos import serve
 from tests.tasks.own_files import CONLLU, write
 

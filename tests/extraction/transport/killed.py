@@ -7,7 +7,7 @@ import pytest
 
 from probekit.extraction.transport import Pull, Push, transport_form
 from tests.extraction.transport.conftest import REPO
-from tests.hub_server import redirect
+from tests.hub_clients import redirect
 
 
 def pull(url: str, home: Path, cache: Path) -> None:

@@ -13,7 +13,8 @@ from probekit.extraction.transport import Pull, Push
 from probekit.extraction.transport.transport_form import FileSum
 from probekit.store.labels import labels_of
 from tests.extraction.transport.conftest import REPO, stored
-from tests.hub_server import HubServer, dead_endpoint, redirect
+from tests.hub_clients import dead_endpoint, redirect
+from tests.hub_server import HubServer
 from tests.store.synthetic import folder_bytes
 
 

@@ -15,12 +15,14 @@ from probekit.metrics import Metric
 from probekit.train.ablation import MeanRows, mean_rows
 from probekit.train.attribution import attribute
 from probekit.train.dev_folds import DevFolds
+from probekit.train.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Stream, StreamSpec
+from probekit.tuning.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +51,7 @@ def fit_group(
     memory: int | None = None,
     predictions: bool = False,
     ablate: bool = False,
+    live: LiveModel | None = None,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
@@ -70,6 +73,7 @@ def fit_group(
             free.
         predictions: keep the predictions of the best checkpoints.
         ablate: find the loss on dev when the rows of each layer are their mean over train.
+        live: the model that makes the rows, in place of the cache; one member may train it.
         report: receives the number of steps done, counted over members, and which member was
             scored last, in words.
 
@@ -82,7 +86,9 @@ def fit_group(
     """
     keep_few_kernels()
     keep_free_memory()
-    residency = Residency(memory, torch.device(pick_device(device)))
+    residency = (
+        Residency(memory, torch.device(pick_device(device))) if live is None else LiveRows(live)
+    )
     found: dict[Member, FitResult] = {}
     group = _Group(streams, dev, metric, residency, report)
     with ExitStack() as reading_ahead:

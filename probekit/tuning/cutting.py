@@ -1,0 +1,66 @@
+"""Cut a model to its first blocks, and see that their states are what they were."""
+
+import copy
+from dataclasses import replace
+
+import torch
+from torch import Tensor, nn
+
+from probekit.backbone import LearningBackbone
+from probekit.errors import BackboneError
+
+_TIME = 8
+"""Subwords that a cut model is compared on."""
+
+_ROUNDING = 1e-5
+"""Largest difference of equal states, as a share of the largest: other shapes may round."""
+
+
+def cut(backbone: LearningBackbone, deepest: int) -> LearningBackbone:
+    """Return a model of the first blocks of another one, whose layers are the same.
+
+    Args:
+        backbone: the model; it is cut in place.
+        deepest: the last layer that is wanted, so how many blocks stay.
+
+    Raises:
+        BackboneError: its blocks are not found, or it computes other states without the later ones.
+    """
+    inspection, model = backbone.inspection, backbone.model
+    structure = inspection.structure
+    if deepest == structure.n_blocks:
+        return backbone
+    layers = [layer for layer in structure.usable if layer <= deepest]
+    before = _states(backbone, layers)
+    blocks = [
+        part
+        for part in model.modules()
+        if isinstance(part, nn.ModuleList) and len(part) == structure.n_blocks
+    ]
+    if len(blocks) != 1:
+        raise _uncut(backbone, deepest, "its blocks do not lie in one list")
+    del blocks[0][deepest:]
+    if structure.final_norm is not None:  # layers before the last have not been through it
+        model.set_submodule(structure.final_norm, nn.Identity())
+    model.config = copy.deepcopy(model.config)
+    model.config.num_hidden_layers = deepest
+    shorter = replace(structure, n_blocks=deepest, final_norm=None)
+    found = replace(backbone, inspection=replace(inspection, structure=shorter))
+    for one, other in zip(before, _states(found, layers), strict=True):
+        if (one - other).abs().max() > _ROUNDING * one.abs().max():
+            raise _uncut(backbone, deepest, "it computes other states without its later blocks")
+    return found
+
+
+@torch.no_grad()
+def _states(backbone: LearningBackbone, layers: list[int]) -> list[Tensor]:
+    """Return the states of some layers of a text of the first ids of the vocabulary."""
+    ids = torch.arange(_TIME)[None] % backbone.info.vocab_size
+    return backbone.layers(ids, torch.tensor([_TIME]), layers)
+
+
+def _uncut(backbone: LearningBackbone, deepest: int, why: str) -> BackboneError:
+    return BackboneError(
+        f"model {backbone.info.name!r} cannot be cut to {deepest} blocks: {why}. Train heads that "
+        "read its last layer, without --depth."
+    )

@@ -107,6 +107,7 @@ class _TokenMatching:
         readings: Sequence[Reading],
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
+        self._check_said(number, found)
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
@@ -128,12 +129,21 @@ class _TokenMatching:
             if agreeing > most:
                 nearest, most = sequence, agreeing
         found = self._sequences.token_ids(nearest)
+        self._check_said(number, found)
         return DataError(
             f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
             f"of example {self._split.examples[number].id}. The nearest, "
             f"{self._sequences.name(nearest)}, has {self._shown(found, most)} at position {most}, "
             f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
         )
+
+    def _check_said(self, number: int, found: Int64[np.ndarray, " tokens"]) -> None:
+        """Refuse to be told that there are no special tokens where there are."""
+        if np.array_equal(self._readings.whole(number).ids, found):
+            raise OptionError(
+                f"--special-tokens {self._said}: the token ids of {self._sequences.where} have the "
+                f"special tokens of {self._inspection.info.name}. Leave the option out."
+            )
 
     def _shown(self, ids: Int64[np.ndarray, " tokens"], at: int) -> str:
         if at >= len(ids):

@@ -145,9 +145,7 @@ def merge_shards(
             f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
             "the shards, or see `probekit cache ls`."
         )
-    entries = {}
-    for copy, _ in copy_entries(whole, cache, progress=progress):
-        entries[copy.part.manifest.key] = Entry.open(copy.destination.path)
+    entries = {entry.manifest.key: entry for entry in _copied(whole, cache, progress)}
     for key in dict.fromkeys(begun.key for begun in found):
         if key not in entries:
             of_key = [begun for begun in found if begun.key == key]
@@ -195,6 +193,15 @@ def _complete_under(root: Path, cache: Path) -> list[Path]:
     if root.resolve() == cache.resolve():
         return []
     return [folder.path for folder in list_entries(root) if folder.complete]
+
+
+def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entry]:
+    """Copy complete entries into a cache; what shards have begun of one there gives way to it."""
+    begun = {one.key for one in _begun_under(cache) if not (one.entry / MANIFEST).is_file()}
+    for gives_way in (False, True):
+        some = [path for path in whole if (proven_key(path / MANIFEST, path) in begun) == gives_way]
+        for copy, _ in copy_entries(some, cache, overwrite=gives_way, progress=progress):
+            yield Entry.open(copy.destination.path)
 
 
 def _check_alike(one: Begun, other: Begun) -> None:

@@ -19,6 +19,8 @@ from probekit.errors import OptionError
 from probekit.store.objects.bucket import SCHEMES, Bucket, bucket_of, check_installed
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+(?P<rest>.*)", re.DOTALL)
+_BARE = re.compile(rf"({'|'.join((*SCHEMES, 'file'))}):", re.IGNORECASE)
+"""What a path makes of a URL that names nothing."""
 
 
 class ObjectPath(PosixPath):
@@ -182,7 +184,8 @@ def root_of(typed: str | Path) -> Path:
     Raises:
         OptionError: a URL of another kind, or without a bucket; or its package is not installed.
     """
-    found = None if isinstance(typed, ObjectPath) else _URL.fullmatch(str(typed))
+    text = f"{typed}//" if _BARE.fullmatch(str(typed)) else str(typed)
+    found = None if isinstance(typed, ObjectPath) else _URL.fullmatch(text)
     if found is None:
         return Path(typed) if isinstance(typed, str) else typed
     scheme, rest = found["scheme"].lower(), found["rest"].strip("/")
@@ -194,5 +197,7 @@ def root_of(typed: str | Path) -> Path:
         raise OptionError(f"{url}: a cache is a folder, or a URL that begins with {known}.")
     if not rest:
         raise OptionError(f"{url} names no bucket: write {scheme}://BUCKET/PREFIX.")
+    if {".", ".."} & {*rest.split("/")}:
+        raise OptionError(f"{url}: an object store has no folders, and no . or .. in them.")
     check_installed(url)
     return ObjectPath(url)

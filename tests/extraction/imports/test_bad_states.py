@@ -113,7 +113,7 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
         ({"layers": "0,7"}, OptionError, "layer 7 does not exist"),
         ({"last_layer": "raw"}, OptionError, "has no norm after its last block"),
         ({"last_layer": "odd"}, OptionError, "none of: normed, raw"),
-        ({"special_tokens": "stripped"}, DataError, "does not have the tokens"),
+        ({"special_tokens": "stripped"}, OptionError, "have the special tokens of .* Leave"),
         ({"special_tokens": "some"}, OptionError, "none of: present, absent, stripped"),
         ({"n_blocks": 3}, OptionError, "known by its name alone, and .* is there"),
         ({"n_blocks": 0}, OptionError, "--n-blocks 0"),
@@ -220,6 +220,10 @@ def test_files_that_are_damaged_empty_or_not_there(refuses, found, tmp_path):
     ):  # fmt: skip
         (tmp_path / name).write_bytes(content)
         refuses(DataError, "cannot be read", tmp_path / name)
+    middle = len(whole) // 2
+    altered = whole[:middle] + bytes(one ^ 1 for one in whole[middle : middle + 9])
+    (tmp_path / "altered.npz").write_bytes(altered + whole[middle + 9 :])
+    refuses(DataError, "hidden_states.npy does not match its checksum", tmp_path / "altered.npz")
     (tmp_path / "x.csv").write_text("1,2")
     refuses(DataError, "expected a file of tensors: .safetensors", tmp_path / "x.csv")
     np.savez(tmp_path / "names.npz", other=np.zeros(3))
@@ -231,6 +235,9 @@ def test_parts_that_do_not_fit_each_other(refuses, found, tmp_path):
     refuses(DataError, "the lengths add up to 77", npz(path, found, lengths=[77]))
     refuses(DataError, "the lengths add up to", npz(path, found, lengths=[50, -6]))
     refuses(DataError, "list of whole numbers", npz(path, found, lengths=[78.0]))
+    for dtype in ("float64", "bool", "S8"):
+        ids = flat(found)["token_ids"].astype(dtype)
+        refuses(DataError, "token_ids: expected a list of whole", npz(path, found, token_ids=ids))
     refuses(DataError, r"token_ids has the shape \(3,\)", npz(path, found, token_ids=[1, 2, 3]))
     refuses(DataError, "expected one of token_ids, word_ids", npz(path, found, word_ids=[0] * 78))
     odd = [(found[0][0], found[0][1][:, :3]), *found[1:]]
@@ -314,6 +321,12 @@ def test_special_tokens_that_are_missing_are_asked_about(refuses, imported, foun
         rows = [one.arrays["words"].read(torch.arange(9)) for one in (entry, again, whole)]
         assert torch.equal(rows[0], rows[1]) and torch.equal(rows[0], rows[2])
         assert entry.manifest.imported["special_tokens"] == said
+        for full in (
+            npz(path.with_name("w.npz"), found),
+            vllm_folder(tmp_path / f"f{said}", found),
+        ):
+            with pytest.raises(OptionError, match=f"--special-tokens {said}: the token ids of"):
+                imported(full, options, cache=tmp_path / "y")
         with pytest.raises(OptionError, match="--keep cls: there are no rows of special tokens"):
             imported(path, dataclasses.replace(options, keep=("cls",)), cache=tmp_path / "x")
 
@@ -383,6 +396,10 @@ def test_sentence_files_that_reach_elsewhere_or_lack_a_sentence(refuses, tmp_pat
         "g.h5", lambda o: (o.__delitem__("1"), o.create_dataset("1", data=np.zeros((2, 3, 32))))
     )
     refuses(DataError, r"data set 1: 2 layers x 32", narrow)
+    empty = file(
+        "h.h5", lambda o: (o.__delitem__("1"), o.create_dataset("1", (4, 2, 32), dtype="float32"))
+    )
+    refuses(DataError, "data set 1 was never written", empty)
     with h5py.File(tmp_path / "none.h5", "w"):
         pass
     refuses(DataError, "no data set; expected one per sentence", tmp_path / "none.h5")
@@ -400,6 +417,9 @@ def test_offsets_that_do_not_fit(refuses, found):
     refuses(DataError, "must not decrease", states, **given(3, [*range(last, -1, -1)]))
     refuses(DataError, "to at most", states, **given(3, [*range(last), 999]))
     refuses(DataError, "list of whole numbers", states, **given(0, [0.0, 1.0]))
+    refuses(
+        DataError, "not one word of train has a row", states, word_offsets=[0 * r for r in right]
+    )
     refuses(DataError, "4 arrays of states, and 3 word_offsets", states, word_offsets=right[:3])
     refuses(DataError, "4 arrays of states, and 3 token_ids", states, token_ids=right[:3])
     refuses(OptionError, "found ndarray", np.zeros((4, 3)))

@@ -22,6 +22,9 @@ _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+(?P<rest>.*)", re.DOTA
 _BARE = re.compile(rf"({'|'.join((*SCHEMES, 'file'))}):", re.IGNORECASE)
 """What a path makes of a URL that names nothing."""
 
+_SLASHLESS = re.compile(rf"({'|'.join((*SCHEMES, 'file'))}):[^/]", re.IGNORECASE)
+_OF_HOST = re.compile(r"file://[^/]", re.IGNORECASE)
+
 
 class ObjectPath(PosixPath):
     """``s3://bucket/prefix/...``: an object or a prefix, made by `root_of`.
@@ -166,11 +169,16 @@ def check_seen_by_others(root: Path) -> None:
     Raises:
         OptionError: it is.
     """
-    if isinstance(root, ObjectPath) and root.bucket.scheme == "memory":
+    if is_memory(root):
         raise OptionError(
             f"{root} is memory of this process, which others do not see: use one worker of the "
             "local engine, or another cache."
         )
+
+
+def is_memory(root: Path) -> bool:
+    """Say whether a root is memory of this process."""
+    return isinstance(root, ObjectPath) and root.bucket.scheme == "memory"
 
 
 def root_of(typed: str | Path) -> Path:
@@ -182,15 +190,22 @@ def root_of(typed: str | Path) -> Path:
         typed: a path, or a URL: ``s3://bucket/prefix``, ``gs://``, ``az://``, ``memory://``.
 
     Raises:
-        OptionError: a URL of another kind, or without a bucket; or its package is not installed.
+        OptionError: nothing, or a URL of another kind, without a bucket or of a file on another
+            machine; or its package is not installed.
     """
+    if not str(typed):  # of which a path makes the folder that one is in: a variable is not set
+        raise OptionError("the path is empty: name a folder, or a URL.")
     text = f"{typed}//" if _BARE.fullmatch(str(typed)) else str(typed)
     found = None if isinstance(typed, ObjectPath) else _URL.fullmatch(text)
     if found is None:
+        if _SLASHLESS.match(text):
+            raise OptionError(f"{text} is no URL: write {text.replace(':', '://', 1)}.")
         return Path(typed) if isinstance(typed, str) else typed
     scheme, rest = found["scheme"].lower(), found["rest"].strip("/")
     url = f"{scheme}://{rest}"  # the two slashes may be gone in a path
     if scheme == "file":
+        if _OF_HOST.match(text):
+            raise OptionError(f"{text} names a machine: write file:///FOLDER, or the folder alone.")
         return Path("/", unquote(rest))
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in (*SCHEMES, "file"))

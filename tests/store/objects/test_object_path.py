@@ -41,6 +41,9 @@ def test_a_url(typed):
         (Path("s3://"), "s3:// names no bucket"),
         ("memory:", "memory:// names no bucket"),
         ("s3://b/../c", "no . or .. in them"),
+        ("", "the path is empty"),
+        ("s3:b/p", "s3:b/p is no URL: write s3://b/p"),
+        ("file://host/x", "file://host/x names a machine: write file:///FOLDER"),
     ],
 )
 def test_a_url_of_no_object_store(typed, says):

@@ -110,15 +110,19 @@ class IncomingEntry:
         """Return what messages call a file."""
         return f"{self.found.remote}: {self.found.folder}/{name}"
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the largest of its files of chunks, of which one is on its way at a time."""
+        return max(file.nbytes for file in self.layer_files)
+
     def check_room(self) -> None:
         """Check that the disk holds it, and the one file that is on its way.
 
         Raises:
             StorageError: it does not.
         """
-        largest = max(file.nbytes for file in self.layer_files)
         begun = disk_bytes(content_of(beside(self.path, PARTIAL)))
-        needed = max(sum(self.sizes.values()) - begun, 0) + largest
+        needed = max(sum(self.sizes.values()) - begun, 0) + self.largest
         if needed > (free := free_bytes(self.path)):
             raise StorageError(
                 f"{self.path}: {human_bytes(needed)} are needed, and {human_bytes(free)} are free. "

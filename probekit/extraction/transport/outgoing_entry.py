@@ -54,7 +54,7 @@ class OutgoingEntry:
         source = VerifiedEntry(path)
         entry = source.entry
         if text:
-            examples = (path / EXAMPLES).read_bytes()
+            examples = (source.path / EXAMPLES).read_bytes()
             labels = {file.path.name: file.path.read_bytes() for file in labels_of(entry)}
         else:
             examples = table_bytes(withhold(entry.examples.table, entry.manifest))
@@ -68,9 +68,9 @@ class OutgoingEntry:
         backbone = {f"{BACKBONE}/{f.name}": f.read_bytes() for f in entry.backbone.iterdir()}
         small = {
             FORM: form.to_json(),
-            MANIFEST: (path / MANIFEST).read_bytes(),
+            MANIFEST: source.manifest_text.encode(),
             EXAMPLES: examples,
-            CHECKSUMS: (path / CHECKSUMS).read_bytes(),
+            CHECKSUMS: (source.path / CHECKSUMS).read_bytes(),
             **dict(sorted(backbone.items())),
             **{label_path(name): data for name, data in sorted(labels.items())},
         }
@@ -106,4 +106,4 @@ class OutgoingEntry:
         """
         at = file.array.layers.index(file.layer)
         for plain, row_chunk in file.chunks:
-            yield self.source.chunk(plain.name, row_chunk, at)[1]
+            yield self.source.chunk(self.source.sum_of(plain.name, row_chunk, at))

@@ -8,7 +8,9 @@ from typing import Any
 
 from tqdm import tqdm
 
-from probekit.errors import EXTRACT_AGAIN, EntryError, HubError
+from probekit.base.notices import human_bytes
+from probekit.errors import EXTRACT_AGAIN, EntryError, HubError, StorageError
+from probekit.store.files import free_bytes
 
 SECONDS = 10.0
 """How long the first question to the Hub may take."""
@@ -120,6 +122,23 @@ class RemoteFiles:
                 tqdm_class=_reporting(report),
             )
         return Path(path)
+
+
+def check_staging(folder: Path, nbytes: int) -> None:
+    """Check that a file of an entry, which lies here on its way, has room.
+
+    Args:
+        folder: where it is to lie.
+        nbytes: its size.
+
+    Raises:
+        StorageError: it has none.
+    """
+    if nbytes > (free := free_bytes(folder)):
+        raise StorageError(
+            f"{folder.parent}: {human_bytes(nbytes)} are needed for a file on its way, and "
+            f"{human_bytes(free)} are free. Set TMPDIR to a folder that has room."
+        )
 
 
 def _reporting(report: Callable[[int], None]) -> Any:

@@ -4,12 +4,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from probekit.base.notices import human_bytes
-from probekit.errors import StorageError
 from probekit.extraction.transport.outgoing_entry import OutgoingEntry
-from probekit.extraction.transport.remote_files import hub_errors
+from probekit.extraction.transport.remote_files import check_staging, hub_errors
 from probekit.extraction.transport.transport_form import LayerFile
-from probekit.store.files import free_bytes
 
 _IN_MEMORY = 2**20
 """Bytes of a file up to which it is sent from memory, and not laid on the disk before."""
@@ -79,11 +76,7 @@ def _lay(one: OutgoingEntry, file: LayerFile, staging: Path) -> Path:
         StorageError: there is no room.
     """
     laid = staging / "layer.bin"
-    if file.nbytes > (free := free_bytes(staging)):
-        raise StorageError(
-            f"{staging.parent}: {human_bytes(file.nbytes)} are needed to send {file.name}, and "
-            f"{human_bytes(free)} are free. Set TMPDIR to a folder that has room."
-        )
+    check_staging(staging, file.nbytes)
     with laid.open("wb") as sink:
         for data in one.chunks(file):
             sink.write(data)

@@ -63,7 +63,7 @@ class Arrival:
         one = self._one
         one.check_room()
         with EntryBuilder(one.path, plan=one.plan) as builder:
-            with storage_errors(builder.partial), builder.staging() as here:
+            with builder.staging() as here, storage_errors(here):
                 check_staging(here, one.largest)
                 table = part_table(self._examples(here), one.manifest)
                 self._copy_units(builder, here)

@@ -2,9 +2,10 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -72,19 +73,21 @@ class Arrival:
             return builder.complete(one.manifest, table, kept), labels
 
     def _copy_units(self, builder: EntryBuilder, here: Path) -> None:
-        """Download the files of chunks that are not in the building yet, one after the other."""
+        """Download the files of chunks that are not in the building yet, unit by unit."""
         sums = self._checksums(here)
-        for unit, file in enumerate(self._one.layer_files):
+        for unit, files in enumerate(self._one.units):
             if unit in builder.marks:
-                self._report(file.nbytes)
+                self._report(sum(file.nbytes for file in files))
                 continue
-            path = self._fetch(file.name, here)
+            paths = [self._fetch(file.name, here) for file in files]
+            layers = [self._chunks(*pair, sums) for pair in zip(files, paths, strict=True)]
             try:
-                builder.copy_unit(unit, self._chunks(file, path, sums))
+                # all layers of a chunk of rows together: they may be one object
+                builder.copy_unit(unit, chain.from_iterable(zip(*layers, strict=True)))
             except EntryError:
-                path.unlink()  # so that the next pull loads it again
+                _remove(paths)  # so that the next pull loads them again
                 raise
-            path.unlink()
+            _remove(paths)
 
     def _fetch(self, name: str, here: Path) -> Path:
         """Download a file of the entry; bytes that were there before are reported as well."""
@@ -169,6 +172,11 @@ class Arrival:
                     write_whole(folder / name, data)
         if self._text is not None:
             write_split_labels(entry.path, entry.manifest.request["text"], *self._text)
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink()
 
 
 def _read_chunk(path: Path, start: int, told: ChunkSum, where: str) -> bytes:

@@ -26,6 +26,7 @@ from probekit.store.layout import (
     entry_folder,
 )
 from probekit.store.manifest import Manifest
+from probekit.store.objects.object_path import ObjectPath
 from probekit.tasks.task import slugify
 
 
@@ -71,8 +72,22 @@ class IncomingEntry:
 
     @property
     def layer_files(self) -> list[LayerFile]:
-        """The files of chunks that are wanted; each is a unit of the building."""
+        """The files of chunks that are wanted."""
         return self.found.form.files(self.manifest.arrays, self.found.manifest)
+
+    @property
+    def units(self) -> list[list[LayerFile]]:
+        """The files of each unit of the building.
+
+        In a folder it is one file. In an object store it is those of all layers over the same rows:
+        an object may hold all of these, and is written whole.
+        """
+        if not isinstance(self.path, ObjectPath):
+            return [[file] for file in self.layer_files]
+        units: dict[tuple[str, int], list[LayerFile]] = {}
+        for file in self.layer_files:
+            units.setdefault((file.array.name, file.part), []).append(file)
+        return list(units.values())
 
     @property
     def backbone(self) -> list[str]:
@@ -112,11 +127,11 @@ class IncomingEntry:
 
     @property
     def largest(self) -> int:
-        """Bytes of the largest of its files of chunks, of which one is on its way at a time."""
-        return max(file.nbytes for file in self.layer_files)
+        """Bytes of the files of its largest unit, of which one is on its way at a time."""
+        return max(sum(file.nbytes for file in unit) for unit in self.units)
 
     def check_room(self) -> None:
-        """Check that the disk holds it, and the one file that is on its way.
+        """Check that the disk holds it, and the one unit that is on its way.
 
         Raises:
             StorageError: it does not.
@@ -139,5 +154,5 @@ class IncomingEntry:
             "limit": self.manifest.limit,
             "backend": self.manifest.backend,
             "arrays": [spec.to_json() for spec in self.manifest.arrays],
-            "units": [file.name for file in self.layer_files],
+            "units": [[file.name for file in unit] for unit in self.units],
         }

@@ -12,7 +12,8 @@ from probekit.extraction.maintenance import (
     list_cache,
     merge_shards,
 )
-from probekit.extraction.transport import Pull, Push, TextSource
+from probekit.extraction.transport import Pull, Push, TextSource, transport_form
+from probekit.store.backends import zarr_folder
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.layout import labels_folder
@@ -179,3 +180,16 @@ def test_what_cannot_be(server, s3, there, made, bert, corpus, hub):
     of = [("verify", there.path), ("rm", there.path, "--yes"), ("push", there.path, REPO, "--yes")]
     for command in (*of, ("convert", there.path, "--dtype", "int8"), *((*one, s3) for one in to)):
         assert "refused (" in refused("cache", *command), command
+
+
+def test_pulled_into_shards(hub, made, memory, tmp_path, monkeypatch):
+    """An array of very many chunks has objects of all layers, and comes in files of one each."""
+    monkeypatch.setattr(zarr_folder, "_MOST_FILES", 1)
+    monkeypatch.setattr(transport_form, "FILE_BYTES", 8_000)
+    entry = Conversion.of(made.path, dtype="int8", root=tmp_path / "int8").apply()
+    names = files(entry)
+    assert {"features.zarr/words/c.1.0.0"} <= names.keys()
+    assert "features.zarr/words/c.1.1.0" not in names
+    Push.of([entry.path], REPO).apply()
+    pulled = interrupted_and_again(lambda: Pull.of(REPO, memory).apply()[0], "copy_unit")
+    assert files(pulled) == names

@@ -133,7 +133,7 @@ def check_staging(folder: Path, nbytes: int) -> None:
     Raises:
         StorageError: it has none.
     """
-    check_room(folder, nbytes, "a file on its way", "set TMPDIR to a folder that has room")
+    check_room(folder, nbytes, "this transfer", "set TMPDIR to a folder that has room")
 
 
 def _reporting(report: Callable[[int], None]) -> Any:

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share, so that they mean the same everywhere."""
 
+import logging
 import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -7,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from probekit.base.notices import warn_once
 from probekit.base.registry import flag, option
 from probekit.cli.messages import log_to
 from probekit.errors import OptionError
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
     from probekit.plots.look import Look
     from probekit.store.objects.mirror import Mirror
     from probekit.tasks import TextOptions
+
+logger = logging.getLogger(__name__)
 
 _UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
@@ -42,34 +46,46 @@ Data = Annotated[
 ]
 
 
-def cache_root(root: Path) -> Path:
+def cache_root(root: str | Path) -> Path:
     """Read ``~``, and a URL, of which ``Path`` would make a folder called ``s3:``.
 
     Args:
         root: the root of a cache, or what lies in one, as it was typed.
 
     Raises:
-        OptionError: it is a URL of no object store.
+        OptionError: it is nothing, or a URL of no object store.
     """
-    from probekit.store.objects.object_path import root_of
+    from probekit.store.objects.object_path import is_memory, root_of
 
-    return root_of(root).expanduser()
+    place = root_of(root).expanduser()
+    if is_memory(place):
+        warn_once(logger, "%s is memory of this command, and gone when it ends.", place)
+    return place
 
 
 Cache = Annotated[
     Path,
     typer.Option(
         "--cache",
+        parser=str,  # the text as it was typed: a path has lost a URL's second slash
         callback=cache_root,
+        metavar="ROOT",
         help="Root of the feature cache: a folder, or s3://, gs://, az://.",
     ),
 ]
+
+
+def _mirror_folder(folder: str | None) -> Path | None:
+    return None if folder is None else cache_root(folder)
 
 
 MirrorFolder = Annotated[
     Path | None,
     typer.Option(
         "--mirror",
+        parser=str,
+        callback=_mirror_folder,
+        metavar="DIR",
         help="Folder that keeps what is read of a cache at a URL, for the next epoch and command.",
     ),
 ]
@@ -95,10 +111,9 @@ def mirror_of(folder: Path | None, size: str | None) -> "Mirror | None":
     from probekit.store.objects.mirror import Mirror
     from probekit.store.objects.object_path import ObjectPath
 
-    place = cache_root(folder)
-    if isinstance(place, ObjectPath):
-        raise OptionError(f"--mirror {place}: give a folder on a disk of this machine.")
-    return Mirror(place, parse_bytes(size, "--mirror-size"))
+    if isinstance(folder, ObjectPath):
+        raise OptionError(f"--mirror {folder}: give a folder on a disk of this machine.")
+    return Mirror(folder, parse_bytes(size, "--mirror-size"))
 
 
 def parse_bytes(text: str | None, named: str) -> int | None:

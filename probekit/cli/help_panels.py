@@ -65,7 +65,7 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
 }
 OF_IMPORT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("layers", "limit", "format", "dtype", "keep", "pooling", "name"),
-    "Model, and entries that are there": ("n_blocks", "revision", "overwrite", "restart"),
+    "Model, and entries that are there": ("part", "n_blocks", "revision", "overwrite", "restart"),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {
     "What is trained": _names(ProbeOptions),

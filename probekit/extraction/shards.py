@@ -7,7 +7,7 @@ from probekit.errors import OptionError
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
 
-_FORM = re.compile(r"(\d+)/(\d+)")
+_FORM = re.compile(r"(\d+)/(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ class Shard:
             plan: layout of the entry.
             key: of the entry, hex digits.
         """
-        tokens, mine = [0] * self.count, []
+        tokens, mine = [0] * min(self.count, len(plan.units)), []  # beyond, a shard has none
         first = int(key[:8], 16)
         for unit in plan.largest_first:
             least = tokens.index(min(tokens))

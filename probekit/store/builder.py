@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -165,12 +166,13 @@ class EntryBuilder:
                 for name, block in blocks.items()
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            self._mark(UnitMark(unit, write_pieces(self._writer, pieces), dict(stats or {})))
+            written = write_pieces(self._writer, pieces, self._site.at_once)
+            self._mark(UnitMark(unit, written, dict(stats or {})))
 
     def copy_unit(
         self,
         unit: int,
-        chunks: Iterable[tuple[ChunkSum, bytes]],
+        chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]],
         stats: Mapping[str, Any] | None = None,
     ) -> None:
         """Write the chunks of one unit as another entry has them stored, then mark it done.
@@ -179,10 +181,11 @@ class EntryBuilder:
 
         Args:
             unit: index in the plan's ``units``.
-            chunks: place, checksum and bytes of each.
+            chunks: place and checksum of each, and what reads its bytes, on several threads.
             stats: JSON values kept with the mark.
 
         Raises:
+            EntryError: one cannot be read, as what reads it says.
             StorageError: no space left, or no permission; or what was written reads back otherwise.
         """
         self._check_open(unit)
@@ -281,6 +284,13 @@ class EntryBuilder:
                 f"(first: {left[0]}). Run the same command again, of shards all that are not done: "
                 "it resumes."
             )
+
+    def staging(self) -> AbstractContextManager[Path]:
+        """Give a folder of this machine for what comes from elsewhere, on its way into units.
+
+        In a folder it is kept with what is finished, in an object store not.
+        """
+        return self._site.staging()
 
     def join(self) -> Entry | None:
         """Go from this share to the whole: take the entry's lock, and learn what others wrote.

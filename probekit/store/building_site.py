@@ -1,10 +1,13 @@
 """Where an entry is built, and how what was built becomes the entry: by rename, or by a switch."""
 
 import shutil
+import tempfile
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,8 +26,12 @@ from probekit.store.layout import (
 )
 from probekit.store.lock import EntryLock, install
 from probekit.store.marks import ChunkSum
+from probekit.store.objects.chunk_window import REQUESTS
 from probekit.store.objects.generations import begin_generation, switch_tag, turn_switch
 from probekit.store.objects.object_path import ObjectPath
+
+_STAGED = "staged"
+"""Folder of what is not yet where it belongs, in that of the building."""
 
 
 class BuildingSite(ABC):
@@ -34,7 +41,10 @@ class BuildingSite(ABC):
         path: the entry's final folder.
         partial: the folder of what is begun: plan and marks.
         content: the folder of the store and the tables; it becomes the entry.
+        at_once: how many chunks are written at a time, where that is more than are encoded.
     """
+
+    at_once: ClassVar[int]
 
     def __init__(self, path: Path) -> None:
         """Look at what is there; the entry's lock is held."""
@@ -59,6 +69,13 @@ class BuildingSite(ABC):
     @abstractmethod
     def begin(self) -> None:
         """Make room for a new build; nothing is begun."""
+
+    @abstractmethod
+    def staging(self) -> AbstractContextManager[Path]:
+        """Give a folder of this machine for what is not yet where it belongs.
+
+        Where it can, it stays when the block raises, for the next run.
+        """
 
     @abstractmethod
     def is_still_begun(self) -> bool:
@@ -90,8 +107,16 @@ class BuildingSite(ABC):
 class _Folder(BuildingSite):
     """A folder beside the entry's, which is renamed."""
 
+    at_once = 1
+
     def begin(self) -> None:
         self.partial.mkdir(parents=True)
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        folder = self.partial / BUILDING / _STAGED  # gone with the rest when the entry is whole
+        folder.mkdir(exist_ok=True)
+        yield folder
 
     def is_still_begun(self) -> bool:
         return self.partial.exists()
@@ -124,9 +149,15 @@ class _Store(BuildingSite):
     path: ObjectPath
     partial: ObjectPath
     content: ObjectPath
+    at_once = REQUESTS  # what is sent is waited for
 
     def begin(self) -> None:
         self.content = begin_generation(self.path, self.partial)
+
+    @contextmanager
+    def staging(self) -> Iterator[Path]:
+        with tempfile.TemporaryDirectory(prefix="probekit-staged-") as folder:
+            yield Path(folder)
 
     def is_still_begun(self) -> bool:
         return content_of(self.partial) == self.content

@@ -21,11 +21,11 @@ from probekit.store.files import file_sizes, read_span, walk_files
 from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing, switched_otherwise
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.marks import ChunkSum, checksum
+from probekit.store.objects.chunk_window import REQUESTS
 from probekit.store.objects.object_path import ObjectPath, root_of
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
-_REQUESTS = 16  # and an object store answers many
 _BLOCK = 2**20
 
 
@@ -186,8 +186,8 @@ def damaged_chunks(
         report: receives the number of chunks examined since the last call.
     """
     remote = any(isinstance(root_of(f), ObjectPath) for p in places.values() for f in p.files[:1])
-    with ThreadPoolExecutor(_REQUESTS if remote else _THREADS) as pool:
-        for _, damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array]), chunks):
+    with ThreadPoolExecutor(REQUESTS if remote else _THREADS) as pool:
+        for damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array])[1], chunks):
             report(1)
             if damage is not None:
                 yield damage

@@ -1,6 +1,6 @@
 """Write the chunks of one unit, several at a time, and tell their checksums."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 
@@ -12,28 +12,44 @@ from probekit.store.backends import ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, encode_chunk
 from probekit.store.marks import ChunkSum, checksum
+from probekit.store.objects.chunk_window import REQUESTS
 
-_MOST_THREADS = 4  # torch gives each of them helpers of its own
+_MOST_ENCODED = 4  # at a time: torch gives each thread helpers of its own
 
 
-def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
+def write_pieces(
+    writer: ChunkWriter, pieces: Sequence[Piece], at_once: int = 1
+) -> tuple[ChunkSum, ...]:
     """Write chunks, and return their checksums in the order of the pieces.
 
     Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
     no thread uses the pieces any more.
 
+    Args:
+        writer: of the store.
+        pieces: what is written.
+        at_once: how many chunks are written at a time, where that is more than are encoded; each
+            is in memory meanwhile.
+
     Raises:
         StateRangeError: a value is non-finite or too large for the stored dtype.
         OSError: the file system refuses.
     """
-    with _threads() as pool:
-        return tuple(chain.from_iterable(pool.map(lambda piece: _write(writer, piece), pieces)))
+    threads = min(_MOST_ENCODED, usable_cores())
+    with (
+        ThreadPoolExecutor(threads) as encoders,
+        ThreadPoolExecutor(max(threads, at_once)) as pool,
+    ):
+
+        def write(piece: Piece) -> list[ChunkSum]:
+            return _write(writer, piece, encoders.submit(encode_chunk, piece).result())
+
+        return tuple(chain.from_iterable(pool.map(write, pieces)))
 
 
-def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
+def _write(writer: ChunkWriter, piece: Piece, stored: Mapping[str, np.ndarray]) -> list[ChunkSum]:
     """Write one chunk: its values, then what belongs to them."""
     row_chunk, at = piece.row_chunk, piece.layer_index
-    stored = encode_chunk(piece)
     sums = []
     for plain in piece.spec.plain():
         data = stored[plain.name]
@@ -45,28 +61,31 @@ def _write(writer: ChunkWriter, piece: Piece) -> list[ChunkSum]:
 def write_copied_chunks(
     writer: ChunkWriter,
     places: Mapping[str, ChunkPlaces],
-    chunks: Iterable[tuple[ChunkSum, bytes]],
+    chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]],
 ) -> tuple[ChunkSum, ...]:
     """Write chunks as another entry has them stored, read them back, and return their checksums.
+
+    No more of them are in memory than are written at a time.
 
     Args:
         writer: of the store.
         places: where its chunks lie, by the names of stored arrays.
-        chunks: place, checksum and bytes of each.
+        chunks: place and checksum of each, and what reads its bytes, on several threads.
 
     Raises:
+        EntryError: one cannot be read, as what reads it says.
         StorageError: what was written reads back otherwise.
         OSError: the file system refuses.
     """
 
-    def put(item: tuple[ChunkSum, bytes]) -> ChunkSum:
-        chunk, data = item
+    def put(item: tuple[ChunkSum, Callable[[], bytes]]) -> ChunkSum:
+        chunk, read = item
         array = places[chunk.array].array
-        values = np.frombuffer(data, array.dtype).reshape(array.chunks)
+        values = np.frombuffer(read(), array.dtype).reshape(array.chunks)
         writer.write(array, chunk.row_chunk, chunk.layer_index, values)
         return chunk
 
-    with _threads() as pool:
+    with ThreadPoolExecutor(REQUESTS) as pool:
         written = tuple(pool.map(put, chunks))
     for damage in damaged_chunks(written, places):
         raise StorageError(
@@ -74,7 +93,3 @@ def write_copied_chunks(
             "another one."
         )
     return written
-
-
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(min(_MOST_THREADS, usable_cores()))

@@ -191,10 +191,17 @@ def list_entries(root: Path) -> list[EntryFolder]:
         stands = found == standing_folder(path) and found.is_dir()
         if name is None or not stands or path.parent.name == LABELS:
             continue
-        complete = not path.name.endswith(PARTIAL) and (found / MANIFEST).is_file()
+        final = not path.name.endswith(PARTIAL)
+        complete = final and (found / MANIFEST).is_file()
+        if final and not complete and _holds_entries(found):  # a task, of a cache below this one
+            continue
         model, task = path.parent.parent.name, path.parent.name
         entries.append(EntryFolder(path, model, task, *name, complete))
     return sorted(entries, key=lambda entry: entry.path)
+
+
+def _holds_entries(folder: Path) -> bool:
+    return any(split_and_key(one.parent.name) for one in folder.glob(f"*/{MANIFEST}"))
 
 
 def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:

@@ -76,12 +76,15 @@ def sync_path(path: Path) -> None:
 
 
 @contextmanager
-def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
+def storage_errors(
+    folder: Path, needed: int | None = None, option: str = "--cache ROOT"
+) -> Iterator[None]:
     """Turn the file system's refusals inside the block into `StorageError`.
 
     Args:
         folder: where the block writes, for the message.
         needed: bytes still to be written there, if known.
+        option: names another folder on the command line.
 
     Raises:
         StorageError: no space or quota left, no permission, or no folder; says what to do.
@@ -94,17 +97,17 @@ def storage_errors(folder: Path, needed: int | None = None) -> Iterator[None]:
             raise StorageError(
                 f"cannot write to {folder}: {error.strerror} ({wants}{free_bytes(folder) / 1e9:.2f}"
                 " GB free). Free some space and run the same command again (finished units are "
-                "kept), or choose another folder with --cache ROOT."
+                f"kept), or choose another folder with {option}."
             ) from error
         if error.errno in _NO_PERMISSION:
             raise StorageError(
                 f"cannot write to {error.filename or folder}: {error.strerror}. Give this user "
-                "write permission, or choose another folder with --cache ROOT."
+                f"write permission, or choose another folder with {option}."
             ) from error
         if error.errno in _NO_FOLDER:
             raise StorageError(
                 f"cannot write to {folder}: {error.strerror} ({error.filename}). Choose another "
-                "folder with --cache ROOT."
+                f"folder with {option}."
             ) from error
         raise
 

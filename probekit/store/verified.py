@@ -90,15 +90,22 @@ class VerifiedEntry:
         if missing := sorted({EXAMPLES, CHECKSUMS} - self.manifest.files.keys()):
             raise EntryError(f"{self.path / MANIFEST} does not list {missing[0]}. {REMEDY}")
 
-    def chunk(self, array: str, row_chunk: int, layer_index: int) -> tuple[ChunkSum, bytes]:
-        """Return a chunk of a stored array, with its checksum.
+    def sum_of(self, array: str, row_chunk: int, layer_index: int) -> ChunkSum:
+        """Return the checksum of a chunk of a stored array.
+
+        Raises:
+            EntryError: the table of checksums is damaged, or the entry was replaced.
+        """
+        return self._chunk_sums[array, row_chunk, layer_index]
+
+    def chunk(self, found: ChunkSum) -> bytes:
+        """Return a chunk, by its checksum.
 
         Raises:
             EntryError: it is damaged, or the entry was replaced.
         """
-        found = self._chunk_sums[array, row_chunk, layer_index]
         try:
-            return found, read_chunk(found, self.places[array])
+            return read_chunk(found, self.places[found.array])
         except EntryError:
             self.check_standing()
             raise

@@ -4,6 +4,7 @@ from itertools import count
 
 import pytest
 
+from probekit.cli import arguments
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused
 
@@ -19,7 +20,9 @@ def url():
 
 def test_from_extraction_to_the_last_byte(bert, corpus, here, url):
     at = ("--cache", url)
-    train, dev = done("extract", bert, corpus, *FLOAT32, *at).out.split()
+    first = done("extract", bert, corpus, *FLOAT32, *at)
+    train, dev = first.out.split()
+    assert f"{url} is memory of this command, and gone when it ends" in first.err
     assert train.startswith(f"{url}/") and dev.startswith(f"{url}/")
     assert "complete already" in done("extract", bert, corpus, *FLOAT32, *at).err
     assert [row["state"] for row in done("cache", "ls", *at, "--json").rows] == ["complete"] * 2
@@ -59,7 +62,8 @@ def test_shards_at_a_url(bert, corpus, url):
         (("--format", "hdf5"), "an HDF5 file is written in place"),
     ],
 )
-def test_what_cannot_be(bert, corpus, url, words, says):
+def test_what_cannot_be(bert, corpus, url, words, says, monkeypatch):
+    monkeypatch.setattr(arguments, "warn_once", lambda *said: None)
     assert says in refused("extract", bert, corpus, "--cache", url, *words)
 
 

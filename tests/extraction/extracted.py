@@ -19,9 +19,9 @@ def run(
     return entry
 
 
-def interrupted_after(count):
-    """Return a `write_unit` that writes so many units, and then no more."""
-    write = EntryBuilder.write_unit
+def interrupted_after(count, method="write_unit"):
+    """Return a `write_unit`, or `copy_unit`, that writes so many units, and then no more."""
+    write = getattr(EntryBuilder, method)
 
     def write_unit(builder, *args, **kwargs):
         if len(builder.marks) == count:

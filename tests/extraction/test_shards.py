@@ -86,6 +86,7 @@ def test_every_unit_is_one_shards_and_none_has_far_more_than_its_part(count):
 def test_the_units_of_entries_of_one_unit_are_different_shards():
     plan = plan_of(3, 10, 8, 1, ["cls"])
     assert len(plan.units) == 1
+    assert not Shard(10**13, 10**13).units_of(plan, KEY)
     first = {key: [bool(Shard(i, 4).units_of(plan, key)) for i in (1, 2, 3, 4)].index(True)
              for key in ("0" * 64, "0" * 7 + "1" * 57, "0" * 7 + "2" * 57)}  # fmt: skip
     assert sorted(first.values()) == [0, 1, 2]
@@ -268,6 +269,18 @@ def test_a_merge_of_what_one_cache_holds(bert, corpus, tmp_path, whole, monkeypa
             run(bert, corpus, cache, "2/2")
     merge_shards(cache)
     assert fresh_bytes(cache) == expected
+
+
+def test_a_merge_that_lacked_an_entry_of_one_unit_is_made_again(bert, corpus, tmp_path):
+    made = {
+        tmp_path / shard: run(bert, corpus, tmp_path / shard, f"{shard}/2") for shard in ("1", "2")
+    }
+    begun, whole = sorted(made, key=lambda cache: len(made[cache]))
+    with pytest.raises(EntryError, match="1 of 1 units are in none of the folders"):
+        merge_shards(tmp_path / "target", [begun])
+    (entry,) = merge_shards(tmp_path / "target", [begun, whole])
+    assert entry.manifest.key == made[whole][0].manifest.key
+    assert [row["state"] for row in list_cache(tmp_path / "target")] == ["complete"]
 
 
 def test_a_chunk_that_is_damaged_is_not_merged(bert, corpus, tmp_path, small_units):

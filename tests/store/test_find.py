@@ -181,6 +181,12 @@ def test_tasks_in_folders(root):
     assert find(root, "tiny", "my/data", "train", slug="data-3f2a")
 
 
+def test_a_task_of_a_cache_that_lies_in_this_one_is_no_entry(tmp_path):
+    entry = build(tmp_path / "inner", task="mine-0123abcd")
+    assert list_entries(tmp_path) == []
+    assert [folder.path for folder in list_entries(tmp_path / "inner")] == [entry.path]
+
+
 def test_listing(root):
     entry = build(root)
     partial = entry_folder(root, "tiny", "demo", "dev", "f" * 64)

@@ -3,14 +3,18 @@
 import threading
 import time
 
+import numpy as np
 import pytest
 import torch
 import xxhash
 
 from probekit.store import chunk_writing
 from probekit.store.arrays import ArraySpec
-from probekit.store.chunk_writing import write_pieces
+from probekit.store.backends import ChunkPlaces
+from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
+from probekit.store.marks import ChunkSum
+from probekit.store.objects.chunk_window import REQUESTS
 
 SPEC = ArraySpec(name="words", rows=64, layers=(0, 3), dim=5, dtype="float16", chunk_rows=16)
 BLOCK = torch.arange(2 * 40 * 5, dtype=torch.float32).view(2, 40, 5)
@@ -64,6 +68,45 @@ def test_checksums_come_in_order_whoever_is_first():
         assert writer.written[found.row_chunk, layer] == expected
         assert found.xxh128 == xxhash.xxh3_128(expected).hexdigest()
         assert found.nbytes == len(expected)
+
+
+def test_more_are_written_at_a_time_than_are_encoded(monkeypatch):
+    """What is sent is waited for, and costs no core."""
+    encode, encoding, most = chunk_writing.encode_chunk, [], []
+
+    def counted(piece):
+        encoding.append(1)
+        most.append(len(encoding))
+        time.sleep(0.005)
+        encoding.pop()
+        return encode(piece)
+
+    monkeypatch.setattr(chunk_writing, "encode_chunk", counted)
+    writer = SlowFirst()
+    write_pieces(writer, list(cut_pieces(SPEC, 16, BLOCK)) * 3, at_once=6)
+    assert writer.most == 6 and max(most) <= 3
+
+
+def test_copied_chunks_are_not_read_before_they_can_be_written(monkeypatch):
+    """A unit of a pull is a file of a gigabyte."""
+    held, most = [], []
+
+    class Slow(SlowFirst):
+        def write(self, array, row_chunk, layer_index, data):
+            time.sleep(0.002)
+            held.pop()
+
+    def read():
+        held.append(1)
+        most.append(len(held))
+        return bytes(16 * 5 * 2)
+
+    array = SPEC.plain()[0]
+    places = {"words": ChunkPlaces(array, (), np.zeros(0), np.zeros(0), None)}
+    monkeypatch.setattr(chunk_writing, "damaged_chunks", lambda written, places: iter(()))
+    chunks = [(ChunkSum("words", at, 0, 160, ""), read) for at in range(100)]
+    assert write_copied_chunks(Slow(), places, iter(chunks)) == tuple(one for one, _ in chunks)
+    assert len(most) == 100 and max(most) <= REQUESTS
 
 
 def test_nothing_runs_on_after_an_error():

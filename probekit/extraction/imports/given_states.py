@@ -9,6 +9,7 @@ from probekit.errors import OptionError
 from probekit.extraction.imports.sentence_file import SUFFIXES, sentence_file
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.tensor_sequences import given_sequences, tensor_sequences
+from probekit.store.objects.object_path import ObjectPath, root_of
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class GivenStates:
         """
         states = self._part(self.states, split)
         if isinstance(states, str | Path):
-            return self._file(Path(states).expanduser())
+            return self._file(root_of(states).expanduser())
         if count > 1 and not isinstance(self.states, Mapping):
             raise OptionError(
                 f"arrays of one split, and {count} are imported. Name one: splits=['train']; or "
@@ -73,6 +74,11 @@ class GivenStates:
     def _file(self, path: Path) -> Sequences:
         if self.token_ids is not None or self.word_offsets is not None:
             raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
+        if isinstance(path, ObjectPath):
+            raise OptionError(
+                f"{path}: states are read from files of this machine. Copy them to a folder first; "
+                "--cache takes a URL, and entries go straight there."
+            )
         if path.suffix in SUFFIXES:
             return sentence_file(path)
         return tensor_sequences(path, layers_first=self.layers_first)

@@ -14,7 +14,6 @@ from probekit.extraction.imports.given_states import GivenStates
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_session import Importer, ImportTarget
 from probekit.extraction.opening import inspect_target, read_task, read_texts
-from probekit.extraction.request_options import ExtractOptions
 from probekit.store.entry import Entries
 from probekit.store.objects.object_path import root_of
 from probekit.tasks import Task, TextOptions
@@ -107,7 +106,7 @@ def import_states(
     _check_task(about)
     texts = read_texts(target, about, wanted.limit)
     opened = [source.open(split.name, len(texts)) for split in texts]
-    inspection = None if wanted.n_blocks else inspect_target(target, ExtractOptions())
+    inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
     _check_named(target, inspection)
     importing = Importer(target, about, inspection, ReusedMemory(), progress)
     return Entries(map(importing.entry, texts, opened))

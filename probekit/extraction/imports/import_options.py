@@ -39,6 +39,7 @@ class ImportOptions:
         keep: arrays to store, as for extraction; None is what labels need and the states have.
         pooling: which subwords make a word's row; where rows are words, which ones made them.
         limit: import only the first N examples of each split.
+        part: ``encoder``: of an encoder-decoder, the half whose states they are.
     """
 
     layer_ids: str | None = option(
@@ -78,6 +79,9 @@ class ImportOptions:
         "mean; where rows are words, how they were made.",
     )
     limit: int | None = option(None, "Only the first N examples of each split.")
+    part: str | None = option(
+        None, "encoder: of an encoder-decoder (T5, BART), the half whose states they are."
+    )
 
     def __post_init__(self) -> None:
         """Check every value.
@@ -106,6 +110,7 @@ class ImportOptions:
             keep=self.keep,
             pooling=self.pooling,
             limit=self.limit,
+            part=self.part,
             batch_tokens=BATCH_TOKENS,
         )
 

@@ -7,7 +7,7 @@ from typing import cast
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.errors import OptionError
+from probekit.errors import DataError, OptionError
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
@@ -108,6 +108,11 @@ class Importer:
         info = self._info(sequences.shape.dim)
         layer_ids = settle_layers(sequences, options, info)
         matched = self._match(split, sequences)
+        if (matched.encoded.word_map < 0).all():
+            raise DataError(
+                f"{sequences.where}: not one word of {split.name} has a row. Have its states "
+                "computed again, or correct what says whose they are."
+            )
         request = make_request(
             sequences, matched, info, self.task, options, layer_ids, self.inspection
         )

@@ -142,6 +142,11 @@ def _tensor(file: h5py.File, number: int, where: str) -> StoredTensor:
             f"{where}: {name!r} is a link, a group, or data of another file; expected a data set "
             "of this one."
         )
+    if found.size and found.id.get_space_status() != h5py.h5d.SPACE_STATUS_ALLOCATED:
+        raise DataError(
+            f"{where}: data set {name} was never written, or in part; who wrote the file was "
+            "stopped. Write it again."
+        )
     return StoredTensor(
         where=f"{where}: data set {name}",
         shape=found.shape,

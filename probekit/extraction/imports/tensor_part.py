@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+import torch
 from jaxtyping import Int64
 
 from probekit.errors import DataError
@@ -13,6 +14,10 @@ from probekit.extraction.imports.stored_tensors import STATES, StoredTensor
 TOKEN_IDS, WORD_OFFSETS = "token_ids", "word_offsets"
 _TOKENS = (TOKEN_IDS, "input_ids")
 _WORDS, _LENGTHS, _LAYERS = "word_ids", "lengths", "layer_ids"
+_WHOLE = (
+    *(torch.int8, torch.int16, torch.int32, torch.int64),
+    *(torch.uint8, torch.uint16, torch.uint32, torch.uint64),
+)
 
 
 class TensorPart(NamedTuple):
@@ -58,6 +63,8 @@ class TensorPart(NamedTuple):
                 f"{where}: {owning[0]} has the shape {owners.shape}, and {STATES} {rows:,} rows "
                 f"(its shape is {named[STATES].shape}).{_turned(named[STATES], layers_first)}"
             )
+        if owners is not None:
+            _check_integers(owners)
         said = tuple(_integers(named[_LAYERS]).tolist()) if _LAYERS in named else None
         token_ids = bool(owning) and owning[0] in _TOKENS
         form: Form = "token-ids" if token_ids else "word-ids" if owning else "words"
@@ -81,13 +88,16 @@ def _integers(tensor: StoredTensor) -> Int64[np.ndarray, " numbers"]:
     Raises:
         DataError: it is none.
     """
-    floating = tensor.dtype is None or tensor.dtype.is_floating_point or tensor.dtype.is_complex
-    if len(tensor.shape) != 1 or floating:
-        raise DataError(
-            f"{tensor.where}: expected a list of whole numbers, found {tensor.dtype} of the shape "
-            f"{tensor.shape}."
-        )
+    _check_integers(tensor)
     return tensor.whole().numpy().astype(np.int64)
+
+
+def _check_integers(tensor: StoredTensor) -> None:
+    if len(tensor.shape) != 1 or tensor.dtype not in _WHOLE:
+        raise DataError(
+            f"{tensor.where}: expected a list of whole numbers, found "
+            f"{tensor.dtype or 'a dtype that torch does not have'} of the shape {tensor.shape}."
+        )
 
 
 def words_of_offsets(tensor: StoredTensor, rows: int, n_words: int) -> Int64[np.ndarray, " rows"]:

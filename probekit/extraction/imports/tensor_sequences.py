@@ -21,6 +21,7 @@ from probekit.extraction.imports.stored_tensors import (
     STATES,
     SUFFIXES,
     StoredTensor,
+    check_archive,
     of_numpy,
     of_tensor,
     open_tensors,
@@ -142,6 +143,8 @@ class TensorSequences(Sequences):
 def _file_digest(path: Path) -> str:
     if path.is_dir():
         return digest([[file.name, digest_file(file)] for file in sorted(path.glob("*.npy"))])
+    if path.suffix == ".npz":
+        check_archive(path)
     return digest_file(path)
 
 

@@ -22,6 +22,9 @@ logger = logging.getLogger(__name__)
 _NEAREST = 10_000
 """Sequences that are looked through for the one that comes nearest to an example."""
 
+_SAME_RUN = 0.1
+"""Relative difference of the states of one text in two batches; those of two models differ by 1."""
+
 
 def match_tokens(
     split: Split,
@@ -39,7 +42,7 @@ def match_tokens(
             the ids show.
 
     Raises:
-        DataError: an example has no sequence, or one with other ids.
+        DataError: an example has no sequence, or one with other ids, or several with other states.
         OptionError: special tokens are missing, and nobody says whether the model read them.
     """
     matching = _TokenMatching(split, sequences, inspection, special_tokens)
@@ -65,10 +68,9 @@ class _TokenMatching:
         if sequences.ordered:
             self._order = in_order(split, sequences)
         else:
-            self._by_ids = {
-                _key(sequences.token_ids(number)): number
-                for number in reversed(range(len(sequences)))  # the first of equal ones counts
-            }
+            self._by_ids: dict[bytes, list[int]] = {}  # of equal ones the first counts
+            for number in range(len(sequences)):
+                self._by_ids.setdefault(_key(sequences.token_ids(number)), []).append(number)
 
     def find(self, number: int) -> tuple[int, Reading]:
         """Return the sequence of an example, and how it has the example."""
@@ -85,11 +87,30 @@ class _TokenMatching:
             return -1, self._readings.whole(number)
         for limit in sorted({length, min(length, self._readings.longest)}, reverse=True):
             for reading in self._readings.possible(number, limit):
-                sequence = self._by_ids.get(_key(reading.ids), -1)
-                if sequence >= 0:
-                    self._used.add(sequence)
-                    return sequence, reading
+                if equal := self._by_ids.get(_key(reading.ids)):
+                    self._check_equal(equal)
+                    self._used.add(equal[0])
+                    return equal[0], reading
         raise self._missing(number)
+
+    def _check_equal(self, sequences: Sequence[int]) -> None:
+        """Refuse sequences of the same tokens whose states differ: they are of two runs.
+
+        Raises:
+            DataError: they do.
+        """
+        first, *others = sequences
+        if not others or first in self._used:
+            return
+        states = self._sequences.read(first).double()
+        for other in others:
+            error = (self._sequences.read(other).double() - states).norm() / states.norm()
+            if error > _SAME_RUN:
+                raise DataError(
+                    f"{self._sequences.name(first)} and {self._sequences.name(other)} have the "
+                    "same tokens and other states: they are of two runs, perhaps of two models. "
+                    "Import the states of one of them."
+                )
 
     def say_unused(self) -> None:
         """Say how many sequences were of no use."""
@@ -107,6 +128,7 @@ class _TokenMatching:
         readings: Sequence[Reading],
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
+        self._check_said(number, found)
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
@@ -128,12 +150,21 @@ class _TokenMatching:
             if agreeing > most:
                 nearest, most = sequence, agreeing
         found = self._sequences.token_ids(nearest)
+        self._check_said(number, found)
         return DataError(
             f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
             f"of example {self._split.examples[number].id}. The nearest, "
             f"{self._sequences.name(nearest)}, has {self._shown(found, most)} at position {most}, "
             f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
         )
+
+    def _check_said(self, number: int, found: Int64[np.ndarray, " tokens"]) -> None:
+        """Refuse to be told that there are no special tokens where there are."""
+        if np.array_equal(self._readings.whole(number).ids, found):
+            raise OptionError(
+                f"--special-tokens {self._said}: the token ids of {self._sequences.where} have the "
+                f"special tokens of {self._inspection.info.name}. Leave the option out."
+            )
 
     def _shown(self, ids: Int64[np.ndarray, " tokens"], at: int) -> str:
         if at >= len(ids):

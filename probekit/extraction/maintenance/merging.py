@@ -4,9 +4,9 @@ Neither the model nor the text is needed: shards keep a draft of the entry besid
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +42,7 @@ from probekit.store.marks import (
     read_marks,
     unfinished_plan,
 )
+from probekit.store.objects.object_path import root_of
 
 logger = logging.getLogger(__name__)
 
@@ -81,11 +82,11 @@ class Begun:
         """The units that are written."""
         return read_marks(self.partial / BUILDING / UNITS)
 
-    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
-        """Yield the chunks of a unit, each compared with its checksum.
+    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, Callable[[], bytes]]]:
+        """Yield the chunks of a unit, each with what reads it and compares it with its checksum.
 
         Raises:
-            EntryError: one is damaged, or none of the entry's.
+            EntryError: one is none of the entry's; what reads it, where it is damaged.
         """
         for chunk in self.marks[unit].chunks:
             places = self._places.get(chunk.array)
@@ -94,7 +95,7 @@ class Begun:
                     f"{self.partial}: unit {unit} says that it wrote {chunk}, which its plan does "
                     "not have. Extract this shard again, into another cache."
                 )
-            yield chunk, read_chunk(chunk, places)
+            yield chunk, partial(read_chunk, chunk, places)
 
     @cached_property
     def _places(self) -> Mapping[str, ChunkPlaces]:
@@ -132,6 +133,7 @@ def merge_shards(
         EntryLockedError: a shard is at work in the cache.
         StorageError: no space left, or no permission.
     """
+    cache, sources = root_of(cache), [root_of(source) for source in sources]
     begun_at = {source: _named(source) for source in sources}
     named = [begun for begun in begun_at.values() if begun is not None]
     for begun in named[1:]:
@@ -145,9 +147,7 @@ def merge_shards(
             f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
             "the shards, or see `probekit cache ls`."
         )
-    entries = {}
-    for copy, _ in copy_entries(whole, cache, progress=progress):
-        entries[copy.part.manifest.key] = Entry.open(copy.destination.path)
+    entries = {entry.manifest.key: entry for entry in _copied(whole, cache, progress)}
     for key in dict.fromkeys(begun.key for begun in found):
         if key not in entries:
             of_key = [begun for begun in found if begun.key == key]
@@ -195,6 +195,15 @@ def _complete_under(root: Path, cache: Path) -> list[Path]:
     if root.resolve() == cache.resolve():
         return []
     return [folder.path for folder in list_entries(root) if folder.complete]
+
+
+def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entry]:
+    """Copy complete entries into a cache; what shards have begun of one there gives way to it."""
+    begun = {one.key for one in _begun_under(cache) if not (one.entry / MANIFEST).is_file()}
+    for gives_way in (False, True):
+        some = [path for path in whole if (proven_key(path / MANIFEST, path) in begun) == gives_way]
+        for copy, _ in copy_entries(some, cache, overwrite=gives_way, progress=progress):
+            yield Entry.open(copy.destination.path)
 
 
 def _check_alike(one: Begun, other: Begun) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -67,11 +68,10 @@ class Part:
             **more,
         }
 
-    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, bytes]]:
-        """Yield the chunks of a unit, verified, at their new places among the layers.
+    def chunks(self, unit: int) -> Iterator[tuple[ChunkSum, Callable[[], bytes]]]:
+        """Yield the chunks of a unit at their new places among the layers, each with what reads it.
 
-        Raises:
-            EntryError: one is damaged.
+        That raises `EntryError` where it is damaged.
         """
         for spec in self.manifest.arrays:
             if unit >= spec.n_row_chunks:
@@ -79,8 +79,8 @@ class Part:
             before = self.source.manifest.array(spec.name)
             for plain in before.plain():
                 for at, layer in enumerate(spec.layers):
-                    found, data = self.source.chunk(plain.name, unit, before.layers.index(layer))
-                    yield replace(found, layer_index=at), data
+                    found = self.source.sum_of(plain.name, unit, before.layers.index(layer))
+                    yield replace(found, layer_index=at), partial(self.source.chunk, found)
 
     def copy(
         self, builder: EntryBuilder, report: Callable[[int], object] = lambda count: None

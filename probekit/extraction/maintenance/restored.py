@@ -23,10 +23,12 @@ from probekit.extraction.plan import lay_out
 from probekit.extraction.units import Unit, example_row_starts
 from probekit.store.arrays import ArraySpec, FeatureDtype
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk
+from probekit.store.objects.chunk_window import REQUESTS
+from probekit.store.objects.object_path import ObjectPath
 from probekit.store.tables import STARTS
 from probekit.store.verified import VerifiedEntry
 
-_MOST_THREADS = 4
+_MOST_DECODED = 4  # at a time: torch gives each thread helpers of its own
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -103,11 +105,14 @@ class Restored:
 
         def fill(task: tuple[str, int, int, Tensor, Tensor]) -> None:
             name, layer_index, row_chunk, into, within = task
-            rows = self._chunk(name, row_chunk, layer_index).index_select(0, within)
+            stored = self._stored(name, row_chunk, layer_index)
+            decoded = decoders.submit(decode_chunk, self.source.manifest.array(name), stored)
             block = blocks[name][layer_index]
-            block.index_copy_(0, into, rows.to(block.dtype))
+            block.index_copy_(0, into, decoded.result().index_select(0, within).to(block.dtype))
 
-        with ThreadPoolExecutor(min(_MOST_THREADS, usable_cores())) as pool:
+        threads = min(_MOST_DECODED, usable_cores())
+        readers = REQUESTS if isinstance(self.source.path, ObjectPath) else threads
+        with ThreadPoolExecutor(threads) as decoders, ThreadPoolExecutor(readers) as pool:
             for _ in pool.map(fill, tasks):
                 pass
         return blocks
@@ -149,10 +154,8 @@ class Restored:
             into = np.flatnonzero(chunk == row_chunk)
             yield int(row_chunk), torch.from_numpy(into), torch.from_numpy(within[into])
 
-    def _chunk(self, name: str, row_chunk: int, layer_index: int) -> Float[Tensor, "rows dim"]:
-        spec = self.source.manifest.array(name)
-        stored = {
-            plain.name: self.source.chunk(plain.name, row_chunk, layer_index)[1]
-            for plain in spec.plain()
-        }
-        return decode_chunk(spec, stored)
+    def _stored(self, name: str, row_chunk: int, layer_index: int) -> dict[str, bytes]:
+        """Return the bytes of a chunk, by plain array name."""
+        source, arrays = self.source, self.source.manifest.array(name).plain()
+        sums = [source.sum_of(plain.name, row_chunk, layer_index) for plain in arrays]
+        return {found.array: source.chunk(found) for found in sums}

@@ -2,8 +2,10 @@
 
 import logging
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain
 from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
@@ -12,23 +14,25 @@ from probekit.errors import EntryError
 from probekit.extraction.drafting import write_split_labels
 from probekit.extraction.maintenance.entry_part import part_table
 from probekit.extraction.transport.incoming_entry import IncomingEntry
-from probekit.extraction.transport.remote_files import PULL_AGAIN, PUSH_AGAIN, pushed_errors
+from probekit.extraction.transport.remote_files import (
+    PULL_AGAIN,
+    PUSH_AGAIN,
+    check_staging,
+    pushed_errors,
+)
 from probekit.extraction.transport.transport_form import LayerFile, label_path
 from probekit.extraction.transport.withheld_text import restore
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import read_checksums
 from probekit.store.entry import Entry
-from probekit.store.files import storage_errors, write_whole
+from probekit.store.files import read_span, storage_errors, write_whole
 from probekit.store.labels import read_labels
-from probekit.store.layout import BUILDING, CHECKSUMS, EXAMPLES, labels_folder
+from probekit.store.layout import CHECKSUMS, EXAMPLES, labels_folder
 from probekit.store.marks import ChunkSum, checksum
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
-
-_STAGED = "pulled"
-"""Folder of what was downloaded and is not yet where it belongs, in that of the building."""
 
 
 class Arrival:
@@ -60,9 +64,8 @@ class Arrival:
         one = self._one
         one.check_room()
         with EntryBuilder(one.path, plan=one.plan) as builder:
-            here = builder.partial / BUILDING / _STAGED
-            with storage_errors(builder.partial):
-                here.mkdir(exist_ok=True)
+            with builder.staging() as here, storage_errors(here):
+                check_staging(here, one.largest)
                 table = part_table(self._examples(here), one.manifest)
                 self._copy_units(builder, here)
                 kept = {PurePosixPath(name).name: self._read(name, here) for name in one.backbone}
@@ -70,15 +73,21 @@ class Arrival:
             return builder.complete(one.manifest, table, kept), labels
 
     def _copy_units(self, builder: EntryBuilder, here: Path) -> None:
-        """Download the files of chunks that are not in the building yet, one after the other."""
+        """Download the files of chunks that are not in the building yet, unit by unit."""
         sums = self._checksums(here)
-        for unit, file in enumerate(self._one.layer_files):
+        for unit, files in enumerate(self._one.units):
             if unit in builder.marks:
-                self._report(file.nbytes)
+                self._report(sum(file.nbytes for file in files))
                 continue
-            path = self._fetch(file.name, here)
-            builder.copy_unit(unit, self._chunks(file, path, sums))
-            path.unlink()
+            paths = [self._fetch(file.name, here) for file in files]
+            layers = [self._chunks(*pair, sums) for pair in zip(files, paths, strict=True)]
+            try:
+                # all layers of a chunk of rows together: they may be one object
+                builder.copy_unit(unit, chain.from_iterable(zip(*layers, strict=True)))
+            except EntryError:
+                _remove(paths)  # so that the next pull loads them again
+                raise
+            _remove(paths)
 
     def _fetch(self, name: str, here: Path) -> Path:
         """Download a file of the entry; bytes that were there before are reported as well."""
@@ -126,21 +135,15 @@ class Arrival:
 
     def _chunks(
         self, file: LayerFile, path: Path, sums: Mapping[tuple[str, int, int], ChunkSum]
-    ) -> Iterator[tuple[ChunkSum, bytes]]:
-        """Yield the chunks of a file, verified, at their places in what is made."""
+    ) -> Iterator[tuple[ChunkSum, Callable[[], bytes]]]:
+        """Yield the chunks of a file at their places in what is made, each with what reads it."""
         before = file.array.layers.index(file.layer)
         at = self._one.manifest.array(file.array.name).layers.index(file.layer)
-        with path.open("rb") as source:
-            for plain, row_chunk in file.chunks:
-                start, told = source.tell(), sums[plain.name, row_chunk, before]
-                data = source.read(plain.chunk_nbytes)
-                if checksum(data) != told.xxh128:
-                    path.unlink()  # so that the next pull loads it again
-                    raise EntryError(
-                        f"{self._one.where(file.name)} is damaged at byte {start}: expected "
-                        f"checksum {told.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
-                    )
-                yield replace(told, layer_index=at), data
+        where, start = self._one.where(file.name), 0
+        for plain, row_chunk in file.chunks:
+            told = sums[plain.name, row_chunk, before]
+            yield replace(told, layer_index=at), partial(_read_chunk, path, start, told, where)
+            start += told.nbytes
 
     def _labels(self, here: Path) -> dict[str, bytes]:
         """Return the label files by their names, checked to be some of this text.
@@ -169,3 +172,23 @@ class Arrival:
                     write_whole(folder / name, data)
         if self._text is not None:
             write_split_labels(entry.path, entry.manifest.request["text"], *self._text)
+
+
+def _remove(paths: Sequence[Path]) -> None:
+    for path in paths:
+        path.unlink()
+
+
+def _read_chunk(path: Path, start: int, told: ChunkSum, where: str) -> bytes:
+    """Return a chunk of a layer file.
+
+    Raises:
+        EntryError: it is not as it was pushed.
+    """
+    data = read_span(str(path), start, told.nbytes)
+    if checksum(data) != told.xxh128:
+        raise EntryError(
+            f"{where} is damaged at byte {start}: expected checksum {told.xxh128[:12]}, found "
+            f"{checksum(data)[:12]}. {PULL_AGAIN}"
+        )
+    return data

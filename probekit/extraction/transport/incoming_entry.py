@@ -25,6 +25,7 @@ from probekit.store.layout import (
     entry_folder,
 )
 from probekit.store.manifest import Manifest
+from probekit.store.objects.object_path import ObjectPath
 from probekit.tasks.task import slugify
 
 
@@ -70,8 +71,22 @@ class IncomingEntry:
 
     @property
     def layer_files(self) -> list[LayerFile]:
-        """The files of chunks that are wanted; each is a unit of the building."""
+        """The files of chunks that are wanted."""
         return self.found.form.files(self.manifest.arrays, self.found.manifest)
+
+    @property
+    def units(self) -> list[list[LayerFile]]:
+        """The files of each unit of the building.
+
+        In a folder it is one file. In an object store it is those of all layers over the same rows:
+        an object may hold all of these, and is written whole.
+        """
+        if not isinstance(self.path, ObjectPath):
+            return [[file] for file in self.layer_files]
+        units: dict[tuple[str, int], list[LayerFile]] = {}
+        for file in self.layer_files:
+            units.setdefault((file.array.name, file.part), []).append(file)
+        return list(units.values())
 
     @property
     def backbone(self) -> list[str]:
@@ -109,21 +124,21 @@ class IncomingEntry:
         """Return what messages call a file."""
         return f"{self.found.remote}: {self.found.folder}/{name}"
 
+    @property
+    def largest(self) -> int:
+        """Bytes of the files of its largest unit, of which one is on its way at a time."""
+        return max(sum(file.nbytes for file in unit) for unit in self.units)
+
     def check_room(self) -> None:
-        """Check that the disk holds it, and the one file that is on its way.
+        """Check that the disk holds it, and the one unit that is on its way.
 
         Raises:
             StorageError: it does not.
         """
-        largest = max(file.nbytes for file in self.layer_files)
         begun = disk_bytes(content_of(beside(self.path, PARTIAL)))
-        needed = max(sum(self.sizes.values()) - begun, 0) + largest
-        check_room(
-            self.path,
-            needed,
-            "this pull",
-            "take fewer layers (--layers), or choose another --cache",
-        )
+        needed = max(sum(self.sizes.values()) - begun, 0) + self.largest
+        less = "take fewer layers (--layers), or choose another --cache"
+        check_room(self.path, needed, "this pull", less)
 
     @property
     def plan(self) -> dict[str, Any]:
@@ -135,5 +150,5 @@ class IncomingEntry:
             "limit": self.manifest.limit,
             "backend": self.manifest.backend,
             "arrays": [spec.to_json() for spec in self.manifest.arrays],
-            "units": [file.name for file in self.layer_files],
+            "units": [[file.name for file in unit] for unit in self.units],
         }

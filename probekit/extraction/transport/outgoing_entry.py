@@ -1,6 +1,6 @@
 """An entry of a cache as it is to lie in a repository: its files there, and their bytes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from probekit.store.checksums import verify_files
 from probekit.store.labels import labels_of
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
 from probekit.store.manifest import Manifest
+from probekit.store.marks import ChunkSum
 from probekit.store.tables import table_bytes
 from probekit.store.verified import VerifiedEntry
 
@@ -54,7 +55,7 @@ class OutgoingEntry:
         source = VerifiedEntry(path)
         entry = source.entry
         if text:
-            examples = (path / EXAMPLES).read_bytes()
+            examples = (source.path / EXAMPLES).read_bytes()
             labels = {file.path.name: file.path.read_bytes() for file in labels_of(entry)}
         else:
             examples = table_bytes(withhold(entry.examples.table, entry.manifest))
@@ -68,9 +69,9 @@ class OutgoingEntry:
         backbone = {f"{BACKBONE}/{f.name}": f.read_bytes() for f in entry.backbone.iterdir()}
         small = {
             FORM: form.to_json(),
-            MANIFEST: (path / MANIFEST).read_bytes(),
+            MANIFEST: source.manifest_text.encode(),
             EXAMPLES: examples,
-            CHECKSUMS: (path / CHECKSUMS).read_bytes(),
+            CHECKSUMS: (source.path / CHECKSUMS).read_bytes(),
             **dict(sorted(backbone.items())),
             **{label_path(name): data for name, data in sorted(labels.items())},
         }
@@ -98,12 +99,11 @@ class OutgoingEntry:
         files |= {file.name: file.nbytes for file in self.layer_files}
         return {f"{self.folder}/{name}": size for name, size in files.items()}
 
-    def chunks(self, file: LayerFile) -> Iterator[bytes]:
-        """Yield the bytes of a file of chunks, each chunk verified.
+    def sums(self, file: LayerFile) -> list[ChunkSum]:
+        """Return the checksums of a file's chunks, in their order; `source` gives the bytes.
 
         Raises:
-            EntryError: a chunk is damaged.
+            EntryError: the table of checksums is damaged.
         """
         at = file.array.layers.index(file.layer)
-        for plain, row_chunk in file.chunks:
-            yield self.source.chunk(plain.name, row_chunk, at)[1]
+        return [self.source.sum_of(plain.name, row_chunk, at) for plain, row_chunk in file.chunks]

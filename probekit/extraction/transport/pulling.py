@@ -15,6 +15,7 @@ from probekit.extraction.transport.remote_files import RemoteFiles
 from probekit.extraction.transport.withheld_text import TextSource
 from probekit.store.entry import Entry
 from probekit.store.layout import split_and_key
+from probekit.store.objects.object_path import root_of
 from probekit.tasks import Split, Task
 
 
@@ -68,7 +69,7 @@ class Pull:
                 RemoteEntry.read(remote, folder, Path(here))
                 for folder in _chosen(folders_in(remote), splits, entry)
             ]
-        incoming = [IncomingEntry.of(one, cache, layers, arrays) for one in found]
+        incoming = [IncomingEntry.of(one, root_of(cache), layers, arrays) for one in found]
         return cls(remote, incoming, source or TextSource())
 
     @property

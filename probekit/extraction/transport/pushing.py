@@ -21,6 +21,7 @@ from probekit.extraction.transport.remote_files import (
 )
 from probekit.extraction.transport.transport_form import entry_folders
 from probekit.extraction.transport.upload import Upload
+from probekit.store.objects.object_path import root_of
 
 logger = logging.getLogger(__name__)
 
@@ -66,7 +67,7 @@ class Push:
             HubError: the repository's name is none.
             EntryNotFoundError: there is no entry at a path.
         """
-        entries = [OutgoingEntry.of(path, text=text) for path in paths]
+        entries = [OutgoingEntry.of(root_of(path), text=text) for path in paths]
         return cls(check_name(repo), entries, revision, private)
 
     @property

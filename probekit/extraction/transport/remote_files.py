@@ -9,6 +9,7 @@ from typing import Any
 from tqdm import tqdm
 
 from probekit.errors import EXTRACT_AGAIN, EntryError, HubError
+from probekit.store.files import check_room
 
 SECONDS = 10.0
 """How long the first question to the Hub may take."""
@@ -120,6 +121,19 @@ class RemoteFiles:
                 tqdm_class=_reporting(report),
             )
         return Path(path)
+
+
+def check_staging(folder: Path, nbytes: int) -> None:
+    """Check that a file of an entry, which lies here on its way, has room.
+
+    Args:
+        folder: where it is to lie.
+        nbytes: its size.
+
+    Raises:
+        StorageError: it has none.
+    """
+    check_room(folder, nbytes, "this transfer", "set TMPDIR to a folder that has room")
 
 
 def _reporting(report: Callable[[int], None]) -> Any:

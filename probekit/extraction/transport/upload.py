@@ -1,13 +1,17 @@
 """Files on their way to one commit of a repository."""
 
+import os
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 from probekit.extraction.transport.outgoing_entry import OutgoingEntry
-from probekit.extraction.transport.remote_files import hub_errors
+from probekit.extraction.transport.remote_files import check_staging, hub_errors
 from probekit.extraction.transport.transport_form import LayerFile
-from probekit.store.files import check_room
+from probekit.store.marks import ChunkSum
+from probekit.store.objects.chunk_window import REQUESTS
 
 _IN_MEMORY = 2**20
 """Bytes of a file up to which it is sent from memory, and not laid on the disk before."""
@@ -46,7 +50,9 @@ class Upload:
         for file in one.layer_files:
             report(file.name)
             if file.nbytes <= _IN_MEMORY:
-                self.add({f"{one.folder}/{file.name}": b"".join(one.chunks(file))})
+                with ThreadPoolExecutor(REQUESTS) as pool:
+                    data = b"".join(pool.map(one.source.chunk, one.sums(file)))
+                self.add({f"{one.folder}/{file.name}": data})
             else:
                 laid = _lay(one, file, staging)
                 self.add({f"{one.folder}/{file.name}": laid})
@@ -77,8 +83,17 @@ def _lay(one: OutgoingEntry, file: LayerFile, staging: Path) -> Path:
         StorageError: there is no room.
     """
     laid = staging / "layer.bin"
-    check_room(staging, file.nbytes, f"sending {file.name}", "set TMPDIR to a folder that has room")
-    with laid.open("wb") as sink:
-        for data in one.chunks(file):
-            sink.write(data)
+    check_staging(staging, file.nbytes)
+    sums = one.sums(file)
+    starts = accumulate((found.nbytes for found in sums), initial=0)
+    with laid.open("wb", buffering=0) as sink, ThreadPoolExecutor(REQUESTS) as pool:
+
+        def lay(found: ChunkSum, start: int) -> None:
+            left = memoryview(one.source.chunk(found))
+            while left:
+                written = os.pwrite(sink.fileno(), left, start)
+                left, start = left[written:], start + written
+
+        for _ in pool.map(lay, sums, starts):
+            pass
     return laid

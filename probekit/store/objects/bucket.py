@@ -6,6 +6,7 @@ tell, since no two writers write the same.
 """
 
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -38,7 +39,14 @@ _CREDENTIALS = {
     "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
     "memory": "nothing",
 }
-_REFUSED = ("169.254.", "credential", "AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch")
+_REFUSED = (
+    "169.254.",
+    "credential",
+    "Account must be",
+    "AccessDenied",
+    "InvalidAccessKeyId",
+    "SignatureDoesNotMatch",
+)
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 
 
@@ -101,17 +109,21 @@ class Bucket:
         self.scheme, self.url = scheme, f"{scheme}://{name}"
         self._store: Any = MemoryStore()
         if scheme != "memory":
-            endpoints = (os.environ.get(n, "") for n in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"))
             client: dict[str, Any] = {"timeout": timedelta(seconds=PUT_SECONDS)}
-            if scheme == "s3" and next(filter(None, endpoints), "").startswith("http://"):
+            if scheme == "s3" and _endpoint().startswith("http://"):
                 client["allow_http"] = True
             retries: Any = {"max_retries": 8, "retry_timeout": timedelta(seconds=PUT_SECONDS)}
-            with self._told(self.url):
-                self._store = from_url(
-                    f"{self.url}/",
-                    client_options=client,
-                    retry_config=retries,
-                )
+            try:
+                with self._told(self.url):
+                    self._store = from_url(
+                        f"{self.url}/",
+                        client_options=client,
+                        retry_config=retries,
+                    )
+            except ValueError as error:
+                raise OptionError(
+                    f"{self.url} is no name of a bucket ({reason_of(error)})."
+                ) from error
 
     def read(self, key: str) -> bytes:
         """Return an object.
@@ -290,6 +302,22 @@ class Bucket:
             f"{self.url}: there is no such bucket (or container). Make it first, or correct the "
             "name; AWS_ENDPOINT_URL says which server is asked."
         )
+
+
+def _endpoint() -> str:
+    """Return the server that the environment names for S3; nothing where it names none.
+
+    Raises:
+        OptionError: it is no URL, of which the store would make a crash.
+    """
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if found := os.environ.get(name, ""):
+            if not re.fullmatch(r"https?://[^\s/]+\S*", found):
+                raise OptionError(
+                    f"{name}={found} is no URL: write http://HOST:PORT or https://HOST."
+                )
+            return found
+    return ""
 
 
 def _tag_of(told: Mapping[str, Any]) -> Tag:

@@ -16,7 +16,7 @@ Key = tuple[int, int, int]
 """Which array of an entry, row chunk, position of the layer."""
 
 REQUESTS = 16
-"""Chunks that are fetched at a time."""
+"""Chunks that are fetched, or sent, at a time: some 4 MiB each."""
 
 _AHEAD = 0.5
 """Of the window, what may be fetched before it is wanted."""

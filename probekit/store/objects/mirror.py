@@ -21,6 +21,7 @@ from probekit.store.files import storage_errors, write_whole
 
 _LOCK = ".lock"
 _URL = "url.txt"
+_OPTION = "--mirror DIR"
 _NEW = ".new"
 _TORN_AFTER = 3600  # seconds after which nobody writes it any more
 _LEFT_FREE = 0.1
@@ -70,9 +71,9 @@ class MirrorFolder:
             StorageError: the mirror cannot be written.
         """
         self._mirror = mirror
-        self._folder = mirror.folder / digest(url)[:16]
+        self._folder = mirror.folder / _folder_name(url)
         self._since, self._lock = 0, threading.Lock()
-        with storage_errors(mirror.folder):
+        with storage_errors(mirror.folder, option=_OPTION):
             self._folder.mkdir(parents=True, exist_ok=True)
             write_whole(self._folder / _URL, url.encode())
             self.most_bytes = mirror.bound()
@@ -97,7 +98,7 @@ class MirrorFolder:
         self._make_room(len(data))
         file = self._file(array, at)
         fresh = file.with_name(f"{file.name}.{uuid4().hex}{_NEW}")
-        with storage_errors(self._folder, len(data)):
+        with storage_errors(self._folder, len(data), _OPTION):
             file.parent.mkdir(exist_ok=True)
             fresh.write_bytes(data)
             fresh.replace(file)
@@ -113,7 +114,7 @@ class MirrorFolder:
             if not first and self._since < self.most_bytes * _LOOKED_EVERY:
                 return
             self._since = nbytes
-        with open(self._mirror.folder / _LOCK, "w") as lock:
+        with open(self._mirror.folder / _LOCK, "a") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             found = sorted(chunk_files(self._mirror.folder))
             held = nbytes + sum(size for _, size, _ in found)
@@ -130,14 +131,31 @@ class MirrorFolder:
 def chunk_files(folder: Path) -> list[tuple[float, int, str]]:
     """Return when each chunk of a mirror was used last, its bytes, and its file.
 
-    What a kill left of one is among them; what is being written is not.
+    What a kill left of one is among them; what is being written is not, nor is any file of others
+    that lies in the folder.
     """
     found = []
-    for inside, _, names in os.walk(folder):
+    for inside, _, names in (step for own in _generations(folder) for step in os.walk(own)):
         for name in names:
-            if name not in (_LOCK, _URL):
+            if name != _URL:
                 with suppress(FileNotFoundError):
                     told = os.stat(file := os.path.join(inside, name))
                     if not name.endswith(_NEW) or time.time() - told.st_mtime > _TORN_AFTER:
                         found.append((told.st_mtime, told.st_size, file))
     return found
+
+
+def _generations(folder: Path) -> list[Path]:
+    """Return the folders that a mirror has made: each is called after the URL that it keeps."""
+    return [url.parent for url in folder.glob(f"*/{_URL}") if url.parent.name == _name_of(url)]
+
+
+def _name_of(url: Path) -> str:
+    try:
+        return _folder_name(url.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError):  # somebody else's
+        return ""
+
+
+def _folder_name(url: str) -> str:
+    return digest(url)[:16]

@@ -19,6 +19,11 @@ from probekit.errors import OptionError
 from probekit.store.objects.bucket import SCHEMES, Bucket, bucket_of, check_installed
 
 _URL = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*):/+(?P<rest>.*)", re.DOTALL)
+_BARE = re.compile(rf"({'|'.join((*SCHEMES, 'file'))}):", re.IGNORECASE)
+"""What a path makes of a URL that names nothing."""
+
+_SLASHLESS = re.compile(rf"({'|'.join((*SCHEMES, 'file'))}):[^/]", re.IGNORECASE)
+_OF_HOST = re.compile(r"file://[^/]", re.IGNORECASE)
 
 
 class ObjectPath(PosixPath):
@@ -164,11 +169,16 @@ def check_seen_by_others(root: Path) -> None:
     Raises:
         OptionError: it is.
     """
-    if isinstance(root, ObjectPath) and root.bucket.scheme == "memory":
+    if is_memory(root):
         raise OptionError(
             f"{root} is memory of this process, which others do not see: use one worker of the "
             "local engine, or another cache."
         )
+
+
+def is_memory(root: Path) -> bool:
+    """Say whether a root is memory of this process."""
+    return isinstance(root, ObjectPath) and root.bucket.scheme == "memory"
 
 
 def root_of(typed: str | Path) -> Path:
@@ -180,19 +190,29 @@ def root_of(typed: str | Path) -> Path:
         typed: a path, or a URL: ``s3://bucket/prefix``, ``gs://``, ``az://``, ``memory://``.
 
     Raises:
-        OptionError: a URL of another kind, or without a bucket; or its package is not installed.
+        OptionError: nothing, or a URL of another kind, without a bucket or of a file on another
+            machine; or its package is not installed.
     """
-    found = None if isinstance(typed, ObjectPath) else _URL.fullmatch(str(typed))
+    if not str(typed):  # of which a path makes the folder that one is in: a variable is not set
+        raise OptionError("the path is empty: name a folder, or a URL.")
+    text = f"{typed}//" if _BARE.fullmatch(str(typed)) else str(typed)
+    found = None if isinstance(typed, ObjectPath) else _URL.fullmatch(text)
     if found is None:
+        if _SLASHLESS.match(text):
+            raise OptionError(f"{text} is no URL: write {text.replace(':', '://', 1)}.")
         return Path(typed) if isinstance(typed, str) else typed
     scheme, rest = found["scheme"].lower(), found["rest"].strip("/")
     url = f"{scheme}://{rest}"  # the two slashes may be gone in a path
     if scheme == "file":
+        if _OF_HOST.match(text):
+            raise OptionError(f"{text} names a machine: write file:///FOLDER, or the folder alone.")
         return Path("/", unquote(rest))
     if scheme not in SCHEMES:
         known = ", ".join(f"{name}://" for name in (*SCHEMES, "file"))
         raise OptionError(f"{url}: a cache is a folder, or a URL that begins with {known}.")
     if not rest:
         raise OptionError(f"{url} names no bucket: write {scheme}://BUCKET/PREFIX.")
+    if {".", ".."} & {*rest.split("/")}:
+        raise OptionError(f"{url}: an object store has no folders, and no . or .. in them.")
     check_installed(url)
     return ObjectPath(url)

@@ -10,6 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit.backbone.architecture import quiet_transformers
 from probekit.backbone.tokenizer import keep_words_apart
+from probekit.extraction.imports import ImportOptions
 from tests.extraction.corpus import WORDS
 
 
@@ -35,6 +36,11 @@ def pairs(count=12):
         ((" ".join(words_of(i)), " ".join(words_of(i + 5))), "yes" if i % 2 else "no")
         for i in range(count)
     ]
+
+
+FOUR = [words for words, _ in sentences(4)]
+PLAIN = ImportOptions(layer_ids="0:4", dtype="float32")
+"""How states of four layers are imported."""
 
 
 class Exporter:

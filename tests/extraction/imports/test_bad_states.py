@@ -3,58 +3,22 @@
 import dataclasses
 import os
 import pickle
-from types import MappingProxyType
 
-import h5py
 import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
 
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError, StateRangeError
-from probekit.extraction.imports import ImportOptions, import_states
-from tests import tiny
-from tests.extraction.imports.exporting import elmo_file, sentences, texts, vllm_folder, words_of
-
-PLAIN = ImportOptions(layer_ids="0:4", dtype="float32")
-NOTHING = MappingProxyType({})
-WORDS = [words for words, _ in sentences(4)]
-
-
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory):
-    return str(tiny.build("bert", tmp_path_factory.mktemp("bert")))
-
-
-@pytest.fixture(scope="session")
-def found(bert):
-    """Token ids and random states of four sentences."""
-    tokenizer, random = AutoTokenizer.from_pretrained(bert), torch.Generator().manual_seed(0)
-    ids = [torch.tensor(tokenizer(words, is_split_into_words=True)["input_ids"]) for words in WORDS]
-    return [(one, torch.randn(len(one), 4, 32, generator=random)) for one in ids]
-
-
-@pytest.fixture
-def imported(bert, tmp_path):
-    def run(states, options=PLAIN, **more):
-        wanted = {"examples": sentences(4), "cache": tmp_path / "cache", **more}
-        (entry,) = import_states(bert, "mine", states, options=options, **wanted)
-        return entry
-
-    return run
-
-
-@pytest.fixture
-def refuses(imported, tmp_path):
-    def run(error, message, states, options=NOTHING, **more):
-        with pytest.raises(error, match=message) as caught:
-            wanted = dataclasses.replace(PLAIN, **options)
-            imported(states, wanted, **more)
-        assert isinstance(caught.value, ProbekitError)
-        assert not list(tmp_path.glob("cache/*/*/*")), "nothing is written"
-        return str(caught.value)
-
-    return run
+from probekit.extraction.imports import import_states
+from tests.extraction.imports.exporting import (
+    FOUR,
+    PLAIN,
+    elmo_file,
+    sentences,
+    vllm_folder,
+    words_of,
+)
 
 
 def flat(found, **more):
@@ -102,6 +66,12 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
     assert entry.manifest.counts["examples"] == 4
 
 
+def test_two_runs_in_one_folder(refuses, found, tmp_path):
+    again = (found[2][0], torch.randn_like(found[2][1]))
+    message = "have the same tokens and other states: they are of two runs"
+    refuses(DataError, message, vllm_folder(tmp_path / "w", [*found, again]))
+
+
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
@@ -113,7 +83,7 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
         ({"layers": "0,7"}, OptionError, "layer 7 does not exist"),
         ({"last_layer": "raw"}, OptionError, "has no norm after its last block"),
         ({"last_layer": "odd"}, OptionError, "none of: normed, raw"),
-        ({"special_tokens": "stripped"}, DataError, "does not have the tokens"),
+        ({"special_tokens": "stripped"}, OptionError, "have the special tokens of .* Leave"),
         ({"special_tokens": "some"}, OptionError, "none of: present, absent, stripped"),
         ({"n_blocks": 3}, OptionError, "known by its name alone, and .* is there"),
         ({"n_blocks": 0}, OptionError, "--n-blocks 0"),
@@ -220,6 +190,10 @@ def test_files_that_are_damaged_empty_or_not_there(refuses, found, tmp_path):
     ):  # fmt: skip
         (tmp_path / name).write_bytes(content)
         refuses(DataError, "cannot be read", tmp_path / name)
+    middle = len(whole) // 2
+    altered = whole[:middle] + bytes(one ^ 1 for one in whole[middle : middle + 9])
+    (tmp_path / "altered.npz").write_bytes(altered + whole[middle + 9 :])
+    refuses(DataError, "hidden_states.npy does not match its checksum", tmp_path / "altered.npz")
     (tmp_path / "x.csv").write_text("1,2")
     refuses(DataError, "expected a file of tensors: .safetensors", tmp_path / "x.csv")
     np.savez(tmp_path / "names.npz", other=np.zeros(3))
@@ -231,6 +205,9 @@ def test_parts_that_do_not_fit_each_other(refuses, found, tmp_path):
     refuses(DataError, "the lengths add up to 77", npz(path, found, lengths=[77]))
     refuses(DataError, "the lengths add up to", npz(path, found, lengths=[50, -6]))
     refuses(DataError, "list of whole numbers", npz(path, found, lengths=[78.0]))
+    for dtype in ("float64", "bool", "S8"):
+        ids = flat(found)["token_ids"].astype(dtype)
+        refuses(DataError, "token_ids: expected a list of whole", npz(path, found, token_ids=ids))
     refuses(DataError, r"token_ids has the shape \(3,\)", npz(path, found, token_ids=[1, 2, 3]))
     refuses(DataError, "expected one of token_ids, word_ids", npz(path, found, word_ids=[0] * 78))
     odd = [(found[0][0], found[0][1][:, :3]), *found[1:]]
@@ -269,11 +246,11 @@ def test_truncated_sequences_are_counted_and_their_words_are_not_valid(
     imported, bert, found, caplog, tmp_path
 ):
     tokenizer = AutoTokenizer.from_pretrained(bert)
-    whole = [tokenizer(words, is_split_into_words=True) for words in WORDS]
+    whole = [tokenizer(words, is_split_into_words=True) for words in FOUR]
     for name, cut in {
         "rule": [
             tokenizer(words, is_split_into_words=True, truncation=True, max_length=8)
-            for words in WORDS
+            for words in FOUR
         ],
         "end": [{"input_ids": one["input_ids"][:8]} for one in whole],
     }.items():
@@ -281,7 +258,7 @@ def test_truncated_sequences_are_counted_and_their_words_are_not_valid(
         states = [torch.randn(len(one), 4, 32) for one in ids]
         kept = 6 if name == "rule" else 7  # subwords of text, of the longer sentences
         expected = []
-        for encoding, words in zip(whole, WORDS, strict=True):
+        for encoding, words in zip(whole, FOUR, strict=True):
             owners = np.array([-1 if one is None else one for one in encoding.word_ids()])[1:-1]
             read = owners[:kept] if len(owners) > 6 else owners
             full = [(read == word).sum() == (owners == word).sum() for word in range(len(words))]
@@ -314,92 +291,31 @@ def test_special_tokens_that_are_missing_are_asked_about(refuses, imported, foun
         rows = [one.arrays["words"].read(torch.arange(9)) for one in (entry, again, whole)]
         assert torch.equal(rows[0], rows[1]) and torch.equal(rows[0], rows[2])
         assert entry.manifest.imported["special_tokens"] == said
+        for full in (
+            npz(path.with_name("w.npz"), found),
+            vllm_folder(tmp_path / f"f{said}", found),
+        ):
+            with pytest.raises(OptionError, match=f"--special-tokens {said}: the token ids of"):
+                imported(full, options, cache=tmp_path / "y")
         with pytest.raises(OptionError, match="--keep cls: there are no rows of special tokens"):
             imported(path, dataclasses.replace(options, keep=("cls",)), cache=tmp_path / "x")
 
 
-def test_sentence_files_that_do_not_match_the_corpus(refuses, imported, tmp_path):
-    rows = [torch.randn(len(words), 4, 32) for words in WORDS]
-    said = [" ".join(words) for words in WORDS]
-    short = [rows[0], rows[1][:-1], *rows[2:]]
-    refuses(
-        DataError,
-        r"data set 1: \d rows, and example train-1 has",
-        elmo_file(tmp_path / "a.h5", short),
-    )
-    refuses(DataError, "3 sequences, and train has 4", elmo_file(tmp_path / "b.h5", rows[:3]))
-    other = [*said[:3], "another sentence"]
-    refuses(
-        DataError,
-        "no sentence has the words of example train-3",
-        elmo_file(tmp_path / "c.h5", rows, other),
-    )
-    turned = elmo_file(tmp_path / "d.h5", rows[::-1], said[::-1])
-    wanted = (
-        imported(elmo_file(tmp_path / "e.h5", rows, said)).arrays["words"].read(torch.arange(9))
-    )
-    found = imported(turned, cache=tmp_path / "turned").arrays["words"].read(torch.arange(9))
-    assert torch.equal(found, wanted)
-    refuse = {"examples": texts(4), "cache": tmp_path / "texts"}
-    with pytest.raises(DataError, match="not split into words"):
-        imported(turned, **refuse)
-    with pytest.raises(OptionError, match="--special-tokens absent is for token ids"):
-        imported(turned, dataclasses.replace(PLAIN, special_tokens="absent"))
-    with pytest.raises(OptionError, match="--keep tokens: rows are words"):
-        imported(turned, dataclasses.replace(PLAIN, keep=("words", "tokens")))
-
-
-def test_sentence_files_that_reach_elsewhere_or_lack_a_sentence(refuses, tmp_path):
-    rows = [torch.randn(len(words), 4, 32) for words in WORDS]
-    secret = elmo_file(tmp_path / "secret.h5", rows)
-
-    def file(name, change):
-        path = elmo_file(tmp_path / name, rows)
-        with h5py.File(path, "a") as opened:
-            change(opened)
-        return path
-
-    def external(opened):
-        del opened["2"]
-        opened["2"] = h5py.ExternalLink(str(secret), "2")
-
-    def group(opened):
-        del opened["2"]
-        opened.create_group("2")
-
-    def index(opened):
-        opened["sentence_to_index"] = [b'{"../../x": "../1"}']
-
-    refuses(DataError, "'2' is a link, a group, or data of another", file("a.h5", external))
-    refuses(DataError, "'2' is a link, a group", file("b.h5", group))
-    missing = file("c.h5", lambda opened: opened.move("1", "9"))
-    refuses(DataError, r"the data set 1 is missing \(4 sentences are there, up to 9\)", missing)
-    named = file("d.h5", lambda opened: opened.move("3", "03"))
-    refuses(DataError, "the data set '03' is no number", named)
-    refuses(DataError, "sentence_to_index is not the number", file("e.h5", index))
-    far = file("f.h5", lambda o: o.create_dataset("sentence_to_index", data=[b'{"x": 99}']))
-    refuses(DataError, "has the number 99", far)
-    narrow = file(
-        "g.h5", lambda o: (o.__delitem__("1"), o.create_dataset("1", data=np.zeros((2, 3, 32))))
-    )
-    refuses(DataError, r"data set 1: 2 layers x 32", narrow)
-    with h5py.File(tmp_path / "none.h5", "w"):
-        pass
-    refuses(DataError, "no data set; expected one per sentence", tmp_path / "none.h5")
-
-
 def test_offsets_that_do_not_fit(refuses, found):
     states = [rows for _, rows in found]
-    right = [np.arange(len(words) + 1) for words in WORDS]
+    right = [np.arange(len(words) + 1) for words in FOUR]
 
     def given(number, offsets):
         return {"word_offsets": [*right[:number], np.array(offsets), *right[number + 1 :]]}
 
-    last = len(WORDS[3])
+    last = len(FOUR[3])
     refuses(DataError, "expected 2 offsets for the 1 words", states, **given(0, [0, 1, 2]))
     refuses(DataError, "must not decrease", states, **given(3, [*range(last, -1, -1)]))
     refuses(DataError, "to at most", states, **given(3, [*range(last), 999]))
     refuses(DataError, "list of whole numbers", states, **given(0, [0.0, 1.0]))
+    refuses(
+        DataError, "not one word of train has a row", states, word_offsets=[0 * r for r in right]
+    )
     refuses(DataError, "4 arrays of states, and 3 word_offsets", states, word_offsets=right[:3])
     refuses(DataError, "4 arrays of states, and 3 token_ids", states, token_ids=right[:3])
     refuses(OptionError, "found ndarray", np.zeros((4, 3)))

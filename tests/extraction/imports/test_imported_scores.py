@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
+from transformers import T5EncoderModel
 
 from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.imports import ImportOptions, import_states
 from probekit.extraction.maintenance import check_chunks, verify_rows
@@ -274,3 +276,23 @@ def test_a_last_layer_before_the_final_norm_is_said_and_verified(models, exporte
         models["llama"], "mine", folder, options=dataclasses.replace(PLAIN, layers="0,2"), **where
     )
     assert inner.arrays["mean"].layers == (0, 2) and verify_rows(inner, 10, device="cpu").passed
+
+
+def test_states_of_the_encoder_of_an_encoder_decoder(tmp_path):
+    folder, examples = str(tiny.build("t5", tmp_path / "t5")), sentences(4)
+    wanted = dataclasses.replace(NATIVE, part="encoder")
+    (expected,) = extract(
+        folder, "mine", examples=examples, options=wanted, cache=tmp_path / "native", device="cpu"
+    )
+    exporter = Exporter(folder)
+    exporter.model = T5EncoderModel.from_pretrained(folder).eval()
+    states = vllm_folder(tmp_path / "v", [exporter.tokens(words) for words, _ in examples])
+    layers = ",".join(map(str, expected.arrays["words"].layers))
+    options = ImportOptions(layer_ids=layers, dtype="float32", part="encoder", last_layer="normed")
+    given = {"examples": examples, "cache": tmp_path / "imported"}
+    (entry,) = import_states(folder, "mine", states, options=options, **given)
+    torch.testing.assert_close(all_rows(entry), all_rows(expected), rtol=1e-4, atol=1e-4)
+    assert verify_rows(entry, 5).passed
+    with pytest.raises(OptionError, match="--part encoder"):
+        options = dataclasses.replace(options, part=None)
+        import_states(folder, "mine", states, options=options, **given)

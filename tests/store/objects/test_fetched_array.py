@@ -1,5 +1,6 @@
 """Rows that are fetched: the same as of a folder, whatever room there is, and never zeros."""
 
+import os
 import pickle
 import subprocess
 import sys
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.errors import EntryError
+from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.entry import Entry
 from probekit.store.objects import fetched_array
@@ -108,6 +109,23 @@ def test_a_mirror_is_bounded(both, tmp_path):
         array.read(slice(None))
         held = sum(size for _, size, _ in chunk_files(mirror.folder))
         assert held <= 5000 + 17 * array.spec.plain()[0].chunk_nbytes, "what is on its way is more"
+
+
+def test_a_mirror_that_is_a_file(both, tmp_path):
+    (tmp_path / "m").touch()
+    with pytest.raises(StorageError, match=r"cannot write to .*another folder with --mirror DIR"):
+        Entry.open(both[0], Mirror(tmp_path / "m")).arrays["words"].read(slice(None))
+
+
+@pytest.mark.parametrize("name", ["photos", "0123456789abcdef"])
+def test_a_mirror_removes_nothing_of_others(both, tmp_path, name):
+    others = [tmp_path / name / "old.txt", tmp_path / name / "url.txt", tmp_path / ".lock"]
+    others[0].parent.mkdir()
+    for file in others:
+        file.write_bytes(b"of somebody" * 999)
+        os.utime(file, (0, 0))
+    Entry.open(both[0], Mirror(tmp_path, 5000)).arrays["words"].read(slice(None))
+    assert all(file.stat().st_size == 10989 for file in others) and chunk_files(tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["zeros", "short", "gone"])

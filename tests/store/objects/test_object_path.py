@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.errors import OptionError
+from probekit.errors import OptionError, StorageError
 from probekit.store.objects import bucket
 from probekit.store.objects.object_path import ObjectPath, root_of
 
@@ -18,6 +18,7 @@ from probekit.store.objects.object_path import ObjectPath, root_of
         (Path("/a/b"), Path("/a/b")),
         ("file:///a/b%20c", Path("/a/b c")),
         ("FILE:///a", Path("/a")),
+        (Path("file:///"), Path("/")),
     ],
 )
 def test_a_folder(typed, root):
@@ -37,11 +38,31 @@ def test_a_url(typed):
         ("ftp://host/x", "ftp://host/x: a cache is a folder, or a URL that begins with s3://"),
         ("https://host/x", "a cache is a folder"),
         ("s3://", "s3:// names no bucket: write s3://BUCKET/PREFIX"),
+        (Path("s3://"), "s3:// names no bucket"),
+        ("memory:", "memory:// names no bucket"),
+        ("s3://b/../c", "no . or .. in them"),
+        ("", "the path is empty"),
+        ("s3:b/p", "s3:b/p is no URL: write s3://b/p"),
+        ("file://host/x", "file://host/x names a machine: write file:///FOLDER"),
     ],
 )
 def test_a_url_of_no_object_store(typed, says):
     with pytest.raises(OptionError, match=says):
         root_of(typed)
+
+
+@pytest.mark.parametrize(
+    ("url", "endpoint", "says"),
+    [
+        ("s3://b uck/x", "", "s3://b uck is no name of a bucket"),
+        ("s3://never/x", "127.0.0.1:9000", "AWS_ENDPOINT_URL=127.0.0.1:9000 is no URL"),
+        ("az://never/x", "", "set AZURE_STORAGE_ACCOUNT_NAME"),
+    ],
+)
+def test_what_names_no_server(url, endpoint, says, monkeypatch):
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    with pytest.raises((OptionError, StorageError), match=says):
+        root_of(url).exists()
 
 
 def test_the_package_is_missing(monkeypatch):

@@ -42,10 +42,10 @@ def small_units(monkeypatch):
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 32)
 
 
-def run(bert, corpus, cache, shard=None, splits=("train",)):
+def run(bert, corpus, cache, shard=None, splits=("train",), **options):
     return extract(
         bert, corpus, kind="tagging", label="2", splits=splits, cache=cache, device="cpu",
-        options=ExtractOptions(compute_dtype="float32", batch_tokens=64), shard=shard,
+        options=ExtractOptions(compute_dtype="float32", batch_tokens=64, **options), shard=shard,
     )  # fmt: skip
 
 

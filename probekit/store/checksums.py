@@ -187,7 +187,7 @@ def damaged_chunks(
     """
     remote = any(isinstance(root_of(f), ObjectPath) for p in places.values() for f in p.files[:1])
     with ThreadPoolExecutor(REQUESTS if remote else _THREADS) as pool:
-        for damage in pool.map(lambda chunk: damage_of(chunk, places[chunk.array]), chunks):
+        for damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array])[1], chunks):
             report(1)
             if damage is not None:
                 yield damage
@@ -203,11 +203,6 @@ def read_chunk(chunk: ChunkSum, places: ChunkPlaces) -> bytes:
     if damage is not None:
         raise EntryError(f"{damage}. {REMEDY}")
     return data
-
-
-def damage_of(chunk: ChunkSum, places: ChunkPlaces) -> DamagedChunk | None:
-    """Return how a chunk differs from its checksum; None where it does not."""
-    return _examine(chunk, places)[1]
 
 
 def _examine(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk | None]:

@@ -9,7 +9,7 @@ import numpy as np
 from probekit.base.machine.hardware import usable_cores
 from probekit.errors import StorageError
 from probekit.store.backends import ChunkPlaces, ChunkWriter
-from probekit.store.checksums import damage_of
+from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, encode_chunk
 from probekit.store.marks import ChunkSum, checksum
 from probekit.store.objects.chunk_window import REQUESTS
@@ -83,12 +83,13 @@ def write_copied_chunks(
         array = places[chunk.array].array
         values = np.frombuffer(read(), array.dtype).reshape(array.chunks)
         writer.write(array, chunk.row_chunk, chunk.layer_index, values)
-        if damage := damage_of(chunk, places[chunk.array]):  # while others are written
-            raise StorageError(
-                f"{damage}, where it was just written: the disk does not keep what it is given. "
-                "Choose another one."
-            )
         return chunk
 
     with ThreadPoolExecutor(REQUESTS) as pool:
-        return tuple(pool.map(put, chunks))
+        written = tuple(pool.map(put, chunks))
+    for damage in damaged_chunks(written, places):
+        raise StorageError(
+            f"{damage}, where it was just written: the disk does not keep what it is given. Choose "
+            "another one."
+        )
+    return written

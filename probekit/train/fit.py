@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -22,7 +23,9 @@ from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Stream, StreamSpec
-from probekit.tuning.live_model import LiveModel
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
 
@@ -51,7 +54,7 @@ def fit_group(
     memory: int | None = None,
     predictions: bool = False,
     ablate: bool = False,
-    live: LiveModel | None = None,
+    live: "LiveModel | None" = None,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.

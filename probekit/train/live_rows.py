@@ -1,6 +1,7 @@
 """Rows that a model makes anew for every step, in place of those that a cache holds."""
 
 from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -15,7 +16,9 @@ from probekit.probe.heads.contract import Reads
 from probekit.store import StoredRows
 from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source, Step
-from probekit.tuning.live_model import LiveModel
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 
 class LiveSource(Source):
@@ -25,7 +28,7 @@ class LiveSource(Source):
     the model in evaluation mode.
     """
 
-    def __init__(self, view: FeatureView, layers: Sequence[int], live: LiveModel) -> None:
+    def __init__(self, view: FeatureView, layers: Sequence[int], live: "LiveModel") -> None:
         """Read the texts of the view's entry."""
         super().__init__(view, layers, device=live.backbone.device, resident=False)
         self._live, self.tuned = live, live.tuned
@@ -64,7 +67,7 @@ class LiveSource(Source):
 class LiveRows(Residency):
     """Hands out rows of views that a model computes."""
 
-    def __init__(self, live: LiveModel) -> None:
+    def __init__(self, live: "LiveModel") -> None:
         """Keep the model; its rows take no memory between steps."""
         super().__init__(0, live.backbone.device)
         self._live = live

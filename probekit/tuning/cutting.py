@@ -1,6 +1,7 @@
-"""Cut a model to its first blocks, and see that their states are what they were."""
+"""Cut a model to its first blocks, see that their states stay, and what they depend on."""
 
 import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import torch
@@ -31,7 +32,8 @@ def cut(backbone: LearningBackbone, deepest: int) -> LearningBackbone:
     if deepest == structure.n_blocks:
         return backbone
     layers = [layer for layer in structure.usable if layer <= deepest]
-    before = _states(backbone, layers)
+    with torch.no_grad():
+        before = _states(backbone, layers)
     blocks = [
         part
         for part in model.modules()
@@ -39,21 +41,42 @@ def cut(backbone: LearningBackbone, deepest: int) -> LearningBackbone:
     ]
     if len(blocks) != 1:
         raise _uncut(backbone, deepest, "its blocks do not lie in one list")
-    del blocks[0][deepest:]
+    kept = max(deepest, 1)  # transformers gives no states of a model without a block
+    del blocks[0][kept:]
     if structure.final_norm is not None:  # layers before the last have not been through it
         model.set_submodule(structure.final_norm, nn.Identity())
     model.config = copy.deepcopy(model.config)
-    model.config.num_hidden_layers = deepest
-    shorter = replace(structure, n_blocks=deepest, final_norm=None)
+    model.config.num_hidden_layers = kept
+    shorter = replace(structure, n_blocks=kept, final_norm=None)
     found = replace(backbone, inspection=replace(inspection, structure=shorter))
-    for one, other in zip(before, _states(found, layers), strict=True):
+    with torch.no_grad():
+        after = _states(found, layers)
+    for one, other in zip(before, after, strict=True):
         if (one - other).abs().max() > _ROUNDING * one.abs().max():
             raise _uncut(backbone, deepest, "it computes other states without its later blocks")
     return found
 
 
-@torch.no_grad()
-def _states(backbone: LearningBackbone, layers: list[int]) -> list[Tensor]:
+def reached(
+    backbone: LearningBackbone, values: Mapping[str, nn.Parameter], layers: Sequence[int]
+) -> dict[str, nn.Parameter]:
+    """Return those of some values that layers depend on; the others learn nothing, and stay.
+
+    Args:
+        backbone: the model.
+        values: what is to be trained of it, by name.
+        layers: the layers that are read.
+    """
+    if not values:
+        return {}
+    total = torch.stack([state.float().sum() for state in _states(backbone, layers)]).sum()
+    found = torch.autograd.grad(total, list(values.values()), allow_unused=True)
+    for value, gradient in zip(values.values(), found, strict=True):
+        value.requires_grad_(gradient is not None)
+    return {name: value for name, value in values.items() if value.requires_grad}
+
+
+def _states(backbone: LearningBackbone, layers: Sequence[int]) -> list[Tensor]:
     """Return the states of some layers of a text of the first ids of the vocabulary."""
     ids = torch.arange(_TIME)[None] % backbone.info.vocab_size
     return backbone.layers(ids, torch.tensor([_TIME]), layers)

@@ -16,7 +16,7 @@ from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
-from probekit.tuning.cutting import cut
+from probekit.tuning.cutting import cut, reached
 
 BATCH_TOKENS = 4096
 """Padded tokens that run at once; the states of a step stay until it has gone back through them."""
@@ -92,7 +92,7 @@ def open_live(
     about: Mapping[str, Any],
     method: Method,
     *,
-    deepest: int,
+    layers: Sequence[int],
     seed: int,
     pooling: Pooling,
     dtype: torch.dtype,
@@ -107,7 +107,7 @@ def open_live(
     Args:
         about: what the entry says of its model.
         method: what is trained.
-        deepest: the last layer that is read; what comes after it is cut off.
+        layers: those that are read; what comes after the last of them is cut off.
         seed: of what the method draws, and of dropout.
         pooling: which subwords make a word's row.
         dtype: what rows of a frozen model are rounded to.
@@ -139,7 +139,8 @@ def open_live(
     if not isinstance(backbone, LearningBackbone):
         frozen = Tuned(backbone.model, {}, drops=False)
         return LiveModel(backbone, method, frozen, seed, pooling, dtype)
-    backbone = cut(backbone, deepest)
+    backbone = cut(backbone, max(layers))
     values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
+    values = reached(backbone, values, layers)
     tuned = Tuned(backbone.model, values, drops=True)
     return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32)

@@ -1,5 +1,6 @@
 """LoRA: products of two thin matrices beside weights of the model, by peft (Hu et al. 2021)."""
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -66,7 +67,8 @@ class LoRA(Method):
             target_modules=None if self.targets == "attention" else "all-linear",
         )
         seed = int(torch.randint(2**62, (), generator=generator))
-        with torch.random.fork_rng(devices=[]):
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "fan_in_fan_out")  # peft sets it as the layer wants
             torch.manual_seed(seed)
             try:
                 inject_adapter_in_model(config, model)

@@ -10,7 +10,7 @@ from probekit.backbone import LearningBackbone, inspect_backbone, load_backbone
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.tuning import METHODS, Tuned, lora
-from probekit.tuning.cutting import cut
+from probekit.tuning.cutting import cut, reached
 from tests import tiny
 
 FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
@@ -73,15 +73,22 @@ def test_until_the_first_step_the_model_is_what_it_was(kind, name, models):
 @pytest.mark.parametrize("kind", FAMILIES)
 @pytest.mark.parametrize("deepest", [0, 2])
 def test_a_cut_model_has_the_layers_of_the_whole(kind, deepest, models):
-    whole = load_backbone(inspect_backbone(models[kind]), compute_dtype="float32")
+    whole = learning(models[kind])
     shorter = cut(learning(models[kind]), deepest)
     layers, lengths = list(range(deepest + 1)), torch.tensor([8])
-    for one, other in zip(
-        shorter.layers(IDS, lengths, layers), whole.layers(IDS, lengths, layers), strict=True
-    ):
+    with torch.no_grad():
+        found, wanted = (each.layers(IDS, lengths, layers) for each in (shorter, whole))
+    for one, other in zip(found, wanted, strict=True):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     before, after = (sum(v.numel() for v in m.model.parameters()) for m in (whole, shorter))
     assert after < before
+
+
+def test_what_no_layer_that_is_read_depends_on_is_not_trained(models):
+    backbone = learning(models["bert"])
+    values = reached(backbone, attached("full", backbone.model), [0])
+    assert values and all(name.startswith("embeddings.") for name in values)
+    assert {n for n, v in backbone.model.named_parameters() if v.requires_grad} == set(values)
 
 
 def test_a_model_whose_blocks_are_not_found_is_not_cut(models):

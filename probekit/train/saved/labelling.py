@@ -166,7 +166,7 @@ def _tuned_backbone(trained: TrainedHead, method: Method, how: Mapping[str, Any]
     live = open_live(
         trained.saved.model,
         method,
-        deepest=max(trained.layers),
+        layers=trained.layers,
         seed=0,
         pooling=features.pooling,
         dtype=READ_DTYPES[features.dtype],

@@ -5,7 +5,7 @@ from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
@@ -38,7 +38,9 @@ from probekit.train.sweeps.run_views import (
 from probekit.train.sweeps.run_words import make_record
 from probekit.train.sweeps.search import Note
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.tuning.live_model import LiveModel, open_live
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,15 +170,17 @@ def fit_runs(
         raise interrupt
 
 
-def open_method(runs: Sequence[Run], splits: Splits, device: str) -> LiveModel | None:
+def open_method(runs: Sequence[Run], splits: Splits, device: str) -> "LiveModel | None":
     """Load the model that runs train, or that makes their rows; None of runs from the cache."""
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
+    from probekit.tuning.live_model import open_live  # with transformers
+
     return open_live(
         model_found(manifest.model_info, spec.model),
         method,
-        deepest=max(layer for run in runs for layer in run.options.layers),
+        layers=sorted({layer for run in runs for layer in run.options.layers}),
         seed=spec.seed,
         pooling=cast(Pooling, manifest.pooling),
         dtype=READ_DTYPES[manifest.dtype],

@@ -15,7 +15,7 @@ LEVELS = [
     {"tasks", "store", "probe", "engines"},
     {"data", "results"},
     {"backbone", "page", "plots"},
-    {"features"},
+    {"features", "tuning"},
     {"extraction", "measures", "train"},
     {"train.saved", "sklearn"},
     {"train.sweeps"},

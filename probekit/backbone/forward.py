@@ -22,8 +22,9 @@ def hidden_states(
     *,
     layers: Sequence[int] | None = None,
     token_types: Int[Tensor, "batch time"] | None = None,
+    gradients: bool = False,
 ) -> list[Tensor]:
-    """Run a model once, without gradients; it stays as it was.
+    """Run a model once, without gradients unless they are wanted; it stays as it was.
 
     Args:
         name: the model as the user wrote it, for messages.
@@ -33,6 +34,7 @@ def hidden_states(
         layers: numbers of the layers that are needed, so that the others are not kept in memory;
             None is all.
         token_types: which of two texts each subword belongs to.
+        gradients: let them through where they are on.
 
     Returns:
         One tensor per layer of ``layers``, in their order, of whatever shape the model gives it.
@@ -44,7 +46,8 @@ def hidden_states(
     if takes(type(model), "use_cache"):  # it would hold memory and serve nobody
         options["use_cache"] = False
     try:
-        with torch.no_grad(), no_warnings(), unchanged(model):
+        wanted = gradients and torch.is_grad_enabled()
+        with torch.set_grad_enabled(wanted), no_warnings(), unchanged(model):
             output = model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,

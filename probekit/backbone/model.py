@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float, Int
@@ -62,6 +62,8 @@ class Backbone:
     compute_dtype: torch.dtype
     batching: Batching
     final_norm: FinalNorm | None
+    learns: ClassVar[bool] = False
+    """Whether gradients go through it."""
     _model: PreTrainedModel
     _heap: Heap = field(default_factory=Heap, init=False)
 
@@ -118,6 +120,7 @@ class Backbone:
             mask,
             layers=wanted,
             token_types=None if token_types is None else send(token_types, self.device),
+            gradients=self.learns,
         )
         states = [state.to(self.device) for state in states]  # from wherever their blocks are
         expected = (*input_ids.shape, self.info.dim)
@@ -134,6 +137,11 @@ class Backbone:
     ) -> list[Float[Tensor, "batch time dim"]]:
         """Run the model over a batch; see `layers`."""
         return self.layers(batch.input_ids, batch.lengths, layers, batch.token_types)
+
+    @property
+    def model(self) -> PreTrainedModel:
+        """The model itself, for what trains it."""
+        return self._model
 
     @property
     def pad_id(self) -> int:
@@ -202,12 +210,37 @@ class UnnormedBackbone(Backbone):
         return [given[-1] if layer == self.info.n_blocks else state for layer, state in pairs]
 
 
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LearningBackbone(Backbone):
+    """A backbone in float32 that lets gradients through, whose products may run in bfloat16.
+
+    Attributes:
+        products: the dtype of its matrix products.
+    """
+
+    learns = True
+    products: torch.dtype
+
+    def layers(
+        self,
+        input_ids: Int[Tensor, "batch time"],
+        lengths: Int[Tensor, " batch"],
+        keep: Sequence[int] | None = None,
+        token_types: Int[Tensor, "batch time"] | None = None,
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Run the model once; see `Backbone.layers`."""
+        lower = self.products != torch.float32
+        with torch.autocast(self.device.type, self.products, enabled=lower):
+            return super().layers(input_ids, lengths, keep, token_types)
+
+
 def load_backbone(
     inspection: Inspection,
     *,
     device: str = "cpu",
     compute_dtype: str = "auto",
     device_map: DeviceMap | None = None,
+    learns: bool = False,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -217,6 +250,8 @@ def load_backbone(
         compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
             in it, else float32), "float32", "bfloat16" or "float16".
         device_map: lay its blocks out over several devices; a small copy is tried on ``device``.
+        learns: its values are to be trained: a `LearningBackbone`, in float32, whose products run
+            in the compute dtype.
 
     Raises:
         HubError: a download failed.
@@ -237,6 +272,7 @@ def load_backbone(
             dtype = torch.float32
     batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.identity.random_init
+    products, dtype = dtype, torch.float32 if learns else dtype
     quantized = quantization(inspection.info.identity.quantize, dtype)
     placed = {**quantized, **placing(device_map, place, bool(quantized))}
     if seed is None:
@@ -247,19 +283,20 @@ def load_backbone(
         place = main_device(model)
     else:
         model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and layout_of(model) is None:
+    if place.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
-    return Backbone(
-        inspection=inspection,
-        device=place,
-        compute_dtype=dtype,
-        batching=batching,
-        final_norm=None
+    parts: dict[str, Any] = {
+        "inspection": inspection,
+        "device": place,
+        "compute_dtype": dtype,
+        "batching": batching,
+        "final_norm": None
         if norm is None
         else read_final_norm(host_copy(model, model.get_submodule(norm)), inspection.info.dim),
-        _model=model,
-    )
+        "_model": model,
+    }
+    return LearningBackbone(**parts, products=products) if learns else Backbone(**parts)
 
 
 def choose_device(inspection: Inspection, name: str) -> str:

@@ -26,6 +26,7 @@ def load_again(
     made: str,
     device_map: DeviceMap | None = None,
     trust_remote_code: bool = False,
+    learns: bool = False,
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
 
@@ -38,6 +39,7 @@ def load_again(
         made: what was made with it, for the message.
         device_map: in place of ``device``, how its blocks are laid out over several.
         trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
+        learns: its values are to be trained, see `load_backbone`.
 
     Raises:
         BackboneError: it is another model (weights, tokenizer, configuration, ...), or one whose
@@ -74,7 +76,11 @@ def load_again(
             f"({name!r}): {'; '.join(differences)}.{hint} Give the right model with --model."
         )
     return load_backbone(
-        inspection, device=device, compute_dtype=compute_dtype, device_map=device_map
+        inspection,
+        device=device,
+        compute_dtype=compute_dtype,
+        device_map=device_map,
+        learns=learns,
     )
 
 

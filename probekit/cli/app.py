@@ -43,7 +43,7 @@ logger = logging.getLogger("probekit")
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q")
 _RESUMABLE = (
-    *("extract", "train", "sweep", "depth", "overthinking", "exit", "demo"),
+    *("extract", "train", "sweep", "depth", "finetune", "overthinking", "exit", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
 )
 
@@ -140,6 +140,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "train": train.train,
     "sweep": train.sweep,
     "depth": train.depth,
+    "finetune": train.finetune,
     "predict": predict.predict,
     "plot": record_reading.plot,
     "table": record_reading.table,
@@ -154,7 +155,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "demo": demo.demo,
 }
 for _name, _command in _COMMANDS.items():
-    _kind = PlanCommand if _name in ("train", "sweep", "depth") else InPanels
+    _kind = PlanCommand if _name in ("train", "sweep", "depth", "finetune") else InPanels
     app.command(_name, cls=_kind)(in_panels(_name, _command))
 cache.app.command("copy")(cache_copy.copy)
 cache.app.command("convert")(cache_copy.convert)

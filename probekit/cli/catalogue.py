@@ -54,15 +54,17 @@ def tasks(
 
 
 def heads(json: arguments.Json = False) -> None:
-    """List heads, decoders and protocols, with their options."""
-    tables = (_heads(words=not json), _decoders(words=not json), _protocols())
+    """List heads, decoders, protocols and methods of fine-tuning, with their options."""
+    words = not json
+    tables = (_heads(words), _decoders(words), _methods(words), _protocols())
     for number, rows in enumerate(tables):
         if number and not json:
             typer.echo()
         print_table(rows, json=json)
     if not json:
         typer.echo(
-            "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128. "
+            "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128, "
+            "--method lora:rank=4. "
             "A protocol fills in what is not given on the command line.\n"
             "Rates are those of groups of parameters beside lr: --lr mixing=0.1."
         )
@@ -99,6 +101,21 @@ def _decoders(words: bool) -> list[dict[str, Any]]:
             "source": _source(DECODERS, name, decoder.source),
         }
         for name, decoder in DECODERS.items()
+    ]
+
+
+def _methods(words: bool) -> list[dict[str, Any]]:
+    from probekit.tuning import METHODS
+
+    return [
+        {
+            "method": name,
+            "what": method.summary,
+            "lr": method.learning_rate or "-",
+            "options": _defaults(method, words),
+            "source": method.source,
+        }
+        for name, method in METHODS.items()
     ]
 
 

@@ -18,6 +18,7 @@ FITS = ("auto", "adam", "lbfgs", "ridge")
 DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
 OVERLONG = ("stride", "truncate", "error")
+METHODS = ("frozen", "full", "bitfit", "lora")
 WORD_POOLINGS = ("auto", "first", "last", "mean")
 """Names of registries that are loaded with torch; a test compares them."""
 
@@ -97,6 +98,7 @@ VALUES: Mapping[str, Values] = {
     "head": _heads,
     "decoder": _some(*DECODERS, kind="decoder"),
     "normalize": _some(*NORMALIZATIONS, kind="normalization"),
+    "method": _some(*METHODS),
     "pooling": _poolings,
     "fit": _some(*FITS, kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out", "nested:5"),

@@ -15,7 +15,7 @@ from typer.models import OptionInfo
 
 from probekit.cli.arguments import FigureLook, OwnData
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.sweeps.run_options import Data, Fitting, ProbeOptions, Start
+from probekit.train.sweeps.run_options import Data, Fitting, ProbeOptions, Start, Tuning
 
 MOST_FIRST = 10
 MACHINE = "Cache, machine and messages"
@@ -29,6 +29,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
     "train": ("head", *_OF_RUNS, "baselines", "save"),
     "sweep": ("head", *_OF_RUNS, "normalize", "workers"),
     "depth": ("head", "every", *_OF_RUNS, "workers"),
+    "finetune": ("head", "method", *_OF_RUNS, "save"),
     "overthinking": (
         *("head", "every", "split", "label", "kind", "shots", "examples", "output", "workers"),
         "device",
@@ -68,7 +69,7 @@ OF_IMPORT: Mapping[str, tuple[str, ...]] = {
     "Model, and entries that are there": ("part", "n_blocks", "revision", "overwrite", "restart"),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {
-    "What is trained": _names(ProbeOptions),
+    "What is trained": _names(ProbeOptions, Tuning),
     "Which sentences": ("shots", "fraction", "hold_out", "seeds", *_names(Data)),
     "How it is fitted": ("protocol", *_names(Fitting)),
     "Steps, where nothing is solved": _names(Steps, Descent),

@@ -1,4 +1,4 @@
-"""``probekit train``, ``sweep`` and ``depth``: train heads from the cache, without the backbone."""
+"""``probekit train``, ``sweep``, ``depth``: heads from the cache; ``finetune``: with the model."""
 
 from pathlib import Path
 from typing import Annotated
@@ -69,6 +69,41 @@ def train(
     return PlannedRuns(
         plan=plan, target=target, out=out, shared=shared, ways=ways, baselines=baselines
     )
+
+
+@spread
+def finetune(
+    model: arguments.Model,
+    task: arguments.OptionalTask = None,
+    *,
+    head: Annotated[
+        str | None,
+        typer.Option("--head", help="Heads, separated by commas.", show_default="last"),
+    ] = None,
+    depth: Annotated[
+        str | None,
+        typer.Option("--depth", help="Cut the model to so many blocks; several with commas."),
+    ] = None,
+    asked: Asked,
+    save: Save = None,
+    predictions: Predictions = False,
+    workers: arguments.Workers = 1,
+    own: arguments.OwnData,
+    shared: TrainingOptions,
+) -> PlannedRuns:
+    """Train heads together with the model: --method full, if none is named.
+
+    The text, its labels and the model are those of an entry in the cache; its rows are not read.
+    Finished runs are skipped. Lists may be given for --head, --depth, {lists}.
+    """
+    target = Target.of(model, task, own, shared, asked["group"])
+    asked = {**asked, "method": asked["method"] or "full"}
+    if head is None and shared.protocol is None:
+        head = "last"
+    plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
+    out = shared.out or target.default_out(first_label(asked))
+    ways = {"save": save, "predictions": predictions, "workers": workers}
+    return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways)
 
 
 @spread

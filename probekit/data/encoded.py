@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Bool, Int32, Int64
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -150,6 +150,26 @@ class EncodedSplit:
         window = np.repeat(np.arange(len(self.window_lengths)), self.window_lengths)
         averaged[inside] = chosen[word[inside]] == window[inside]
         return averaged
+
+    def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
+        """Return the split of some examples, in the order given; how much was cut is not told."""
+
+        # Examples 0 and 1 of one and two windows of 4 | 6 4 subwords: of [1, 0] the windows are
+        # 1 2 0, and the subwords 4 to 9, 10 to 13 and 0 to 3.
+        def of(bounds: Int64[np.ndarray, " bounds"]) -> Int64[np.ndarray, " places"]:
+            return ragged_arange(bounds[:-1][examples], np.diff(bounds)[examples])
+
+        tokens = of(self.example_tokens)
+        return type(self)(
+            ids=tuple(self.ids[example] for example in examples),
+            subwords=self.subwords[tokens],
+            word_map=self.word_map[tokens],
+            window_lengths=self.window_lengths[of(self.example_windows)],
+            example_windows=bounds_of(np.diff(self.example_windows)[examples]),
+            example_words=bounds_of(np.diff(self.example_words)[examples]),
+            token_types=None if self.token_types is None else self.token_types[tokens],
+            targets=None if self.targets is None else self.targets[of(self.example_words)],
+        )
 
     @property
     def rows(self) -> dict[str, Int64[np.ndarray, " examples"]]:

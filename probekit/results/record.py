@@ -32,6 +32,8 @@ class Record:
         label: label column that was learned.
         labels_fingerprint: sha256 (64 hex digits) of the labels that were used.
         entry: the cache entry that was read.
+        method: what was trained of the model (``full``, ``lora:rank=4``), or ``frozen`` of one that
+            ran and stayed as it was; None of a run from the cache.
         head: name of the head.
         decoder: name of the decoder.
         layers: layer numbers that the head read, ascending.
@@ -96,7 +98,9 @@ class Record:
             from before; where none was, the scores are arbitrary, and weights that are not finite
             are left out.
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
-        n_params: trained parameters, head and decoder together.
+        n_params: trained parameters, of head, decoder and model together.
+        n_backbone_params: those of the model; 0 of a run from the cache.
+        backbone_share: their share of all parameters of the model.
         train_seconds: wall-clock seconds of training; linear probes that step together share their
             time equally.
         predictions: path of the side file with predictions; None when not asked for.
@@ -112,6 +116,7 @@ class Record:
     label: str
     labels_fingerprint: str
     entry: str
+    method: str | None = None
     head: str
     decoder: str
     layers: Sequence[int]
@@ -159,6 +164,8 @@ class Record:
     diverged: bool = False
     confusion: Mapping[str, Any] | None = None
     n_params: int
+    n_backbone_params: int = 0
+    backbone_share: float = 0.0
     train_seconds: float
     predictions: str | None = None
     version: str
@@ -256,5 +263,5 @@ _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
-    "plugins",
+    "plugins", "method", "n_backbone_params", "backbone_share",
 )  # fmt: skip

@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, nullcontext
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor
@@ -15,12 +16,16 @@ from probekit.metrics import Metric
 from probekit.train.ablation import MeanRows, mean_rows
 from probekit.train.attribution import attribute
 from probekit.train.dev_folds import DevFolds
+from probekit.train.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Stream, StreamSpec
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +54,7 @@ def fit_group(
     memory: int | None = None,
     predictions: bool = False,
     ablate: bool = False,
+    live: "LiveModel | None" = None,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
@@ -70,6 +76,7 @@ def fit_group(
             free.
         predictions: keep the predictions of the best checkpoints.
         ablate: find the loss on dev when the rows of each layer are their mean over train.
+        live: the model that makes the rows, in place of the cache; one member may train it.
         report: receives the number of steps done, counted over members, and which member was
             scored last, in words.
 
@@ -82,7 +89,9 @@ def fit_group(
     """
     keep_few_kernels()
     keep_free_memory()
-    residency = Residency(memory, torch.device(pick_device(device)))
+    residency = (
+        Residency(memory, torch.device(pick_device(device))) if live is None else LiveRows(live)
+    )
     found: dict[Member, FitResult] = {}
     group = _Group(streams, dev, metric, residency, report)
     with ExitStack() as reading_ahead:

@@ -22,6 +22,7 @@ from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
+from probekit.tuning import Tuned
 
 logger = logging.getLogger(__name__)
 
@@ -101,6 +102,7 @@ class Member:
         seed: int,
         train: FeatureView,
         device: torch.device,
+        tuned: Tuned | None = None,
     ) -> None:
         """Initialise the modules from the seed and the names of head and decoder alone."""
         self.spec, self.name = spec, f"{spec.head.name} seed {seed}"
@@ -114,7 +116,7 @@ class Member:
         if spec.start is not None:
             start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
-        self.probe = Probe(head, decoder).to(device)
+        self.probe = Probe(head, decoder, tuned).to(device)
         self.dropout = torch.Generator(device).manual_seed(derive(seed, "dropout"))
         self.curve: list[tuple[int, float, float]] = []
         self.last_score = math.nan

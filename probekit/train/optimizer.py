@@ -39,8 +39,10 @@ class Optimizer:
         """
         self._descent, self._decay = descent, descent.decay
         self._by_rate: dict[float, list[tuple[Tensor, ...]]] = {}  # values of one rate go together
-        parts = [part for probe in probes for part in (probe.head, probe.decoder)]
-        groups = chain.from_iterable(part.parameter_groups().items() for part in parts)
+        parts = [part for probe in probes for part in (probe.head, probe.decoder, probe.tuned)]
+        groups = chain.from_iterable(
+            part.parameter_groups().items() for part in parts if part is not None
+        )
         for name, values in groups:
             for value in filter(attrgetter("requires_grad"), values):
                 moments = torch.zeros_like(value), torch.zeros_like(value)

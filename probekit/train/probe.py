@@ -11,6 +11,7 @@ from probekit.errors import RecordError, reason_of
 from probekit.probe.decoders.contract import Decoder, Losses, Targets
 from probekit.probe.heads.contract import FusionHead, HeadInput
 from probekit.probe.heads.tokens import TokenStates
+from probekit.tuning import Tuned
 
 _HEAVY = 100_000
 """Head parameters from which bfloat16 pays: below, casting the rows costs more than it saves."""
@@ -24,11 +25,12 @@ MULTIPLE = 32
 class Probe(nn.Module):
     """A head and its decoder: normalised rows in, class ids out."""
 
-    def __init__(self, head: FusionHead, decoder: Decoder) -> None:
-        """Join the two."""
+    def __init__(self, head: FusionHead, decoder: Decoder, tuned: Tuned | None = None) -> None:
+        """Join the two, and what is trained of the model beside them, if it is."""
         super().__init__()
         self.head = head
         self.decoder = decoder
+        self.tuned = tuned
         self.heavy = count_values(head) >= _HEAVY or count_values(decoder) >= _HEAVY_DECODER
 
     def logits(

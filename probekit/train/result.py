@@ -59,6 +59,8 @@ class FitResult:
             ``None`` where no classes are predicted.
         n_params: trained values, head and decoder together.
         n_head_params: trained values of the head alone.
+        n_backbone_params: trained values of the model, of `n_params`; 0 where it is not trained.
+        backbone_share: their share of all values of the model.
         train_seconds: seconds spent in the steps of this run, its share of reading included;
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
@@ -88,6 +90,8 @@ class FitResult:
     confusion: Mapping[str, Any] | None = None
     n_params: int
     n_head_params: int
+    n_backbone_params: int = 0
+    backbone_share: float = 0.0
     train_seconds: float
     predictions: Mapping[str, np.ndarray] = field(default_factory=dict, repr=False)
     probabilities: Mapping[str, RowProbabilities] = field(default_factory=dict, repr=False)
@@ -126,7 +130,15 @@ def freeze(
         for name, split in {"dev": dev, **others}.items()
     }
     head, normalization = member.probe.head, member.normalization.cut(member.spec.layers)
-    parts = {"head": head, "decoder": member.probe.decoder, "normalization": normalization}
+    parts: dict[str, nn.Module] = {
+        "head": head,
+        "decoder": member.probe.decoder,
+        "normalization": normalization,
+    }
+    tuned = member.probe.tuned
+    n_tuned = 0 if tuned is None else count_parameters(tuned)
+    if tuned is not None and n_tuned:
+        parts["backbone"] = tuned
     weighed = counted.weights
     weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
@@ -160,6 +172,8 @@ def freeze(
         confusion=confusion_of(dev, best.predicted),
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
+        n_backbone_params=n_tuned,
+        backbone_share=n_tuned / tuned.n_model if tuned is not None else 0.0,
         train_seconds=member.reading.seconds + member.stepping.seconds,
         predictions=_predictions(assessed, best.predicted) if keep else {},
         probabilities=_probabilities(assessed) if keep else {},

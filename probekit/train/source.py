@@ -24,6 +24,7 @@ from probekit.probe.heads.tokens import TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.train.token_rows import TokenLayout
+from probekit.tuning import Tuned
 
 Step = Int64[np.ndarray, " _"]
 """The examples of one training step, as positions in a view."""
@@ -101,7 +102,10 @@ class Source:
         layers: which layers, ascending.
         device: where they are wanted.
         resident: the rows in memory, or None when they stay on disk.
+        tuned: what is trained of the model that makes them; None of rows in a cache.
     """
+
+    tuned: Tuned | None = None
 
     def __init__(
         self,

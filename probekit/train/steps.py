@@ -14,6 +14,7 @@ from probekit.probe.decoders.linear import LinearDecoder
 from probekit.probe.fitters import FITTERS
 from probekit.train.member import Member
 from probekit.train.optimizer import Optimizer
+from probekit.train.probe import count_parameters
 from probekit.train.source import Inputs
 from probekit.train.stopwatch import Stopwatch
 
@@ -157,4 +158,6 @@ def is_linear_probe(member: Member) -> bool:
     """Tell whether a member trains a linear layer, and nothing else, and is not heavy."""
     head, decoder = member.probe.head, member.probe.decoder
     trains_head = any(parameter.requires_grad for parameter in head.parameters())
-    return isinstance(decoder, LinearDecoder) and not trains_head and not member.probe.heavy
+    tuned = member.probe.tuned
+    alone = not trains_head and (tuned is None or not count_parameters(tuned))
+    return isinstance(decoder, LinearDecoder) and alone and not member.probe.heavy

@@ -97,6 +97,7 @@ class Stream:
                 seed=spec.seed,
                 train=spec.train,
                 device=device,
+                tuned=sources[member.head.reads].tuned,
             )
             for member in spec.members
         )

@@ -7,9 +7,10 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
+from probekit.tuning import METHODS
 from tests.cli.console import done
 
-REGISTRIES = {"head": HEADS, "decoder": DECODERS, "protocol": PROTOCOLS}
+REGISTRIES = {"head": HEADS, "decoder": DECODERS, "method": METHODS, "protocol": PROTOCOLS}
 
 
 def test_tasks():
@@ -47,7 +48,7 @@ def test_heads_decoders_and_protocols_as_json():
     assert pooler["options"] == ["dropout=0.1"]
 
 
-@pytest.mark.parametrize("registry", ["head", "decoder"])
+@pytest.mark.parametrize("registry", ["head", "decoder", "method"])
 def test_the_options_that_are_listed_can_be_typed(registry):
     rows = [row for row in done("heads", "--json").rows if registry in row]
     assert any(row["options"] for row in rows)

@@ -72,6 +72,7 @@ def test_names_that_are_written_out_are_those_of_the_registries():
     from probekit.data.windows import OVERLONG
     from probekit.store.arrays import FEATURE_DTYPES
     from probekit.store.backends import BACKENDS
+    from probekit.tuning import METHODS
 
     assert tuple(decoders.DECODERS) == completion.DECODERS
     assert tuple(normalization.NORMALIZATIONS) == completion.NORMALIZATIONS
@@ -79,6 +80,7 @@ def test_names_that_are_written_out_are_those_of_the_registries():
     assert set(completion.DTYPES) == {"auto", *FEATURE_DTYPES}
     assert set(completion.COMPUTE_DTYPES) == set(get_args(ComputeDtype))
     assert completion.OVERLONG == OVERLONG
+    assert tuple(METHODS) == completion.METHODS
     assert set(completion.WORD_POOLINGS) == {"auto", *get_args(Pooling)}
     assert completed("probekit extract m t --format ") == list(BACKENDS)
 

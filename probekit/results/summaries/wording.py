@@ -42,6 +42,7 @@ OPTIONS: Mapping[str, Option] = {
     "task": Option(titled=True),
     "label": Option(titled=True, unsaid="label"),
     "head": Option(),
+    "method": Option(none="from the cache", titled=True),
     "shots": Option("{} shots", none="all sentences", cell="all", number=True, titled=True),
     "fraction": Option("fraction {}", none="all sentences", cell="all", number=True, titled=True),
     "resample": Option("resample {}", number=True, titled=True),

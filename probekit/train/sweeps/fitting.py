@@ -16,6 +16,7 @@ from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import open_saved
+from probekit.tuning.contract import BACKBONE
 
 logger = logging.getLogger(__name__)
 
@@ -25,6 +26,9 @@ MOST_SOLVED = 2e9
 FOLDS, SHARE = Selection("cv", folds=5), Selection("hold-out", share=0.1)
 """What chooses where no labelled test split is left to report: of a solver, and of ``adam``, which
 would have to be trained once more for every fold."""
+
+TUNING_EPOCHS = 3
+"""Passes over the training sentences where the model learns too (Devlin et al. 2019: 2 to 4)."""
 
 HIDDEN_RATE = 3e-3
 """Most that a decoder is trained at by default if its loss is not convex: it has hidden layers."""
@@ -73,6 +77,8 @@ def settle_fit(
     if spec.l2 is not None:
         raise OptionError(f"--l2 is a solver's, and this run descends by steps ({spec.head}).")
     spec = settle_rates(spec, head, decoder)
+    if spec.tunes and spec.epochs is None:
+        spec = replace(spec, epochs=TUNING_EPOCHS)
     descent, steps = spec.of(Descent).filled(), spec.of(Steps).filled()
     return replace(spec, fit=fit, select=select, **vars(descent), **vars(steps))
 
@@ -102,7 +108,7 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
     solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
     frozen = spec.freeze_fusion
     suited = [one for one in solvers if not FITTERS[one].unsuited(head, decoder, frozen=frozen)]
-    if not suited or spec.untrained or _moves_on(spec) or spec.as_published:
+    if not suited or spec.untrained or _moves_on(spec) or spec.as_published or spec.tunes:
         return "adam"
     if spec.descending:
         names = " and ".join(spec.descending)
@@ -186,6 +192,8 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
             f"(probekit sweep {option} search), or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
+    if (method := spec.tuning) is not None and method.trains:
+        defaults |= {BACKBONE: method.learning_rate}
     named = dict(spec.rates)
     for name, rate in named.items():
         if name not in defaults:

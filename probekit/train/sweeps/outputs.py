@@ -146,7 +146,7 @@ def _name(run: Run) -> str:
     return "-".join([*(part for part in parts if part), run.options.key[:8]])
 
 
-def _model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
+def model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
     """Return what is known of a model, with the path that was given where its own leads nowhere.
 
     An entry has the path of its extraction, which may have been relative to another folder.
@@ -173,7 +173,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         normalization=result.modules["normalization"],
         layers=result.layers,
         n_params=result.n_params,
-        model=_model_found(manifest.model_info, run.spec.model),
+        model=model_found(manifest.model_info, run.spec.model),
         features=HeadFeatures.of(
             {
                 "dim": manifest.dim,
@@ -182,7 +182,8 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "text_kind": text_kind,
                 "array": settled_array(splits.kind, options.spec.pooling),
                 "pooling": manifest.pooling,
-                "dtype": manifest.dtype,
+                # what a model that learns makes is rounded to nothing
+                "dtype": "float32" if options.spec.tunes else manifest.dtype,
                 "compute_dtype": manifest.compute_dtype,
                 "max_length": manifest.request.get("max_length"),
                 "overlong": manifest.request.get("overlong", "stride"),

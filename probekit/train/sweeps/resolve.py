@@ -129,7 +129,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = _check_draw(spec, filled, splits, drawn)
-    _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
+    if spec.method is None:  # else the model makes the layers that are read
+        _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
     start = open_start(filled, head, decoder, layers, splits)
     options = ResolvedOptions(
         spec=filled,

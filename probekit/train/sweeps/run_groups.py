@@ -93,7 +93,9 @@ def data_key(run: Run) -> Hashable:
     """Return what runs must share to be in one group: the data, and what a decoder predicts."""
     spec = run.spec
     solved = solves(spec.fit)  # a solver wants the memory for its own rows
-    return spec.of(Data), spec.hold_out, spec.pooling, run.classes, solved
+    own_model = id(run) if spec.tunes else None  # which one run alone may train
+    live = spec.method, own_model
+    return spec.of(Data), spec.hold_out, spec.pooling, run.classes, solved, live
 
 
 def stream_key(run: Run) -> Hashable:

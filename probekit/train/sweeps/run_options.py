@@ -95,6 +95,25 @@ class ProbeOptions(Group):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Tuning(Group):
+    """What is trained of the model beside the head.
+
+    Attributes:
+        method: name of a method of ``probekit.tuning.METHODS``, with settings where they differ
+            from the default: ``lora:rank=4``. The model then runs in every step, cut to the last
+            layer that the head reads. ``None`` is a run from the cache.
+    """
+
+    method: str | None = option(
+        None,
+        "Train the model as well, which runs in every step: full, bitfit, lora (lora:rank=4); "
+        "frozen runs it as it is.",
+        show_default="from the cache",
+        each=str,
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
 class Sample(Group):
     """Which sentences of train a run draws.
 
@@ -224,6 +243,6 @@ class Origin(Group):
 
 
 GROUPS: tuple[type[Group], ...] = (
-    Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Origin,
+    Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Start, Origin,
 )  # fmt: skip
 """All groups; a sweep varies the options of the first ones slowest."""

@@ -30,8 +30,8 @@ _APART = ("head", "seed", "trial", "rate_from", "left_out")
 """What is said of every run, and what follows from the rest."""
 
 _AS_ASKED = (
-    *("depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2", "epochs"),
-    *("lr", "rate_from", "trial", "left_out", "batch_size", "resample"),
+    *("method", "depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2"),
+    *("epochs", "lr", "rate_from", "trial", "left_out", "batch_size", "resample"),
 )
 """What a record says as the settled spec does."""
 

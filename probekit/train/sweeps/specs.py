@@ -8,7 +8,7 @@ from typing import Any
 from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.registry import choose, flag, normal_form
+from probekit.base.registry import choose, flag, normal_form, parse
 from probekit.base.selection import HELD_OUT, SEARCH
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
@@ -25,14 +25,16 @@ from probekit.train.sweeps.run_options import (
     ProbeOptions,
     Sample,
     Start,
+    Tuning,
 )
+from probekit.tuning import METHODS, Method
 
 SEARCHABLE = ("lr", "weight_decay")
 """Options that a sweep can find by trials."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Origin):
+class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Start, Origin):
     """Options of one training run: one head, one seed.
 
     None of them says where files lie or which device computes, so a spec means the same on every
@@ -50,6 +52,8 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
         values["head"] = normal_form("head", self.head, HEADS)
         if self.decoder is not None:
             values["decoder"] = normal_form("decoder", self.decoder, DECODERS)
+        if self.method is not None:
+            values["method"] = normal_form("method", self.method, METHODS)
         for name, value in values.items():
             object.__setattr__(self, name, value)
         if self.normalize is not None:
@@ -73,6 +77,11 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
             raise OptionError(
                 f"--fit {self.fit} solves for the optimum and takes no {descent[0]}; "
                 "leave it out, or give --fit adam."
+            )
+        if solves(self.fit) and self.tunes:
+            raise OptionError(
+                f"--fit {self.fit} solves for a head over rows that stay as they are, and --method "
+                f"{self.method} trains what makes them; leave --fit out, or give --fit adam."
             )
         descends = self.fit != AUTO and not solves(self.fit)
         if self.l2 is not None and (descends or descent):
@@ -106,6 +115,16 @@ class TrainSpec(Data, ProbeOptions, Sample, Steps, Descent, Fitting, Start, Orig
             given.append("dropout")
         # rates of groups are typed with the learning rate
         return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in given))
+
+    @property
+    def tuning(self) -> Method | None:
+        """What is trained of the model; None of a run from the cache."""
+        return None if self.method is None else parse("method", self.method, METHODS)
+
+    @property
+    def tunes(self) -> bool:
+        """Whether anything of the model is trained."""
+        return self.tuning is not None and self.tuning.trains
 
     @property
     def searched(self) -> tuple[str, ...]:

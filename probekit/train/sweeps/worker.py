@@ -5,23 +5,26 @@ from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
+from probekit.data.pooling import Pooling
 from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits
 from probekit.metrics import METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims
+from probekit.store.codec import READ_DTYPES
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
 from probekit.train.stream import StreamSpec
-from probekit.train.sweeps.outputs import Outputs, carried_over
+from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
 from probekit.train.sweeps.run_views import (
@@ -35,6 +38,9 @@ from probekit.train.sweeps.run_views import (
 from probekit.train.sweeps.run_words import make_record
 from probekit.train.sweeps.search import Note
 from probekit.train.sweeps.specs import TrainSpec
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -137,7 +143,7 @@ def fit_runs(
     fitted = sorted(set(twins))
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
-    interrupt = None
+    interrupt, live = None, open_method([runs[place] for place in fitted], splits, device)
     try:
         groups = fit_group(
             streams,
@@ -148,6 +154,7 @@ def fit_runs(
             memory=memory,
             predictions=predictions,
             ablate=ablate,
+            live=live,
             report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]
@@ -161,6 +168,26 @@ def fit_runs(
                 yield place, result
     if interrupt:
         raise interrupt
+
+
+def open_method(runs: Sequence[Run], splits: Splits, device: str) -> "LiveModel | None":
+    """Load the model that runs train, or that makes their rows; None of runs from the cache."""
+    spec, manifest = runs[0].spec, splits.manifest
+    if (method := spec.tuning) is None:
+        return None
+    from probekit.tuning.live_model import open_live  # with transformers
+
+    return open_live(
+        model_found(manifest.model_info, spec.model),
+        method,
+        layers=sorted({layer for run in runs for layer in run.options.layers}),
+        seed=spec.seed,
+        pooling=cast(Pooling, manifest.pooling),
+        dtype=READ_DTYPES[manifest.dtype],
+        compute_dtype=manifest.compute_dtype,
+        device=device,
+        made=str(splits.entries["train"].path),
+    )
 
 
 def make_streams(

@@ -39,6 +39,7 @@ OTHER = {
     "depth": 2,
     "normalize": "standardize",
     "pooling": "cls",
+    "method": "full",
     "shots": 4,
     "fraction": 0.5,
     "hold_out": 0.25,
@@ -99,7 +100,7 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "resample", "group"}
+    assert later == {"warmup", "resample", "group", "method"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

@@ -1,0 +1,91 @@
+"""Rows that a model makes anew for every step, in place of those that a cache holds."""
+
+from collections.abc import Generator, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from jaxtyping import Int64
+
+from probekit.base.kinds import ARRAYS
+from probekit.base.numbers.ragged import bounds_of
+from probekit.data.stored import encoded_of
+from probekit.errors import OptionError
+from probekit.features import FeatureView
+from probekit.probe.heads.contract import Reads
+from probekit.store import StoredRows
+from probekit.train.residency import Residency
+from probekit.train.source import Inputs, Source, Step
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
+
+
+class LiveSource(Source):
+    """Some layers of a view's rows, computed whenever they are read.
+
+    Where rows are read for a step, gradients go through them into the model; scored are rows of
+    the model in evaluation mode.
+    """
+
+    def __init__(self, view: FeatureView, layers: Sequence[int], live: "LiveModel") -> None:
+        """Read the texts of the view's entry."""
+        super().__init__(view, layers, device=live.backbone.device, resident=False)
+        self._live, self.tuned = live, live.tuned
+        self._encoded = encoded_of(view.entry.examples)
+        self._array = view.array.spec.name
+        # two texts of three words and one: row 3 of the entry is place 0 of the text 1
+        of_text = ARRAYS[self._array].per == "text"
+        self._owners = view.owners
+        self._within = np.zeros_like(self._owners) if of_text else view.word_places
+
+    @torch.no_grad()
+    def read(self, places: Int64[np.ndarray, " rows"]) -> StoredRows:
+        """Compute rows without gradients."""
+        return StoredRows(self._compute(places))
+
+    def _prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
+        """Do nothing: there is nothing to be asked for."""
+
+    def batches(self, steps: Iterator[Step], *, memory: int) -> Generator[Inputs, None, None]:
+        """Yield what each step reads, computed when its turn has come."""
+        for step in steps:
+            with torch.set_grad_enabled(self._live.method.trains):
+                z = self._compute(self.view.places(step))
+            yield self._inputs(z, step)
+
+    def _compute(self, places: Int64[np.ndarray, " rows"]) -> torch.Tensor:
+        """Return rows of the view, layers first."""
+        texts, which = np.unique(self._owners[places], return_inverse=True)
+        encoded = self._encoded.take(texts)
+        rows = self._live.rows(encoded, self._array, self.layers)
+        starts = bounds_of(encoded.rows[self._array])[which]
+        chosen = torch.from_numpy(starts + self._within[places])
+        return rows.index_select(1, chosen.to(self.device))
+
+
+class LiveRows(Residency):
+    """Hands out rows of views that a model computes."""
+
+    def __init__(self, live: "LiveModel") -> None:
+        """Keep the model; its rows take no memory between steps."""
+        super().__init__(0, live.backbone.device)
+        self._live = live
+
+    def source(
+        self, view: FeatureView, reads: Reads, layers: tuple[int, ...], *, once: bool = False
+    ) -> Source:
+        """Return what heads read of a view.
+
+        Raises:
+            OptionError: heads over subwords.
+        """
+        if reads == "tokens":
+            raise OptionError(
+                f"--method {self._live.method.name}: heads that read all subwords (extra-layers) "
+                "train from the cache alone. Choose another head."
+            )
+        key = (id(view), reads, layers)
+        if key not in self._known:
+            self._known[key] = LiveSource(view, layers, self._live)
+        return self._known[key]

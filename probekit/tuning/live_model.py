@@ -1,0 +1,146 @@
+"""A model that runs while a head is trained: cut to the blocks that are read, with its method."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from probekit.backbone import Backbone, GivenModel, LearningBackbone, load_again
+from probekit.base.numbers.seeding import derive, torch_generator
+from probekit.data.encoded import EncodedSplit
+from probekit.data.pooling import Pooling, pool
+from probekit.data.token_batch import token_batches
+from probekit.errors import OptionError
+from probekit.tuning.contract import Method, Tuned
+from probekit.tuning.cutting import cut, reached
+
+BATCH_TOKENS = 4096
+"""Padded tokens that run at once; the states of a step stay until it has gone back through them."""
+
+
+@dataclass(eq=False)
+class LiveModel:
+    """A model in training, or frozen, that makes rows as an entry holds them.
+
+    Attributes:
+        backbone: the model, its later blocks cut off.
+        method: what is trained of it.
+        tuned: those values.
+        seed: of what the method draws, and of the model's own dropout.
+        pooling: which subwords make a word's row.
+        dtype: what rows are rounded to: that of the cache where the model is frozen.
+    """
+
+    backbone: Backbone
+    method: Method
+    tuned: Tuned
+    seed: int
+    pooling: Pooling
+    dtype: torch.dtype
+    _passes: int = 0
+
+    def rows(
+        self, encoded: EncodedSplit, array: str, layers: Sequence[int]
+    ) -> Float[Tensor, "layers rows dim"]:
+        """Run the model over texts and return their rows, in float32.
+
+        Gradients go through where they are on, and the model's dropout is active in training.
+
+        Args:
+            encoded: the texts.
+            array: an array of rows.
+            layers: layer numbers, ascending.
+        """
+        backbone, count = self.backbone, int(encoded.rows[array].sum())
+        blocks = [torch.zeros(count, backbone.info.dim, device=backbone.device) for _ in layers]
+        batches = token_batches(
+            encoded,
+            0,
+            len(encoded.ids),
+            batch_tokens=BATCH_TOKENS,
+            pad_id=backbone.pad_id,
+            pooling=self.pooling,
+            arrays=(array,),
+            batching=backbone.batching,
+        )
+        with self._own_dropout():
+            for batch in batches:
+                picks = batch.picks[array].to(backbone.device, backbone.device)
+                states = backbone.states_of(batch, layers)
+                for state, block in zip(states, blocks, strict=True):
+                    pool(state, picks, block)
+        return torch.stack(blocks).to(self.dtype).float()
+
+    @contextmanager
+    def _own_dropout(self) -> Iterator[None]:
+        """Have the model's dropout depend on the run's seed and the number of the pass alone."""
+        if not self.backbone.model.training:
+            yield
+            return
+        device = self.backbone.device
+        with torch.random.fork_rng([device] if device.type == "cuda" else []):
+            torch.manual_seed(derive(self.seed, "backbone", self._passes))
+            self._passes += 1
+            yield
+
+
+def open_live(
+    about: Mapping[str, Any],
+    method: Method,
+    *,
+    layers: Sequence[int],
+    seed: int,
+    pooling: Pooling,
+    dtype: torch.dtype,
+    compute_dtype: str,
+    model: str | GivenModel | None = None,
+    device: str = "auto",
+    made: str,
+    trust_remote_code: bool = False,
+) -> LiveModel:
+    """Load the model that ``about`` describes, cut it, and attach a method.
+
+    Args:
+        about: what the entry says of its model.
+        method: what is trained.
+        layers: those that are read; what comes after the last of them is cut off.
+        seed: of what the method draws, and of dropout.
+        pooling: which subwords make a word's row.
+        dtype: what rows of a frozen model are rounded to.
+        compute_dtype: in which the entry was computed.
+        model: where the model lies now; None is where it was.
+        device: where it runs.
+        made: what was made with it, for messages.
+        trust_remote_code: run code that lies with the model.
+
+    Raises:
+        BackboneError: it is another model, or the method cannot be had.
+        MissingFileError: no model lies there.
+        OptionError: the method has nothing to train here.
+    """
+    if method.trains and (bits := about["identity"].get("quantize")):
+        raise OptionError(
+            f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "
+            "gradients. Extract without --quantize."
+        )
+    backbone = load_again(
+        about,
+        model=model,
+        device=device,
+        compute_dtype=compute_dtype,
+        made=made,
+        trust_remote_code=trust_remote_code,
+        learns=method.trains,
+    )
+    if not isinstance(backbone, LearningBackbone):
+        frozen = Tuned(backbone.model, {}, drops=False)
+        return LiveModel(backbone, method, frozen, seed, pooling, dtype)
+    backbone = cut(backbone, max(layers))
+    values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
+    values = reached(backbone, values, layers)
+    tuned = Tuned(backbone.model, values, drops=True)
+    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32)

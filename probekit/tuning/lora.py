@@ -1,0 +1,79 @@
+"""LoRA: products of two thin matrices beside weights of the model, by peft (Hu et al. 2021)."""
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, ClassVar, Literal
+
+import torch
+from torch import nn
+
+from probekit.errors import BackboneError, OptionError, install_extra
+from probekit.tuning.contract import Method
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoRA(Method):
+    """W x + (alpha / rank) B A x beside the frozen W; B starts at 0 (Hu et al. 2021, eq. 3).
+
+    Attributes:
+        rank: rows of A, columns of B.
+        alpha: see the equation.
+        dropout: of x before A.
+        targets: the query and value projections of attention, or all linear layers.
+    """
+
+    name: ClassVar[str] = "lora"
+    learning_rate: ClassVar[float] = 5e-4
+    source: ClassVar[str] = "Hu et al. 2021, sections 4.1 and 4.2, appendix D"
+    summary: ClassVar[str] = "two thin matrices beside each query and value projection"
+
+    rank: int = 8
+    alpha: int = 16
+    dropout: float = 0.0
+    targets: Literal["attention", "linear"] = "attention"
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
+            raise OptionError(
+                "--method lora: rank and alpha must be at least 1, and dropout from 0 to below 1; "
+                f" found rank={self.rank}, alpha={self.alpha}, dropout={self.dropout:g}."
+            )
+
+    def attach(
+        self, model: "PreTrainedModel", generator: torch.Generator
+    ) -> Mapping[str, nn.Parameter]:
+        """Put the matrices into the model.
+
+        Raises:
+            OptionError: peft does not know which layers of such a model are meant.
+            BackboneError: peft is not installed.
+        """
+        if find_spec("peft") is None:
+            raise BackboneError(
+                f"--method lora: this needs the package peft. {install_extra('finetune')}"
+            )
+        from peft import LoraConfig, inject_adapter_in_model
+
+        config = LoraConfig(
+            r=self.rank,
+            lora_alpha=self.alpha,
+            lora_dropout=self.dropout,
+            target_modules=None if self.targets == "attention" else "all-linear",
+        )
+        seed = int(torch.randint(2**62, (), generator=generator))
+        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "fan_in_fan_out")  # peft sets it as the layer wants
+            torch.manual_seed(seed)
+            try:
+                inject_adapter_in_model(config, model)
+            except ValueError as error:
+                raise OptionError(
+                    f"--method lora: {error} Give --method lora:targets=linear."
+                ) from error
+        return {name: value for name, value in model.named_parameters() if "lora_" in name}

@@ -1,0 +1,45 @@
+"""Fine-tuning as a user types it, beside runs from the cache."""
+
+import pytest
+
+from tests.cli.conftest import FLOAT32
+from tests.cli.console import done, refused
+
+
+@pytest.fixture
+def extracted(bert, corpus, here):
+    done("extract", bert, corpus, *FLOAT32)
+    return bert, corpus
+
+
+def test_runs_with_and_without_the_model_in_one_table(extracted):
+    steps = ("--head", "last", "--fit", "adam", "--epochs", "1", "--out", "runs.jsonl")
+    cached = done("train", *extracted, *steps, "--json").rows[0]
+    frozen = done("finetune", *extracted, *steps, "--method", "frozen", "--json").rows[0]
+    assert frozen["scores"] == pytest.approx(cached["scores"], rel=1e-3)
+    tuned = done("finetune", *extracted, *steps, "--save", "head", "--json").rows[0]
+    assert tuned["method"] == "full" and tuned["backbone_share"] == 1.0
+    table = done("table", "runs.jsonl").out
+    assert "method" in table and "frozen" in table and "full" in table
+    assert "1 of 1 runs are recorded" in done("finetune", *extracted, *steps, "--save", "head").err
+    assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
+    assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--method", "ful"), "unknown method 'ful'. Did you mean 'full'? Choose from: bitfit"),
+        (("--method", "lora:rank=0"), "rank and alpha must be at least 1"),
+        (("--fit", "lbfgs"), "--method full trains what makes them; leave --fit out"),
+        (("--lr", "backbones=1e-5"), "has no parameters called backbones; it trains weights and"),
+        (("--depth", "9"), "--depth 9: this model has"),
+        (("--head", "extra-layers"), "heads that read all subwords (extra-layers) train from the"),
+    ],
+)
+def test_what_cannot_be_fine_tuned(extracted, words, says):
+    assert says in refused("finetune", *extracted, *words)
+
+
+def test_without_an_entry_it_says_how_to_make_one(bert, corpus, here):
+    assert "Type: probekit extract" in refused("finetune", bert, corpus)

@@ -1,0 +1,226 @@
+"""Runs whose model computes the rows: frozen as from the cache, trained as a loop by hand."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from torch.nn import functional
+from transformers import AutoModel
+
+from probekit.backbone import inspect_backbone
+from probekit.base.numbers.seeding import torch_generator
+from probekit.errors import OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location, open_features
+from probekit.probe.decoders.linear import Linear
+from probekit.train.order import batches
+from probekit.train.saved.labelling import predict
+from probekit.train.sweeps.run import fit, sweep
+from probekit.train.sweeps.specs import TrainSpec
+from tests.tiny import build
+from tests.train.saved.test_prediction import dev_words, write_corpus
+from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
+
+LR, EPOCHS, BATCH = 3e-3, 2, 8
+
+
+@pytest.fixture(scope="module", params=["bert", "llama"])
+def words(request, tmp_path_factory):
+    """A model, the path of a corpus with words that some windows cut, and their caches."""
+    root = tmp_path_factory.mktemp(request.param)
+    model, corpus = build(request.param, root / "model", max_positions=24), root / "corpus"
+    write_corpus(corpus)
+    for dtype in ("float32", "float16"):
+        options = ExtractOptions(compute_dtype="float32", dtype=dtype)
+        extract(str(model), str(corpus), cache=root / dtype, device="cpu", options=options)
+    return TrainSpec(model=str(model), task=str(corpus), head="p32", epochs=3), root
+
+
+def run(spec, root, method, dtype="float32", **more):
+    where = {"location": Location(cache=root / dtype), "out": root / f"{dtype}.jsonl"}
+    (record,) = sweep([replace(spec, method=method)], predictions=True, **where, **more)
+    return record
+
+
+def predicted(record, split="dev"):
+    table = pq.read_table(record.predictions)
+    kept = [where == split for where in table["split"].to_pylist()]
+    return [one for one, use in zip(table["predicted"].to_pylist(), kept, strict=True) if use]
+
+
+def check_same(live, cached, tolerance):
+    assert live.method == "frozen" and cached.method is None and live.key != cached.key
+    assert live.entry == cached.entry and live.n_params == cached.n_params
+    assert [p[0] for p in live.curve] == [p[0] for p in cached.curve]
+    np.testing.assert_allclose(
+        [point[1] for point in live.curve], [point[1] for point in cached.curve], rtol=tolerance
+    )
+    one, other = (np.concatenate([np.atleast_1d(p) for p in predicted(r)]) for r in (live, cached))
+    assert (one == other).mean() >= 0.995
+    assert live.eval_score == pytest.approx(cached.eval_score, abs=0.01)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("head", ["last", "p32", "concat"])
+def test_a_frozen_model_is_the_cache_word_by_word(words, head, dtype):
+    spec, root = words
+    spec = replace(spec, head=head, fit="adam")
+    live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
+    check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
+
+
+def test_a_frozen_model_is_the_cache_under_a_solver(words):
+    spec, root = words
+    spec = replace(spec, epochs=None, normalize="standardize")
+    live, cached = (run(spec, root, method) for method in ("frozen", None))
+    assert live.fitter == cached.fitter == "lbfgs"
+    assert live.eval_score == cached.eval_score
+    assert live.scores["dev/loss"] == pytest.approx(cached.scores["dev/loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("kind", COLUMNS)
+def test_a_frozen_model_is_the_cache_text_by_text(kind, tmp_path):
+    model, corpus = build("bert", tmp_path / "model", max_positions=24), tmp_path / "corpus"
+    write_texts(corpus, kind)
+    named = {"kind": kind, "text": COLUMNS[kind], "label": "label"}
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    extract(str(model), str(corpus), cache=tmp_path / "float32", options=options, **named)
+    at = Location(cache=tmp_path / "float32", kind=kind, text=COLUMNS[kind])
+    spec = TrainSpec(model=str(model), task=str(corpus), head="mean", epochs=3, fit="adam")
+    plan = [replace(spec, method=method, pooling=p) for method in ("frozen", None)
+            for p in ("mean", "cls", "last")]  # fmt: skip
+    records = sweep(plan, location=at, out=tmp_path / "runs.jsonl", predictions=True)
+    for live, cached in zip(records[:3], records[3:], strict=True):
+        check_same(live, cached, 1e-4)
+
+
+def by_hand(spec, root):
+    """Full fine-tuning as a loop over transformers and torch alone; returns losses and weights."""
+    splits = open_features(spec.model, spec.task, location=Location(cache=root / "float32"))
+    view = splits.view("train", valid_only=True)
+    examples, tokenizer = view.entry.examples, inspect_backbone(spec.model).tokenizer
+    model = AutoModel.from_pretrained(spec.model)
+    layer = Linear().build(model.config.hidden_size, view.n_outputs,
+                           torch_generator(0, "decoder", "linear"))  # fmt: skip
+    layer.eval()  # it has no dropout here
+    optimizer = torch.optim.AdamW([*model.parameters(), *layer.parameters()], lr=LR)
+    order = list(batches(view.lengths, seed=0, epochs=EPOCHS, batch_size=BATCH))
+    first_subword = model.config.model_type == "bert"
+    losses = []
+    for step, chosen in enumerate(order):
+        rows, targets = [], []
+        for example in chosen:
+            said = list(examples.words(int(view.positions[example])))
+            text = tokenizer(said, is_split_into_words=True, return_tensors="pt")
+            states = model(**{"input_ids": text["input_ids"]}).last_hidden_state[0]
+            owners = text.word_ids(0)
+            for place in view.places(np.array([example])):
+                word = int(view.word_places[place])
+                found = [at for at, owner in enumerate(owners) if owner == word]
+                rows.append(states[found[0] if first_subword else found[-1]])
+                targets.append(int(view.targets[place]))
+        loss = functional.cross_entropy(layer(torch.stack(rows)), torch.tensor(targets))
+        optimizer.param_groups[0]["lr"] = LR * (1 - step / len(order))
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return losses, dict(model.named_parameters())
+
+
+@pytest.fixture(scope="module")
+def short(tmp_path_factory):
+    """Sentences that one window holds, and a model without dropout."""
+    root = tmp_path_factory.mktemp("short")
+    model, corpus = build("bert", root / "model", max_positions=64), root / "corpus"
+    config = json.loads((model / "config.json").read_text("utf-8"))
+    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+    (model / "config.json").write_text(json.dumps(config), "utf-8")
+    write_corpus(corpus)
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    extract(str(model), str(corpus), cache=root / "float32", device="cpu", options=options)
+    return TrainSpec(
+        model=str(model), task=str(corpus), head="last", decoder="linear:dropout=0", method="full",
+        epochs=EPOCHS, batch_size=BATCH, lr=LR, rates=(("backbone", LR),), evals=100,
+        select="dev",
+    ), root  # fmt: skip
+
+
+def test_full_is_what_a_loop_by_hand_does(short):
+    spec, root = short
+    found = fit(spec, location=Location(cache=root / "float32"))
+    losses, weights = by_hand(spec, root)
+    np.testing.assert_allclose([point[1] for point in found.curve], losses, rtol=1e-4)
+    moved = 0.0
+    plain = dict(AutoModel.from_pretrained(spec.model).named_parameters())
+    assert found.best_step == found.curve[-1][0], "the best state is the last one"
+    for name, value in found.state.items():
+        if name.startswith("backbone."):
+            own = name.removeprefix("backbone.").replace("/", ".")
+            torch.testing.assert_close(value, weights[own], rtol=1e-3, atol=2e-5)
+            moved = max(moved, float((value - plain[own].detach()).abs().max()))
+    assert moved > 1e-3
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
+def test_only_what_is_named_moves_and_a_saved_run_says_what_it_scored(words, method, tmp_path):
+    if method.startswith("lora"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    spec, root = words
+    if method == "bitfit" and "llama" in root.name:
+        with pytest.raises(OptionError, match=r"has none\. Choose another method"):
+            run(spec, root, method)
+        return
+    record = run(spec, root, method, save=tmp_path / "head")
+    assert record.method == method and record.fitter == "adam" and record.rates["backbone"] > 0
+    assert 0 < record.n_backbone_params < record.n_params
+    assert (record.backbone_share == 1) == (method == "full")
+    assert predict(tmp_path / "head", dev_words(root / "corpus")) == predicted(record)
+    again = run(spec, root, method, save=tmp_path / "head")
+    assert again == record, "a run that is recorded is not trained again"
+
+
+def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
+    spec, root = words
+    spec = replace(spec, method="full", depth=1, epochs=1)
+    one, same, other = (
+        fit(replace(spec, seed=seed), location=Location(cache=root / "float32"), save=folder)
+        for seed, folder in ((0, tmp_path / "a"), (0, tmp_path / "b"), (1, tmp_path / "c"))
+    )
+    assert one.curve == same.curve and one.curve != other.curve
+    assert not any("/1/" in name for name in one.state)
+    whole = fit(replace(spec, depth=None), location=Location(cache=root / "float32"))
+    assert one.n_backbone_params < whole.n_backbone_params
+    assert predict(tmp_path / "a", [["Paris", "is"]]) == predict(tmp_path / "b", [["Paris", "is"]])
+
+
+def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
+    spec, _ = short
+    options = ExtractOptions(compute_dtype="float32", dtype="float32", layers="-1")
+    extract(spec.model, spec.task, cache=tmp_path, device="cpu", options=options)
+    at = Location(cache=tmp_path)
+    found = fit(replace(spec, head="p32", epochs=1), location=at)
+    assert found.layers == (1, 2, 3)
+    with pytest.raises(OptionError, match="the head reads layer 1"):
+        fit(replace(spec, head="p32", method=None, rates=()), location=at)
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"fit": "lbfgs"}, "--method full trains what makes them"),
+        ({"method": "frozen", "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
+        ({"method": None, "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
+        ({"head": "extra-layers"}, "heads that read all subwords"),
+        ({"depth": 9}, "this model has 3 blocks"),
+    ],
+)
+def test_what_cannot_be_trained(short, more, says):
+    spec, root = short
+    steps = {"lr": None, "epochs": None, "batch_size": None, "evals": None, "rates": ()}
+    with pytest.raises(OptionError, match=says):
+        asked = {"decoder": None, **(steps if "fit" in more else {}), **more}
+        fit(replace(spec, **asked), location=Location(cache=root / "float32"))

@@ -1,0 +1,139 @@
+"""What a method trains, counted by its equation, and that it changes no state before it learns."""
+
+import copy
+
+import pytest
+import torch
+from transformers import AutoModel, BertConfig, BertModel
+
+from probekit.backbone import LearningBackbone, inspect_backbone, load_backbone
+from probekit.base.registry import normal_form, parse
+from probekit.errors import BackboneError, OptionError, UnknownNameError
+from probekit.tuning import METHODS, Tuned, lora
+from probekit.tuning.cutting import cut, reached
+from tests import tiny
+
+FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
+IDS = torch.arange(9, 17)[None]
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    return {kind: str(tiny.build(kind, tmp_path_factory.mktemp(kind))) for kind in FAMILIES}
+
+
+def learning(model):
+    found = load_backbone(inspect_backbone(model), compute_dtype="float32", learns=True)
+    assert isinstance(found, LearningBackbone)
+    return found
+
+
+def attached(name, model):
+    method = parse("method", name, METHODS)
+    return dict(method.attach(model, torch.Generator().manual_seed(0)))
+
+
+@torch.no_grad()
+def states(model):
+    return torch.stack(model.eval()(IDS, output_hidden_states=True).hidden_states)
+
+
+def test_values_by_the_equations_of_the_papers():
+    with torch.device("meta"):  # the shape of BERT-large without a pooler
+        sizes = {"hidden_size": 1024, "num_hidden_layers": 24, "num_attention_heads": 16}
+        large = BertModel(BertConfig(**sizes, intermediate_size=4096), add_pooling_layer=False)
+    biases = attached("bitfit", copy.deepcopy(large))
+    # attention fusion, section 5.3, prints 270 K; the norm of the embeddings is the other 1,024
+    assert sum(value.numel() for value in biases.values()) == 24 * (7 * 1024 + 4096) + 1024
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    small = BertModel(BertConfig(**sizes, intermediate_size=64, vocab_size=50))
+    thin = attached("lora:rank=4", small)
+    assert sum(value.numel() for value in thin.values()) == 3 * 2 * (32 * 4 + 4 * 32)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("name", METHODS)
+def test_until_the_first_step_the_model_is_what_it_was(kind, name, models):
+    if name == "lora":
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    plain = AutoModel.from_pretrained(models[kind])
+    if (name, kind) == ("bitfit", "llama"):
+        with pytest.raises(OptionError, match="trains biases, and LlamaModel has none"):
+            attached(name, learning(models[kind]).model)
+        return
+    model = learning(models[kind]).model
+    values = attached(name, model)
+    assert bool(values) == METHODS[name].trains
+    assert all(value.requires_grad for value in values.values())
+    assert {n for n, v in model.named_parameters() if v.requires_grad} == set(values)
+    torch.testing.assert_close(states(model), states(plain), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+@pytest.mark.parametrize("deepest", [0, 2])
+def test_a_cut_model_has_the_layers_of_the_whole(kind, deepest, models):
+    whole = learning(models[kind])
+    shorter = cut(learning(models[kind]), deepest)
+    layers, lengths = list(range(deepest + 1)), torch.tensor([8])
+    with torch.no_grad():
+        found, wanted = (each.layers(IDS, lengths, layers) for each in (shorter, whole))
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
+    before, after = (sum(v.numel() for v in m.model.parameters()) for m in (whole, shorter))
+    assert after < before
+
+
+def test_what_no_layer_that_is_read_depends_on_is_not_trained(models):
+    backbone = learning(models["bert"])
+    values = reached(backbone, attached("full", backbone.model), [0])
+    assert values and all(name.startswith("embeddings.") for name in values)
+    assert {n for n, v in backbone.model.named_parameters() if v.requires_grad} == set(values)
+
+
+def test_a_model_whose_blocks_are_not_found_is_not_cut(models):
+    backbone = learning(models["bert"])
+    backbone.model.encoder.layer = torch.nn.Sequential(*backbone.model.encoder.layer)
+    with pytest.raises(BackboneError, match="cannot be cut to 1 blocks: its blocks do not lie in"):
+        cut(backbone, 1)
+
+
+def test_merged_matrices_are_the_model_beside_them(models):
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    from peft.tuners.lora import LoraLayer
+
+    model = learning(models["bert"]).model
+    for name, value in attached("lora:rank=2:targets=linear", model).items():
+        if "lora_B" in name:  # which starts at 0
+            torch.nn.init.normal_(value, std=0.1)
+    apart, plain = states(model), states(AutoModel.from_pretrained(models["bert"]))
+    assert (apart - plain).abs().max() > 0.01
+    for layer in model.modules():
+        if isinstance(layer, LoraLayer):
+            layer.merge()
+    torch.testing.assert_close(states(model), apart, rtol=1e-4, atol=1e-5)
+
+
+def test_what_was_trained_is_saved_under_its_names_and_nothing_else(models):
+    model = learning(models["bert"]).model
+    tuned = Tuned(model, attached("bitfit", model), drops=True)
+    state = tuned.state_dict()
+    assert {name.replace("/", ".") for name in state} == {
+        name for name in dict(model.named_parameters()) if name.endswith("bias")
+    }
+    tuned.load_state_dict({name: torch.ones_like(value) for name, value in state.items()})
+    assert bool((model.encoder.layer[0].output.dense.bias == 1).all())
+    assert not model.training and tuned.train() is tuned and model.training
+    assert not Tuned(model.eval(), {}, drops=False).train()._outside[0].training
+
+
+def test_methods_as_they_are_typed(monkeypatch):
+    assert normal_form("method", "lora:rank=8:alpha=16", METHODS) == "lora"
+    assert normal_form("method", "lora:rank=4", METHODS) == "lora:rank=4"
+    with pytest.raises(UnknownNameError, match=r"unknown method 'lorra'\. Did you mean 'lora'\?"):
+        normal_form("method", "lorra", METHODS)
+    with pytest.raises(OptionError, match="rank and alpha must be at least 1"):
+        normal_form("method", "lora:rank=0", METHODS)
+    monkeypatch.setattr(lora, "find_spec", lambda name: None)
+    with pytest.raises(BackboneError, match=r"needs the package peft. Run `pip .*\[finetune\]"):
+        attached("lora", None)

@@ -6,7 +6,6 @@ from .facts import part_to_name as part_to_name
 from .given_model import GivenModel as GivenModel
 from .given_model import as_given as as_given
 from .model import Backbone as Backbone
-from .model import LearningBackbone as LearningBackbone
 from .model import UnnormedBackbone as UnnormedBackbone
 from .model import choose_device as choose_device
 from .model import load_backbone as load_backbone

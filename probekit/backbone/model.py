@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from jaxtyping import Float, Int
@@ -55,6 +55,8 @@ class Backbone:
         batching: which texts may share a batch, as was proven.
         final_norm: the norm after the last block, or None if there is none (or none that is
             understood).
+        products: of a model whose values may learn, in float32, the dtype of its matrix products;
+            gradients go through it. None of one that is frozen.
     """
 
     inspection: Inspection
@@ -62,9 +64,8 @@ class Backbone:
     compute_dtype: torch.dtype
     batching: Batching
     final_norm: FinalNorm | None
-    learns: ClassVar[bool] = False
-    """Whether gradients go through it."""
     _model: PreTrainedModel
+    products: torch.dtype | None = None
     _heap: Heap = field(default_factory=Heap, init=False)
 
     @property
@@ -113,15 +114,17 @@ class Backbone:
         padded = bool((lengths < input_ids.shape[1]).any())
         real = torch.arange(input_ids.shape[1], device=lengths.device) < lengths[:, None]
         mask = send(real.long(), self.device) if padded else None
-        states = hidden_states(
-            self.info.name,
-            self._model,
-            send(input_ids, self.device),
-            mask,
-            layers=wanted,
-            token_types=None if token_types is None else send(token_types, self.device),
-            gradients=self.learns,
-        )
+        lower = self.products not in (None, torch.float32)
+        with torch.autocast(self.device.type, self.products, enabled=lower):
+            states = hidden_states(
+                self.info.name,
+                self._model,
+                send(input_ids, self.device),
+                mask,
+                layers=wanted,
+                token_types=None if token_types is None else send(token_types, self.device),
+                gradients=self.products is not None,
+            )
         states = [state.to(self.device) for state in states]  # from wherever their blocks are
         expected = (*input_ids.shape, self.info.dim)
         for layer, state in zip(wanted, states, strict=True):
@@ -210,30 +213,6 @@ class UnnormedBackbone(Backbone):
         return [given[-1] if layer == self.info.n_blocks else state for layer, state in pairs]
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class LearningBackbone(Backbone):
-    """A backbone in float32 that lets gradients through, whose products may run in bfloat16.
-
-    Attributes:
-        products: the dtype of its matrix products.
-    """
-
-    learns = True
-    products: torch.dtype
-
-    def layers(
-        self,
-        input_ids: Int[Tensor, "batch time"],
-        lengths: Int[Tensor, " batch"],
-        keep: Sequence[int] | None = None,
-        token_types: Int[Tensor, "batch time"] | None = None,
-    ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model once; see `Backbone.layers`."""
-        lower = self.products != torch.float32
-        with torch.autocast(self.device.type, self.products, enabled=lower):
-            return super().layers(input_ids, lengths, keep, token_types)
-
-
 def load_backbone(
     inspection: Inspection,
     *,
@@ -250,8 +229,8 @@ def load_backbone(
         compute_dtype: "auto" (bfloat16 where the device has it in hardware and the family runs
             in it, else float32), "float32", "bfloat16" or "float16".
         device_map: lay its blocks out over several devices; a small copy is tried on ``device``.
-        learns: its values are to be trained: a `LearningBackbone`, in float32, whose products run
-            in the compute dtype.
+        learns: its values are to be trained: it is in float32, and its products run in the compute
+            dtype.
 
     Raises:
         HubError: a download failed.
@@ -286,17 +265,17 @@ def load_backbone(
     if place.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
-    parts: dict[str, Any] = {
-        "inspection": inspection,
-        "device": place,
-        "compute_dtype": dtype,
-        "batching": batching,
-        "final_norm": None
+    return Backbone(
+        inspection=inspection,
+        device=place,
+        compute_dtype=dtype,
+        batching=batching,
+        final_norm=None
         if norm is None
         else read_final_norm(host_copy(model, model.get_submodule(norm)), inspection.info.dim),
-        "_model": model,
-    }
-    return LearningBackbone(**parts, products=products) if learns else Backbone(**parts)
+        _model=model,
+        products=products if learns else None,
+    )
 
 
 def choose_device(inspection: Inspection, name: str) -> str:

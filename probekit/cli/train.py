@@ -1,7 +1,8 @@
 """``probekit train``, ``sweep``, ``depth``: heads from the cache; ``finetune``: with the model."""
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -98,12 +99,9 @@ def finetune(
     """
     target = Target.of(model, task, own, shared, asked["group"])
     asked = {**asked, "method": asked["method"] or "full"}
-    if head is None and shared.protocol is None:
-        head = "last"
-    plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
-    out = shared.out or target.default_out(first_label(asked))
+    head = "last" if head is None and shared.protocol is None else head
     ways = {"save": save, "predictions": predictions, "workers": workers}
-    return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways)
+    return _combinations(target, shared, asked, head=head, depth=depth, ways=ways)
 
 
 @spread
@@ -133,10 +131,22 @@ def sweep(
     Lists may be given for --head, --depth, {lists}.
     """
     target = Target.of(model, task, own, shared, asked["group"])
+    ways = {"save": save, "predictions": predictions, "ablate": ablate, **crew.ways}
+    return _combinations(target, shared, asked, head=head, depth=depth, ways=ways)
+
+
+def _combinations(
+    target: Target,
+    shared: TrainingOptions,
+    asked: Mapping[str, Any],
+    *,
+    head: str | None,
+    depth: str | None,
+    ways: Mapping[str, Any],
+) -> PlannedRuns:
+    """Plan every combination of comma-separated options."""
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    how = {"predictions": predictions, "ablate": ablate, **crew.ways}
-    ways = {"save": save, **how}
     return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways)
 
 

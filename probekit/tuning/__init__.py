@@ -5,6 +5,7 @@ To add one, write one file with a `Method`, and one line in ``METHODS``.
 
 from collections.abc import Mapping
 
+from probekit.base.registry import parse
 from probekit.tuning.bitfit import BitFit
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.frozen import Frozen
@@ -18,4 +19,15 @@ METHODS: Mapping[str, type[Method]] = {
     "lora": LoRA,
 }
 
-__all__ = ["METHODS", "Method", "Tuned"]
+
+def method_of(text: str | None) -> Method | None:
+    """Return the method that a run names; None of a run from the cache.
+
+    Raises:
+        UnknownNameError: there is none of this name.
+        OptionError: it has no such setting.
+    """
+    return None if text is None else parse("method", text, METHODS)
+
+
+__all__ = ["METHODS", "Method", "Tuned", "method_of"]

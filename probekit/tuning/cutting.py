@@ -7,7 +7,7 @@ from dataclasses import replace
 import torch
 from torch import Tensor, nn
 
-from probekit.backbone import LearningBackbone
+from probekit.backbone import Backbone
 from probekit.errors import BackboneError
 
 _TIME = 8
@@ -17,7 +17,7 @@ _ROUNDING = 1e-5
 """Largest difference of equal states, as a share of the largest: other shapes may round."""
 
 
-def cut(backbone: LearningBackbone, deepest: int) -> LearningBackbone:
+def cut(backbone: Backbone, deepest: int) -> Backbone:
     """Return a model of the first blocks of another one, whose layers are the same.
 
     Args:
@@ -58,7 +58,7 @@ def cut(backbone: LearningBackbone, deepest: int) -> LearningBackbone:
 
 
 def reached(
-    backbone: LearningBackbone, values: Mapping[str, nn.Parameter], layers: Sequence[int]
+    backbone: Backbone, values: Mapping[str, nn.Parameter], layers: Sequence[int]
 ) -> dict[str, nn.Parameter]:
     """Return those of some values that layers depend on; the others learn nothing, and stay.
 
@@ -76,13 +76,13 @@ def reached(
     return {name: value for name, value in values.items() if value.requires_grad}
 
 
-def _states(backbone: LearningBackbone, layers: Sequence[int]) -> list[Tensor]:
+def _states(backbone: Backbone, layers: Sequence[int]) -> list[Tensor]:
     """Return the states of some layers of a text of the first ids of the vocabulary."""
     ids = torch.arange(_TIME)[None] % backbone.info.vocab_size
     return backbone.layers(ids, torch.tensor([_TIME]), layers)
 
 
-def _uncut(backbone: LearningBackbone, deepest: int, why: str) -> BackboneError:
+def _uncut(backbone: Backbone, deepest: int, why: str) -> BackboneError:
     return BackboneError(
         f"model {backbone.info.name!r} cannot be cut to {deepest} blocks: {why}. Train heads that "
         "read its last layer, without --depth."

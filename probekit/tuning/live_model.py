@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.backbone import Backbone, GivenModel, LearningBackbone, load_again
+from probekit.backbone import Backbone, GivenModel, load_again
 from probekit.base.numbers.seeding import derive, torch_generator
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
@@ -136,7 +136,7 @@ def open_live(
         trust_remote_code=trust_remote_code,
         learns=method.trains,
     )
-    if not isinstance(backbone, LearningBackbone):
+    if not method.trains:
         frozen = Tuned(backbone.model, {}, drops=False)
         return LiveModel(backbone, method, frozen, seed, pooling, dtype)
     backbone = cut(backbone, max(layers))

@@ -42,7 +42,7 @@ class LoRA(Method):
         if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
             raise OptionError(
                 "--method lora: rank and alpha must be at least 1, and dropout from 0 to below 1; "
-                f" found rank={self.rank}, alpha={self.alpha}, dropout={self.dropout:g}."
+                f"found rank={self.rank}, alpha={self.alpha}, dropout={self.dropout:g}."
             )
 
     def attach(

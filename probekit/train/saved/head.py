@@ -10,7 +10,6 @@ from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.base.kinds import KINDS
-from probekit.base.registry import parse
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
@@ -20,7 +19,7 @@ from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.row_probabilities import keep
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
-from probekit.tuning import METHODS, Method
+from probekit.tuning import Method, method_of
 
 NO_PROBABILITIES = (
     "this head predicts numbers, which have no probabilities; ask for the numbers alone."
@@ -99,8 +98,7 @@ class TrainedHead:
     @property
     def method(self) -> Method | None:
         """What was trained of the model beside it; None where rows came from a cache."""
-        named = self.saved.options.get("method")
-        return None if named is None else parse("method", named, METHODS)
+        return method_of(self.saved.options.get("method"))
 
     @property
     def reads(self) -> Reads:

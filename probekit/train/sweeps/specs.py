@@ -8,7 +8,7 @@ from typing import Any
 from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.registry import choose, flag, normal_form, parse
+from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
@@ -27,7 +27,7 @@ from probekit.train.sweeps.run_options import (
     Start,
     Tuning,
 )
-from probekit.tuning import METHODS, Method
+from probekit.tuning import METHODS, Method, method_of
 
 SEARCHABLE = ("lr", "weight_decay")
 """Options that a sweep can find by trials."""
@@ -119,12 +119,13 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
     @property
     def tuning(self) -> Method | None:
         """What is trained of the model; None of a run from the cache."""
-        return None if self.method is None else parse("method", self.method, METHODS)
+        return method_of(self.method)
 
     @property
     def tunes(self) -> bool:
         """Whether anything of the model is trained."""
-        return self.tuning is not None and self.tuning.trains
+        method = self.tuning
+        return method is not None and method.trains
 
     @property
     def searched(self) -> tuple[str, ...]:

@@ -9,7 +9,10 @@ from .model import Backbone as Backbone
 from .model import UnnormedBackbone as UnnormedBackbone
 from .model import choose_device as choose_device
 from .model import load_backbone as load_backbone
+from .same_model import find_again as find_again
 from .same_model import load_again as load_again
+from .saved_run import SavedRun as SavedRun
 from .states import StateSource as StateSource
 from .states import add_rows as add_rows
 from .states import read_arrays as read_arrays
+from .tuned import tuned_backbone as tuned_backbone

@@ -29,8 +29,10 @@ from probekit.backbone.identity import (
 from probekit.backbone.model_classes import ENCODER, saved_whole, takes
 from probekit.backbone.own_code import code_digest
 from probekit.backbone.quantized import check_quantizable
+from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
+from probekit.backbone.tuned import TunedValues, inspect_run
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
@@ -53,7 +55,7 @@ class BackboneInfo:
 
     Attributes:
         name: the model as the user wrote it.
-        source: "hub", "folder", "gguf" or "memory".
+        source: "hub", "folder", "gguf", "memory" or "run".
         revision: the commit of a Hub repository, else None.
         n_blocks: L; ``hidden_states`` has L + 1 layers.
         dim: D, the width of every layer.
@@ -61,6 +63,7 @@ class BackboneInfo:
         final_norm: True if layer L is after a normalisation that is not part of block L.
         vocab_size: rows of the input embedding.
         identity: what decides its states: the class, the longest input, ...
+        base: of the model of a saved run, the one that was trained; None of a model as it is.
     """
 
     name: str
@@ -72,10 +75,12 @@ class BackboneInfo:
     final_norm: bool
     vocab_size: int
     identity: Identity
+    base: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the fields as JSON values, as a manifest holds them."""
-        return asdict(self) | {"identity": self.identity.to_json()}
+        """Return the fields as JSON values, as a manifest holds them; a base only of a run's."""
+        values = asdict(self) | {"identity": self.identity.to_json()}
+        return {name: one for name, one in values.items() if name != "base" or one is not None}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -89,6 +94,7 @@ class Inspection:
         whole: that of what was saved, where the text model of several is read; else the same.
         checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
+        tuned: what a saved run trained of it; None of a model as it is.
     """
 
     info: BackboneInfo
@@ -97,6 +103,7 @@ class Inspection:
     whole: PretrainedConfig
     checkpoint: Checkpoint | GivenModel
     structure: Structure
+    tuned: TunedValues | None = None
 
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
@@ -186,7 +193,8 @@ def inspect_backbone(
     them.
 
     Args:
-        model: Hub id, local folder, or ``.gguf`` file; or a model in memory.
+        model: Hub id, local folder, or ``.gguf`` file; or a model in memory; or the folder of a
+            saved run that trained a model.
         revision: branch, tag or commit of a Hub repository.
         random_init: seed of weights to be drawn in place of the model's own, of which none need
             be there.
@@ -209,6 +217,17 @@ def inspect_backbone(
                 "memory. Leave it out."
             )
         return _inspect(model, model.config, random_init, part, quantize)
+    if (run := SavedRun.at(model)) is not None:
+        return inspect_run(
+            run,
+            trust_remote_code=trust_remote_code,
+            asked={
+                "revision": revision,
+                "random_init": random_init,
+                "part": part,
+                "quantize": quantize,
+            },
+        )
     checkpoint = find_checkpoint(
         model, revision=revision, weights=random_init is None, trusted=trust_remote_code
     )

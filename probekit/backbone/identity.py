@@ -47,6 +47,8 @@ class Identity:
             for an encoder that was saved alone.
         code: digest of the model's own code, which ran; None where the class is transformers' own.
         quantize: ``8bit`` or ``4bit``, what linear layers were quantized to as they were read.
+        method: what a saved run trained of it, ``lora:rank=4``; None of a model as it is.
+        tuned: digest of the values that it trained, and of where it cut the model.
     """
 
     architecture: str
@@ -61,6 +63,8 @@ class Identity:
     part: str | None = None
     code: str | None = None
     quantize: str | None = None
+    method: str | None = None
+    tuned: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values; those with a default only where they are set."""

@@ -251,18 +251,23 @@ def load_backbone(
             dtype = torch.float32
     batching = prove_batching(inspection, _layers_of, place, dtype)
     seed = inspection.info.identity.random_init
+    tuned = inspection.tuned
     products, dtype = dtype, torch.float32 if learns else dtype
+    read_as = dtype if tuned is None else torch.float32  # in which the values were trained
     quantized = quantization(inspection.info.identity.quantize, dtype)
     placed = {**quantized, **placing(device_map, place, bool(quantized))}
     if seed is None:
-        model = load_model(inspection, dtype, placed)
+        model = load_model(inspection, read_as, placed)
     else:
-        model = draw_model(inspection, dtype, seed, placed)
+        model = draw_model(inspection, read_as, seed, placed)
+    if tuned is not None:
+        tuned.put_into(model)
+        model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     if placed:
         place = main_device(model)
     else:
         model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and layout_of(model) is None and not learns:
+    if place.type == "cpu" and layout_of(model) is None and not (learns or tuned):
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(

@@ -77,7 +77,7 @@ def prove_batching(
             gives different states each time.
     """
     info = inspection.info
-    alike = asdict(info.identity) | {"weights": None, "adapter": None}
+    alike = asdict(info.identity) | dict.fromkeys(("weights", "adapter", "method", "tuned"))
     key = digest([alike, str(device), str(dtype)])
     trouble: Exception
     longest = info.identity.max_length

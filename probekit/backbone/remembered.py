@@ -15,6 +15,7 @@ from typing import Any
 
 from probekit import backbone
 from probekit.backbone.checkpoint import local_path
+from probekit.backbone.saved_run import SavedRun
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.errors import BackboneError
@@ -46,6 +47,8 @@ def identity_at(model: str) -> dict[str, Any] | None:
     if (found := read_object(_memory(model)[0])) is not None or path is None:
         return found
     try:
+        if (run := SavedRun.at(model)) is not None:
+            return run.identity()
         part = backbone.part_to_name(model)
         return inspect_and_remember(model, part=part).info.identity.to_json()
     except BackboneError as error:
@@ -78,7 +81,8 @@ def inspect_and_remember(
         quantize=quantize,
         trust_remote_code=trust_remote_code,
     )
-    if random_init is None and quantize is None and time.time() - changed > _SETTLED:
+    plain = random_init is None and quantize is None and inspection.tuned is None
+    if plain and time.time() - changed > _SETTLED:
         try:
             memory.parent.mkdir(parents=True, exist_ok=True)
             write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())

@@ -16,6 +16,8 @@ from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
 
+_MOVED = "If it has moved, say where it lies now: --model."
+
 
 def load_again(
     about: Mapping[str, Any],
@@ -50,6 +52,35 @@ def load_again(
     """
     if device_map is not None:
         check_device_map(device_map, device, given=isinstance(model, GivenModel))
+    inspection = find_again(about, model=model, made=made, trust_remote_code=trust_remote_code)
+    return load_backbone(
+        inspection,
+        device=device,
+        compute_dtype=compute_dtype,
+        device_map=device_map,
+        learns=learns,
+    )
+
+
+def find_again(
+    about: Mapping[str, Any],
+    *,
+    model: str | GivenModel | None = None,
+    made: str,
+    remedy: str | None = None,
+    trust_remote_code: bool = False,
+) -> Inspection:
+    """Inspect the backbone that ``about`` describes, and prove that it is the same.
+
+    Errors are those of `load_again`.
+
+    Args:
+        about: as there.
+        model: as there.
+        made: as there.
+        trust_remote_code: as there.
+        remedy: what to do where it is another model, or none is there; None is to give --model.
+    """
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
     if apart := about.get("apart"):
         raise BackboneError(
@@ -63,7 +94,7 @@ def load_again(
         "trust_remote_code": trust_remote_code,
     }
     if model is None:
-        inspection = _find_again(about, made, **how)
+        inspection = _where_it_was(about, made, remedy or _MOVED, **how)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
         inspection = inspect_backbone(read_saved(model), **how)
     else:
@@ -71,20 +102,15 @@ def load_again(
     if differences := expected.differences(inspection.info.identity):
         known = isinstance(model, GivenModel) and source != "memory"
         hint = " A model in memory is known by its tensors, one in files by these." if known else ""
+        told = remedy or "Give the right model with --model."
         raise BackboneError(
             f"model {inspection.info.name!r} is not the one that {made} was made with "
-            f"({name!r}): {'; '.join(differences)}.{hint} Give the right model with --model."
+            f"({name!r}): {'; '.join(differences)}.{hint} {told}"
         )
-    return load_backbone(
-        inspection,
-        device=device,
-        compute_dtype=compute_dtype,
-        device_map=device_map,
-        learns=learns,
-    )
+    return inspection
 
 
-def _find_again(about: Mapping[str, Any], made: str, **how: Any) -> Inspection:
+def _where_it_was(about: Mapping[str, Any], made: str, moved: str, **how: Any) -> Inspection:
     """Inspect a model where it was."""
     name, source = about["name"], about.get("source", "hub")
     if source == "memory":
@@ -95,14 +121,11 @@ def _find_again(about: Mapping[str, Any], made: str, **how: Any) -> Inspection:
         )
     if source != "hub" and local_path(name) is None:
         # not looked for on the Hub: 'models/bert' would pass for a repository
-        raise MissingFileError(
-            f"model {name!r}: no such file or folder. If it has moved, say where it lies now: "
-            "--model."
-        )
+        raise MissingFileError(f"model {name!r}: no such file or folder. {moved}")
     try:
         return inspect_backbone(name, revision=about["revision"], **how)
     except (MissingFileError, HubError) as error:
-        raise type(error)(f"{error} If it has moved, say where it lies now: --model.") from error
+        raise type(error)(f"{error} {moved}") from error
 
 
 def read_saved(model: str) -> GivenModel:

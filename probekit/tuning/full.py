@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from probekit.tuning.contract import Method
+from probekit.tuning.saved_form import SavedForm, WholeModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -19,6 +20,7 @@ class Full(Method):
 
     name: ClassVar[str] = "full"
     learning_rate: ClassVar[float] = 2e-5
+    form: ClassVar[SavedForm] = WholeModel()
     source: ClassVar[str] = "Devlin et al. 2019, appendix A.3"
     summary: ClassVar[str] = "every value of the model"
 

@@ -10,13 +10,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import Backbone, GivenModel, load_again
+from probekit.backbone.cutting import cut, reached
 from probekit.base.numbers.seeding import derive, torch_generator
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
-from probekit.tuning.cutting import cut, reached
+from probekit.tuning.saved_form import TrainedValues
 
 BATCH_TOKENS = 4096
 """Padded tokens that run at once; the states of a step stay until it has gone back through them."""
@@ -75,6 +76,21 @@ class LiveModel:
                     pool(state, picks, block)
         return torch.stack(blocks).to(self.dtype).float()
 
+    @property
+    def trained(self) -> TrainedValues:
+        """The model as a saved run keeps it, with the values that it has now."""
+        inspection = self.backbone.inspection
+        structure, source = inspection.structure, inspection.checkpoint
+        return TrainedValues(
+            model=self.backbone.model,
+            names=[name.replace("/", ".") for name, _ in self.tuned.named_parameters()],
+            base=inspection.info.name,
+            revision=inspection.info.revision,
+            cut=structure.n_blocks < inspection.info.n_blocks,
+            tokenizer=inspection.text_tokenizer,
+            code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
+        )
+
     @contextmanager
     def _own_dropout(self) -> Iterator[None]:
         """Have the model's dropout depend on the run's seed and the number of the pass alone."""
@@ -122,6 +138,12 @@ def open_live(
         MissingFileError: no model lies there.
         OptionError: the method has nothing to train here.
     """
+    if method.trains and about["identity"].get("tuned"):
+        raise OptionError(
+            f"--method {method.name}: this entry's model was trained by a run already "
+            f"({about['name']}), and is not trained further. Of a run under --method full give "
+            "its folder backbone as MODEL to extract."
+        )
     if method.trains and (bits := about["identity"].get("quantize")):
         raise OptionError(
             f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "

@@ -7,10 +7,10 @@ import torch
 from transformers import AutoModel, BertConfig, BertModel
 
 from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone.cutting import cut, reached
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.tuning import METHODS, Tuned, lora
-from probekit.tuning.cutting import cut, reached
 from tests import tiny
 
 FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")

@@ -19,8 +19,9 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
-from probekit.store.files import nearest
+from probekit.store.files import nearest, remove_path
 from probekit.tasks import folder_name
+from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS, TrainedValues, is_ours
 from probekit.version import __version__
 
 FORMAT_VERSION = 1
@@ -105,6 +106,8 @@ class SavedHead(_Form):
         test_score: test score, where there is one.
         options: of the run.
         init: what the head that the run started from was trained on, if there is one.
+        backbone: in which form the folder ``backbone`` holds what was trained of the model; None
+            where nothing was.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
     """
@@ -126,6 +129,7 @@ class SavedHead(_Form):
     test_score: float | None
     options: Mapping[str, Any]
     init: str | None = None
+    backbone: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
 
@@ -149,7 +153,8 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        return {name: one for name, one in values.items() if one or name != "plugins"}
+        later = ("plugins", "backbone")
+        return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
         """Make sure that what it is made of is known here: import what is not.
@@ -174,13 +179,19 @@ class SavedHead(_Form):
         return self.features.text_kind or self.features.kind
 
 
-def save_head(folder: Path, head: SavedHead, state: Mapping[str, Tensor]) -> Path:
+def save_head(
+    folder: Path,
+    head: SavedHead,
+    state: Mapping[str, Tensor],
+    trained: TrainedValues | None = None,
+) -> Path:
     """Write a trained head to a folder, config.json last.
 
     Args:
         folder: created when it does not exist; a head in it is replaced.
         head: what is known of it.
         state: its tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
+        trained: what was trained of the model, for a head that says in which form it is kept.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -189,8 +200,17 @@ def save_head(folder: Path, head: SavedHead, state: Mapping[str, Tensor]) -> Pat
         folder.mkdir(parents=True, exist_ok=True)
         beside = folder / f"{WEIGHTS}.partial"
         save_file(dict(state), beside)
+        backbone, fresh = folder / BACKBONE_FOLDER, folder / f"{BACKBONE_FOLDER}.partial"
+        if trained is not None and head.backbone is not None:
+            remove_path(fresh)
+            fresh.mkdir()
+            FORMS[head.backbone].write(fresh, trained)
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
+        if is_ours(backbone):
+            remove_path(backbone)
+        if fresh.is_dir():
+            fresh.rename(backbone)
         beside = folder / f"{CONFIG}.partial"
         text = json.dumps(head.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
         beside.write_text(text, "utf-8")
@@ -202,7 +222,9 @@ def save_head(folder: Path, head: SavedHead, state: Mapping[str, Tensor]) -> Pat
     return folder
 
 
-def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, head: str) -> None:
+def check_replaceable(
+    folder: Path, *, key: str, task: str, label: str | None, head: str, tunes: bool = False
+) -> None:
     """Refuse a folder that cannot be written, or where a run would overwrite another kind of thing.
 
     A head of the same task, label and head name may be replaced, and so may a damaged one.
@@ -213,10 +235,11 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
         task: its task, as the user names it.
         label: its label column.
         head: name of its head.
+        tunes: whether it trains values of the model too.
 
     Raises:
         OptionError: the folder holds the head of another task, label or head, or a config.json
-            that is no saved head's (that of a model).
+            that is no saved head's (that of a model); or something else in ``backbone``.
         StorageError: the folder cannot be made or written.
     """
     there = nearest(folder)
@@ -224,6 +247,12 @@ def check_replaceable(folder: Path, *, key: str, task: str, label: str | None, h
         raise StorageError(f"--save {folder}: {there} is a file. Choose another folder.")
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
+    backbone = folder / BACKBONE_FOLDER
+    if tunes and backbone.exists() and not is_ours(backbone):
+        raise OptionError(
+            f"--save {folder}: there is something else in {backbone}, where what the run trains of "
+            "the model would lie. Choose another folder."
+        )
     try:
         config = json.loads((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError):

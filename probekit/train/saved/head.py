@@ -9,6 +9,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from probekit.backbone.saved_run import SavedRun
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
@@ -19,7 +20,6 @@ from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.probe import Probe, load_under
 from probekit.train.row_probabilities import keep
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
-from probekit.tuning import Method, method_of
 
 NO_PROBABILITIES = (
     "this head predicts numbers, which have no probabilities; ask for the numbers alone."
@@ -34,12 +34,15 @@ class TrainedHead:
         state: the saved tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
         layers: layers that ``predict`` wants along axis 1, ascending.
         labels: name of each class.
+        run: what its run trained of the model, on disk; None where nothing was trained of it.
     """
 
-    def __init__(self, saved: SavedHead, state: Mapping[str, Tensor]) -> None:
+    def __init__(
+        self, saved: SavedHead, state: Mapping[str, Tensor], run: SavedRun | None = None
+    ) -> None:
         """Rebuild the modules and load their tensors; plug-ins are imported where they are not."""
         saved.recall_plugins()
-        self.saved, self.state = saved, dict(state)
+        self.saved, self.state, self.run = saved, dict(state), run
         self.layers, self.labels = saved.layers, saved.labels
         dim, seed = saved.features.dim, torch.Generator()
         head = head_from_json(saved.head).build(self.layers, dim, seed)
@@ -56,7 +59,7 @@ class TrainedHead:
         """Load the head that ``save_head`` wrote.
 
         Raises:
-            MissingFileError: the folder holds no saved head.
+            MissingFileError: the folder holds no saved head, or not what was trained of its model.
             OptionError: it predicts tokens, for which it needs the cache.
             RecordError: its files are damaged, or of a newer format.
         """
@@ -69,7 +72,7 @@ class TrainedHead:
                 "no text."
             )
         try:
-            return cls(saved, state)
+            return cls(saved, state, SavedRun.at(path) if saved.backbone else None)
         except ProbekitError:
             raise
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -94,11 +97,6 @@ class TrainedHead:
     def config(self) -> dict[str, Any]:
         """Everything in ``config.json``."""
         return self.saved.to_json()
-
-    @property
-    def method(self) -> Method | None:
-        """What was trained of the model beside it; None where rows came from a cache."""
-        return method_of(self.saved.options.get("method"))
 
     @property
     def reads(self) -> Reads:

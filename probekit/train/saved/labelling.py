@@ -1,7 +1,7 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
@@ -10,20 +10,16 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from probekit.backbone import Backbone, as_given, load_again
+from probekit.backbone import Backbone, as_given, load_again, tuned_backbone
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadInput
-from probekit.store.codec import READ_DTYPES
-from probekit.train.probe import load_under
 from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples
 from probekit.train.saved.text_rows import HeadReader
-from probekit.tuning import Method
-from probekit.tuning.live_model import open_live
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -141,15 +137,15 @@ def predict(
         "made": "the head",
         "trust_remote_code": trust_remote_code,
     }
-    if (method := trained.method) is None:
-        backbone = load_again(trained.saved.model, device_map=device_map, **how)
-    elif device_map is not None:
+    run = trained.run
+    if run is not None and device_map is not None:
         raise OptionError(
             f"--device-map {device_map}: a model that was trained with its head (--method "
-            f"{trained.saved.options['method']}) runs on one device: give --device."
+            f"{run.method}) runs on one device: give --device."
         )
-    else:
-        backbone = _tuned_backbone(trained, method, how)
+    backbone = load_again(trained.saved.model, device_map=device_map, learns=run is not None, **how)
+    if run is not None:
+        backbone = tuned_backbone(backbone, run)
     blocks = _read(trained, texts, backbone, progress=progress)
     labels, said, lengths = _label(trained, blocks, probabilities)
     if kind.per == "word":
@@ -158,23 +154,6 @@ def predict(
         return labels
     pairs = zip(labels, said, strict=True)
     return [Prediction(label=label, probabilities=own) for label, own in pairs]
-
-
-def _tuned_backbone(trained: TrainedHead, method: Method, how: Mapping[str, Any]) -> Backbone:
-    """Return the model that was trained with a head, as it was when the head was saved."""
-    features = trained.saved.features
-    live = open_live(
-        trained.saved.model,
-        method,
-        layers=trained.layers,
-        seed=0,
-        pooling=features.pooling,
-        dtype=READ_DTYPES[features.dtype],
-        **how,
-    )
-    load_under("backbone.", trained.state, live.tuned)
-    live.tuned.requires_grad_(False)
-    return live.backbone
 
 
 def _label(

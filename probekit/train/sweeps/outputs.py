@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from probekit.base.kinds import KINDS
 from probekit.features import Splits, settled_array
 from probekit.results import Record
 from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
+from probekit.train.probe import load_under
 from probekit.train.result import FitResult
 from probekit.train.saved.folder import (
     HeadFeatures,
@@ -22,6 +23,9 @@ from probekit.train.sweeps.left_out_layers import LOSS
 from probekit.train.sweeps.predicted_splits import write_predictions
 from probekit.train.sweeps.resolve import Run
 from probekit.train.sweeps.run_views import scored_views
+
+if TYPE_CHECKING:
+    from probekit.tuning.live_model import LiveModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,7 +80,8 @@ class Outputs:
             if wanted.save is not None:
                 folder = wanted.save if len(runs) == 1 else wanted.save / _name(run)
                 head = run.member.head.name
-                check_replaceable(folder, key=key, task=spec.task, label=spec.label, head=head)
+                asked: dict[str, Any] = {"task": spec.task, "label": spec.label, "head": head}
+                check_replaceable(folder, key=key, tunes=spec.tunes, **asked)
                 outputs.heads[key] = folder
             if wanted.predictions:
                 file = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
@@ -87,15 +92,29 @@ class Outputs:
                 outputs.losses.add(key)
         return outputs
 
-    def write(self, run: Run, result: FitResult, splits: Splits) -> None:
+    def write(
+        self, run: Run, result: FitResult, splits: Splits, live: "LiveModel | None" = None
+    ) -> None:
         """Write the saved head and the predictions of a run, where they were asked for.
+
+        Args:
+            run: what was trained.
+            result: of it.
+            splits: its data.
+            live: the model that it trained, or that made its rows.
 
         Raises:
             StorageError: one of them cannot be written.
         """
         key = run.options.key
         if key in self.heads:
-            save_head(self.heads[key], _described(run, result, splits), result.state)
+            own = {n: one for n, one in result.state.items() if not n.startswith("backbone.")}
+            trained = None
+            if live is not None and result.n_backbone_params:
+                load_under("backbone.", result.state, live.tuned)
+                trained = live.trained
+            saved = _described(run, result, splits)
+            save_head(self.heads[key], saved, own, trained)
         if key in self.predictions:
             write_predictions(
                 self.predictions[key],
@@ -198,6 +217,9 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         test_score=result.test_score,
         options=options.to_json(),
         init=run.init,
+        backbone=run.spec.tuning.form.name
+        if run.spec.tuning is not None and result.n_backbone_params
+        else None,
         plugins={kind: one for kind, one in options.plugins.items() if kind in _REBUILT},
         key=options.key,
     )

@@ -35,7 +35,7 @@ from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
 from probekit.train.sweeps.run_words import finished_text, run_names, waiting_text
 from probekit.train.sweeps.search import Note, Trail, search
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.worker import GroupJob, fit_runs
+from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
 logger = logging.getLogger(__name__)
 
@@ -207,16 +207,18 @@ def fit(
     run = resolve(spec, splits)
     wanted = OutputOptions(save=None if save is None else Path(save))
     outputs = Outputs.of([run], Path(), wanted)
+    live = open_method([run], splits, device)
     ((_, result),) = fit_runs(
         [run],
         splits,
+        live=live,
         device=device,
         memory=memory,
         predictions=True,
         ablate=ablate,
         report=lambda news: None,
     )
-    outputs.write(run, result, splits)
+    outputs.write(run, result, splits, live)
     return result
 
 

@@ -101,9 +101,11 @@ class GroupJob:
                     "trained; run the command again, and every run on what changed is trained anew."
                 )
             device = pick_device(self.device)
+            live = open_method(runs, splits, device)
             results = fit_runs(
                 runs,
                 splits,
+                live=live,
                 device=device,
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
@@ -112,7 +114,7 @@ class GroupJob:
             )
             for place, result in results:
                 run = runs[place]
-                self.outputs.write(run, result, splits)
+                self.outputs.write(run, result, splits, live)
                 record = make_record(run, result, splits, self.outputs, device)
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
@@ -124,6 +126,7 @@ def fit_runs(
     runs: Sequence[Run],
     splits: Splits,
     *,
+    live: "LiveModel | None",
     device: str,
     memory: int | None,
     predictions: bool,
@@ -131,6 +134,8 @@ def fit_runs(
     report: Report,
 ) -> Iterator[tuple[int, FitResult]]:
     """Train runs of the same data side by side; yield each result with the place of its run.
+
+    Their rows are those of a live model, or, without one, of the cache.
 
     Runs that differ in a seed which decides nothing are fitted once. After Ctrl-C the results of
     what is finished come before it goes on. What is done with results is not interrupted, unless
@@ -143,7 +148,7 @@ def fit_runs(
     fitted = sorted(set(twins))
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
-    interrupt, live = None, open_method([runs[place] for place in fitted], splits, device)
+    interrupt = None
     try:
         groups = fit_group(
             streams,

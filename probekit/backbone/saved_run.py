@@ -1,0 +1,76 @@
+"""A saved run as a model: the folder that holds what was trained of a model beside its head."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from probekit.backbone.checkpoint import local_path
+from probekit.base.fingerprint import digest, digest_file
+from probekit.errors import BackboneError, MissingFileError
+from probekit.store.json_types import read_object
+from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS, SavedForm
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedRun:
+    """A model that a run trained, with what the run's folder says of it.
+
+    Attributes:
+        name: the folder as the user wrote it.
+        folder: of the values.
+        base: the model that was trained, the fields of ``BackboneInfo``.
+        method: what was trained of it, as it is typed.
+        deepest: the last layer that the run read; what comes after it was cut off.
+        form: in which the values are kept.
+    """
+
+    name: str
+    folder: Path
+    base: Mapping[str, Any]
+    method: str
+    deepest: int
+    form: SavedForm
+
+    @classmethod
+    def at(cls, model: str | Path) -> Self | None:
+        """Return the run that is saved in a folder; None where no run or head is.
+
+        Raises:
+            BackboneError: a head is, whose run trained nothing of its model.
+            MissingFileError: the values are not there.
+        """
+        path = local_path(str(model))
+        said = None if path is None else read_object(path / "config.json")
+        if path is None or said is None or "format_version" not in said:
+            return None
+        form = FORMS.get(str(said.get("backbone")))
+        if form is None:
+            raise BackboneError(
+                f"{model} holds a saved head, whose run trained nothing of its model "
+                f"({said.get('model', {}).get('name')}): give that one."
+            )
+        folder = path / BACKBONE_FOLDER
+        if not (folder / form.file).is_file():
+            raise MissingFileError(
+                f"{folder / form.file} is missing, and with it what the run trained of its model. "
+                "Train it again with --save."
+            )
+        return cls(
+            name=str(model),
+            folder=folder,
+            base=said["model"],
+            method=said["options"]["method"],
+            deepest=max(said["layers"]),
+            form=form,
+        )
+
+    @cached_property
+    def digest(self) -> str:
+        """Return what tells the model from others of its base and method (64 hex digits)."""
+        return digest([self.deepest, digest_file(self.folder / self.form.file)])
+
+    def identity(self) -> dict[str, Any]:
+        """Return the identity of the model that it is, the fields of `Identity`."""
+        return {**self.base["identity"], "method": self.method, "tuned": self.digest}

@@ -1,0 +1,108 @@
+"""The model of a saved run: its base, cut as it was, with the values that were trained."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+
+from probekit import backbone
+from probekit.backbone.cutting import shorten
+from probekit.backbone.saved_run import SavedRun
+from probekit.backbone.structure import Structure
+from probekit.errors import OptionError
+from probekit.tuning import method_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from probekit.backbone.facts import Inspection
+    from probekit.backbone.model import Backbone
+
+
+@dataclass(frozen=True, kw_only=True)
+class TunedValues:
+    """What makes the model of a run of its base model.
+
+    Attributes:
+        run: the saved run.
+        whole: structure of its base.
+    """
+
+    run: SavedRun
+    whole: Structure
+
+    def put_into(self, model: "PreTrainedModel") -> Structure:
+        """Cut the base model, and give it the trained values; it is frozen then, and evaluating.
+
+        Returns:
+            its structure now.
+
+        Raises:
+            BackboneError: the method cannot be had.
+            RecordError: the values are damaged.
+        """
+        run, method = self.run, method_of(self.run.method)
+        assert method is not None, "a saved run has a method"
+        structure = shorten(run.name, model, self.whole, run.deepest)
+        method.attach(model, torch.Generator())
+        run.form.put_into(model, run.folder)
+        model.train(False).requires_grad_(False)
+        return structure
+
+
+def inspect_run(
+    run: SavedRun, *, asked: Mapping[str, Any], trust_remote_code: bool
+) -> "Inspection":
+    """Inspect the model of a saved run; see ``inspect_backbone``.
+
+    Args:
+        run: the saved run.
+        asked: options that make another model of one, by name; they are the base's, and may be
+            said again.
+        trust_remote_code: run the code of the base model.
+
+    Raises:
+        OptionError: one of them is not what the base was.
+        BackboneError: another model lies where the base was.
+        MissingFileError: none does.
+    """
+    known = run.base["identity"]
+    for name, value in asked.items():
+        if value is not None and value != known.get(name):
+            raise OptionError(
+                f"--{name.replace('_', '-')} {value}: the model of a saved run is what it was "
+                f"trained as ({run.name}). Leave it out."
+            )
+    base = backbone.find_again(
+        run.base,
+        made=f"the saved run {run.name}",
+        remedy=f"A whole model is saved there: give {run.folder} as MODEL."
+        if run.form.whole
+        else "Put it back there: what was trained is added to it.",
+        trust_remote_code=trust_remote_code,
+    )
+    kept = max(run.deepest, 1)
+    cut = run.deepest < base.structure.n_blocks
+    changed: dict[str, Any] = {"n_blocks": kept, "final_norm": None} if cut else {}
+    structure = replace(base.structure, **changed)
+    info = replace(
+        base.info,
+        name=run.name,
+        source="run",
+        revision=None,
+        base=base.info.name,
+        n_blocks=structure.n_blocks,
+        final_norm=structure.final_norm is not None,
+        identity=replace(base.info.identity, method=run.method, tuned=run.digest),
+    )
+    tuned = TunedValues(run=run, whole=base.structure)
+    return replace(base, info=info, structure=structure, tuned=tuned)
+
+
+def tuned_backbone(base: "Backbone", run: SavedRun) -> "Backbone":
+    """Return the model of a run, made of its base, which is changed in place."""
+    inspection = base.inspection
+    tuned = TunedValues(run=run, whole=inspection.structure)
+    structure = tuned.put_into(base.model)
+    return replace(base, inspection=replace(inspection, structure=structure))

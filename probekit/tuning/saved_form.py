@@ -1,0 +1,183 @@
+"""In which form the values that a method trained are kept: one that other programs load too."""
+
+import copy
+import shutil
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from probekit.errors import RecordError, reason_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+BACKBONE_FOLDER = "backbone"
+"""Where they lie in the folder of a saved run."""
+
+_METADATA = {"format": "pt", "made_by": "probekit"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedValues:
+    """What is written of a run's model.
+
+    Attributes:
+        model: with its trained values.
+        names: of these in it.
+        base: what the model is called that it was made of.
+        revision: commit of that, from the Hub.
+        cut: whether its later blocks were taken away.
+        tokenizer: the model's.
+        code: folder of its own code; None where it has none.
+    """
+
+    model: "PreTrainedModel"
+    names: Iterable[str]
+    base: str
+    revision: str | None
+    cut: bool
+    tokenizer: "PreTrainedTokenizerFast"
+    code: Path | None = None
+
+
+@dataclass(frozen=True)
+class SavedForm:
+    """The values by their names in the model, and nothing beside them.
+
+    Attributes:
+        name: what a saved run's ``config.json`` calls it.
+        file: of the values.
+        whole: whether it is a model that needs no other.
+    """
+
+    name: str = "values"
+    file: str = "values.safetensors"
+    whole: bool = False
+
+    def write(self, folder: Path, trained: TrainedValues) -> None:
+        """Write the files of a run's model into an empty folder.
+
+        Raises:
+            OSError: they cannot be written.
+            SafetensorError: likewise.
+        """
+        tensors = {self.key(name): value for name, value in self.tensors(trained).items()}
+        plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
+        save_file(plain, folder / self.file, metadata=_METADATA)
+        self.write_beside(folder, trained)
+
+    def put_into(self, model: "PreTrainedModel", folder: Path) -> None:
+        """Load the values of a folder into a model that their method has been attached to.
+
+        Raises:
+            RecordError: the file is missing or damaged, or not of such a model.
+        """
+        path = folder / self.file
+        try:
+            found = load_file(path)
+        except (OSError, SafetensorError) as error:
+            raise RecordError(f"{path}: cannot be read ({reason_of(error)}). {_AGAIN}") from error
+        places = {self.key(name): value for name, value in model.state_dict().items()}
+        strange = [
+            name for name, value in found.items()
+            if name not in places or places[name].shape != value.shape
+        ]  # fmt: skip
+        if strange or not found:
+            what = f"has no place for {strange[0]}" if strange else "it is empty"
+            raise RecordError(f"{path}: {type(model).__name__} {what}. {_AGAIN}")
+        with torch.no_grad():
+            for name, value in found.items():
+                places[name].copy_(value)
+
+    def key(self, name: str) -> str:
+        """Return what a value of the model is called in the file."""
+        return name
+
+    def tensors(self, trained: TrainedValues) -> Mapping[str, Tensor]:
+        """Return what is kept, by its name in the model."""
+        values = trained.model.state_dict()
+        return {name: values[name] for name in trained.names}
+
+    def write_beside(self, folder: Path, trained: TrainedValues) -> None:
+        """Write what the file of the values needs beside it."""
+
+
+@dataclass(frozen=True)
+class PeftAdapter(SavedForm):
+    """What ``PeftModel.from_pretrained`` loads, over the whole base model, cut or not."""
+
+    name: str = "adapter"
+    file: str = "adapter_model.safetensors"
+
+    def key(self, name: str) -> str:
+        """Return the name without that of the adapter, inside of peft's own model."""
+        return f"base_model.model.{name.replace('.default', '')}"
+
+    def write_beside(self, folder: Path, trained: TrainedValues) -> None:
+        """Write peft's configuration; of a cut model it names every layer that has an adapter."""
+        from peft.tuners.tuners_utils import BaseTunerLayer
+
+        config: Any = copy.copy(trained.model.peft_config["default"])
+        config.base_model_name_or_path, config.revision = trained.base, trained.revision
+        config.task_type, config.inference_mode = "FEATURE_EXTRACTION", True
+        if trained.cut:
+            parts = trained.model.named_modules()
+            config.target_modules = {n for n, part in parts if isinstance(part, BaseTunerLayer)}
+        config.save_pretrained(folder)
+
+
+@dataclass(frozen=True)
+class WholeModel(SavedForm):
+    """A model as ``AutoModel.from_pretrained`` loads it, with its tokenizer.
+
+    That of a cut model has so many blocks. Where the whole has a norm after its last block it has
+    it too, and transformers then gives the last layer after that norm; the head read it before.
+    """
+
+    name: str = "checkpoint"
+    file: str = "model.safetensors"
+    whole: bool = True
+
+    def tensors(self, trained: TrainedValues) -> Mapping[str, Tensor]:
+        """Return all tensors of the model; one that has several names is kept by the first."""
+        own = dict(trained.model.named_parameters())
+        named = dict(trained.model.named_parameters(remove_duplicate=False))
+        everything = trained.model.state_dict().items()
+        return {name: value for name, value in everything if name in own or name not in named}
+
+    def write_beside(self, folder: Path, trained: TrainedValues) -> None:
+        """Write configuration, tokenizer and the model's own code."""
+        config = copy.deepcopy(trained.model.config)
+        config.architectures, config.dtype = [type(trained.model).__name__], torch.float32
+        config.save_pretrained(folder)
+        trained.tokenizer.save_pretrained(folder)
+        if trained.code is not None:
+            for path in trained.code.rglob("*.py"):
+                place = folder / path.relative_to(trained.code)
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, place)
+
+
+_AGAIN = "The saved run is damaged: train it again with --save."
+
+FORMS: Mapping[str, SavedForm] = {
+    form.name: form for form in (SavedForm(), PeftAdapter(), WholeModel())
+}
+
+
+def is_ours(folder: Path) -> bool:
+    """Say whether a folder holds values that probekit wrote."""
+    for form in FORMS.values():
+        try:
+            with safe_open(folder / form.file, "pt") as file:
+                if (file.metadata() or {}).get("made_by") == _METADATA["made_by"]:
+                    return True
+        except (OSError, SafetensorError):
+            continue
+    return False

@@ -1,0 +1,226 @@
+"""Runs that trained their model, saved as others load it: states, one copy, and what is refused."""
+
+import functools
+import json
+import shutil
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors import safe_open
+from transformers import AutoModel, AutoTokenizer
+
+from probekit import Location, TrainedHead, TrainSpec, fit, open_features, predict, sweep
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
+from probekit.extraction import ExtractOptions, extract
+from probekit.extraction.maintenance import verify_rows
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+
+IDS = torch.arange(9, 17)[None]
+LR = (("backbone", 3e-3),)
+FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
+
+
+class Runs:
+    """A model, a corpus, its entry, and runs that train the model, each saved once."""
+
+    def __init__(self, kind, root):
+        self.root, self.model, corpus = root, build(kind, root / "model"), root / "corpus"
+        write_corpus(corpus)
+        extract(str(self.model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
+        self.location = Location(cache=root / "cache")
+        self.spec = TrainSpec(
+            model=str(self.model), task=str(corpus), head="last", fit="adam", epochs=2, rates=LR
+        )
+
+    @functools.cache
+    def saved(self, method, depth=None):
+        """Return the folder of a run and its result."""
+        folder = self.root / f"{method.replace(':', '-')}-{depth}"
+        spec = replace(self.spec, method=method, depth=depth)
+        return folder, fit(spec, location=self.location, save=folder)
+
+    def tuned(self, method, depth=None):
+        """Return the states that probekit computes of a saved run, layer by layer."""
+        inspection = inspect_backbone(str(self.saved(method, depth)[0]))
+        backbone = load_backbone(inspection, compute_dtype="float32")
+        assert backbone.info.n_blocks == backbone.inspection.structure.n_blocks == (depth or 3)
+        return backbone.layers(IDS, torch.tensor([8]))
+
+
+@pytest.fixture(scope="module", params=["bert", "llama"])
+def runs(request, tmp_path_factory):
+    return Runs(request.param, tmp_path_factory.mktemp(request.param))
+
+
+@torch.no_grad()
+def states(model):
+    return model.eval()(IDS, output_hidden_states=True).hidden_states
+
+
+def check_states(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.parametrize(
+    ("method", "depth"), [("lora:rank=2", None), ("lora:rank=2:targets=linear", 2)]
+)
+def test_peft_loads_an_adapter_over_its_base(runs, method, depth):
+    peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    folder, result = runs.saved(method, depth)
+    plain = AutoModel.from_pretrained(runs.model)
+    before = states(plain)
+    found = states(peft.PeftModel.from_pretrained(plain, folder / "backbone"))
+    assert max((a - b).abs().max() for a, b in zip(before, found, strict=True)) > 1e-3
+    tuned = runs.tuned(method, depth)
+    # what comes after the cut has no adapter; a whole decoder gives layer L after its norm
+    check_states(tuned, found[: len(tuned)])
+    config = json.loads((folder / "backbone/adapter_config.json").read_text("utf-8"))
+    assert config["base_model_name_or_path"] == str(runs.model)
+    assert config["task_type"] == "FEATURE_EXTRACTION" and config["r"] == 2
+    with safe_open(folder / "backbone/adapter_model.safetensors", "pt") as file:
+        sizes = [file.get_tensor(name).numel() for name in file.keys()]  # noqa: SIM118
+    assert sum(sizes) == result.n_backbone_params
+
+
+@pytest.mark.parametrize("depth", [None, 2])
+def test_transformers_loads_a_model_that_was_trained_in_full(runs, depth):
+    folder, _ = runs.saved("full", depth)
+    model, report = AutoModel.from_pretrained(folder / "backbone", output_loading_info=True)
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert not (report["missing_keys"] - pooler or report["unexpected_keys"])
+    assert model.config.num_hidden_layers == (depth or 3) and model.dtype == torch.float32
+    assert AutoTokenizer.from_pretrained(folder / "backbone").vocab_size
+    tuned, found = runs.tuned("full", depth), list(states(model))
+    if depth and "llama" in runs.root.name:
+        tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
+    check_states(tuned, found)
+    again = inspect_backbone(str(folder / "backbone"))  # a model like any other
+    assert again.info.n_blocks == (depth or 3) and again.info.base is None
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
+def test_values_are_kept_once(runs, method):
+    if method == "bitfit" and "llama" in runs.root.name:
+        pytest.skip("it has no biases")
+    folder, result = runs.saved(method)
+    with safe_open(folder / "model.safetensors", "pt") as file:
+        assert not [name for name in file.keys() if name.startswith("backbone")]  # noqa: SIM118
+    if method == "bitfit":
+        with safe_open(folder / "backbone/values.safetensors", "pt") as file:
+            names = set(file.keys())
+            assert all(name.endswith("bias") for name in names)
+            for name in names:
+                own = result.state[f"backbone.{name.replace('.', '/')}"]
+                assert torch.equal(file.get_tensor(name), own)
+        plain = states(AutoModel.from_pretrained(runs.model))
+        assert (plain[3] - runs.tuned(method)[3]).abs().max() > 1e-3
+
+
+def rows(entry):
+    return entry.arrays["words"].read(entry.examples.rows[entry.examples.valid])
+
+
+def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
+    folder, result = runs.saved("lora:rank=2:targets=linear", 2)
+    at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
+    entries = extract(str(folder), runs.spec.task, **at)
+    assert [entry.manifest.model for entry in entries] == ["model-lora"] * 2
+    train, dev = entries
+    assert list(train.arrays["words"].layers) == [0, 1, 2]
+    assert verify_rows(train, 10, device="cpu").passed
+    # untouched rows differ, but for the embeddings
+    before = extract(str(runs.model), runs.spec.task, **at)[0]
+    moved = (rows(train) - rows(before)[:, :3]).abs().amax((0, 2))
+    assert moved[0] == 0 and moved[1] > 1e-4 and moved[2] > moved[1]
+    # what the live model read: its own head says of these rows what it said, and as surely
+    location = Location(cache=tmp_path / "cache")
+    splits = open_features(str(folder), runs.spec.task, location=location)
+    view = splits.view("dev", valid_only=True)
+    labels, said = TrainedHead.from_pretrained(folder).probabilities(rows(dev)[:, 2:])
+    names = view.labels.names
+    scored = result.predictions["dev"][dev.examples.valid]
+    assert labels == [names[number] for number in scored]
+    sure = [one[names[target]] for one, target in zip(said, view.targets, strict=True)]
+    assert -np.log(sure).mean() == pytest.approx(result.scores["dev/loss"], rel=1e-5)
+    # training over it runs the model, or reads its rows
+    spec = replace(runs.spec, model=str(folder), depth=2, rates=())
+    live, cached = (fit(replace(spec, method=m), location=location) for m in ("frozen", None))
+    assert [p[1] for p in live.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)
+    with pytest.raises(OptionError, match="was trained by a run already"):
+        fit(replace(spec, method="full"), location=location)
+    # and a head of it labels text with the run's model
+    named = replace(spec, model="model-lora")
+    sweep([named], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "head")
+    assert len(predict(tmp_path / "head", [["Paris", "is"]], device="cpu")[0]) == 2
+
+
+def test_runs_are_told_apart(runs, tmp_path):
+    at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
+    one, two = (extract(str(runs.saved("full", d)[0]), runs.spec.task, **at)[0] for d in (2, None))
+    assert one.manifest.key != two.manifest.key and one.manifest.model == "model-full"
+    assert extract(str(runs.saved("full")[0]), runs.spec.task, **at)[0].path == two.path
+    shutil.copytree(runs.saved("full")[0], tmp_path / "moved")
+    assert extract(str(tmp_path / "moved"), runs.spec.task, **at)[0].path == two.path
+    for wrong in ({"random_init": 1}, {"quantize": "8bit"}):
+        with pytest.raises(OptionError, match="of a saved run is what it was trained as"):
+            extract(str(tmp_path / "moved"), runs.spec.task, **{**at, "options": replace(FLOAT32, **wrong)})
+
+
+def test_a_base_that_is_gone_or_another(runs, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    corpus = runs.spec.task
+    shutil.copytree(runs.model, "base")
+    at = {"cache": "cache", "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
+    extract("base", corpus, **{**at, "splits": None})
+    location = Location(cache="cache")
+    for method in ("full", "lora"):
+        fit(replace(runs.spec, model="base", method=method), location=location, save=method)
+    shutil.move("base", "elsewhere")
+    assert predict("full", [["Paris"]], model="elsewhere", device="cpu")
+    with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
+        extract("full", corpus, **at)
+    with pytest.raises(MissingFileError, match=r"model 'base'.* Put it back there"):
+        extract("lora", corpus, **at)
+    build("llama" if "bert" in runs.root.name else "bert", tmp_path / "base")
+    with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
+        extract("lora", corpus, **at)
+
+
+def test_what_is_no_trained_model(runs, tmp_path):
+    at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
+    head = tmp_path / "head"
+    fit(replace(runs.spec, rates=()), location=runs.location, save=head)
+    with pytest.raises(BackboneError, match=r"whose run trained nothing of its model \(.*model\)"):
+        extract(str(head), runs.spec.task, **at)
+    run = tmp_path / "run"
+    shutil.copytree(runs.saved("full")[0], run)
+    values = run / "backbone" / "model.safetensors"
+    values.write_bytes(values.read_bytes()[:-8])
+    with pytest.raises(RecordError, match=r"model\.safetensors: cannot be read .*train it again"):
+        predict(run, [["Paris"]], device="cpu")
+    shutil.copy(runs.saved("full", 2)[0] / "model.safetensors", values)  # a head's
+    with pytest.raises(RecordError, match=r"Model has no place for decoder\..*train it again"):
+        predict(run, [["Paris"]], device="cpu")
+    values.unlink()
+    with pytest.raises(MissingFileError, match="what the run trained of its model"):
+        predict(run, [["Paris"]], device="cpu")
+
+
+def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
+    spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
+    shutil.copytree(runs.model, folder / "backbone")
+    with pytest.raises(OptionError, match=r"something else in .*backbone"):
+        fit(spec, location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    assert (folder / "backbone" / "config.json").is_file()
+    shutil.rmtree(folder / "backbone")
+    fit(spec, location=runs.location, save=folder)
+    fit(replace(spec, seed=1), location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    assert not (folder / "backbone").exists(), "what another run trained is no part of this one"

@@ -260,6 +260,9 @@ def load_backbone(
         model = load_model(inspection, read_as, placed)
     else:
         model = draw_model(inspection, read_as, seed, placed)
+    if learns and isinstance(inspection.checkpoint, GivenModel):
+        for value in model.parameters():  # which may be those of the given model
+            value.data = value.data.clone()
     if tuned is not None:
         tuned.put_into(model)
         model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature

@@ -16,6 +16,10 @@ from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, reason_of
 
+_AGAIN = (
+    "Give it again: model=MODEL, tokenizer=TOKENIZER in Python; for the command line save both "
+    "with save_pretrained, and say where they lie: --model FOLDER."
+)
 _MOVED = "If it has moved, say where it lies now: --model."
 
 
@@ -94,7 +98,7 @@ def find_again(
         "trust_remote_code": trust_remote_code,
     }
     if model is None:
-        inspection = _where_it_was(about, made, remedy or _MOVED, **how)
+        inspection = _where_it_was(about, made, remedy, **how)
     elif isinstance(model, str) and source == "memory" and expected.random_init is None:
         inspection = inspect_backbone(read_saved(model), **how)
     else:
@@ -110,14 +114,14 @@ def find_again(
     return inspection
 
 
-def _where_it_was(about: Mapping[str, Any], made: str, moved: str, **how: Any) -> Inspection:
+def _where_it_was(
+    about: Mapping[str, Any], made: str, remedy: str | None, **how: Any
+) -> Inspection:
     """Inspect a model where it was."""
-    name, source = about["name"], about.get("source", "hub")
+    name, source, moved = about["name"], about.get("source", "hub"), remedy or _MOVED
     if source == "memory":
         raise MissingFileError(
-            f"model {name!r} was in memory when {made} was made. Give it again: model=MODEL, "
-            "tokenizer=TOKENIZER in Python; for the command line save both with save_pretrained, "
-            "and say where they lie: --model FOLDER."
+            f"model {name!r} was in memory when {made} was made. {remedy or _AGAIN}"
         )
     if source != "hub" and local_path(name) is None:
         # not looked for on the Hub: 'models/bert' would pass for a repository

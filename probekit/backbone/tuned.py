@@ -79,7 +79,7 @@ def inspect_run(
         made=f"the saved run {run.name}",
         remedy=f"A whole model is saved there: give {run.folder} as MODEL."
         if run.form.whole
-        else "Put it back there: what was trained is added to it.",
+        else "What the run trained is added to that model, which must lie where it did.",
         trust_remote_code=trust_remote_code,
     )
     kept = max(run.deepest, 1)

@@ -82,6 +82,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
         *_names(FigureLook),
     ),
     MACHINE: (
+        "trust_remote_code",
         *("cache", "mirror", "mirror_size", "entry", "data", "device", "device_map", "memory"),
         *("workers", "engine", "address", "gpus_per_worker", "slurm", "log_file", "json"),
     ),

@@ -89,6 +89,7 @@ def finetune(
     save: Save = None,
     predictions: Predictions = False,
     workers: arguments.Workers = 1,
+    trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -101,6 +102,7 @@ def finetune(
     asked = {**asked, "method": asked["method"] or "full"}
     head = "last" if head is None and shared.protocol is None else head
     ways = {"save": save, "predictions": predictions, "workers": workers}
+    ways["trust_remote_code"] = trust_remote_code
     return _combinations(target, shared, asked, head=head, depth=depth, ways=ways)
 
 
@@ -123,6 +125,7 @@ def sweep(
     predictions: Predictions = False,
     ablate: Ablate = None,
     crew: Crew,
+    trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -132,6 +135,7 @@ def sweep(
     """
     target = Target.of(model, task, own, shared, asked["group"])
     ways = {"save": save, "predictions": predictions, "ablate": ablate, **crew.ways}
+    ways["trust_remote_code"] = trust_remote_code
     return _combinations(target, shared, asked, head=head, depth=depth, ways=ways)
 
 
@@ -164,6 +168,7 @@ def depth(
     save: Save = None,
     predictions: Predictions = True,
     crew: Crew,
+    trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -181,4 +186,5 @@ def depth(
     )
     out = shared.out or target.default_out(label)
     ways = {"save": save, "predictions": predictions, **crew.ways}
+    ways["trust_remote_code"] = trust_remote_code
     return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways, by_depth=True)

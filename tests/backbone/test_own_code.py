@@ -1,12 +1,13 @@
 """Code of a model's own: refused until it is typed that it may run, and part of the identity."""
 
 import json
+from dataclasses import replace
 
 import pytest
 import torch
 from transformers import BertConfig, BertModel
 
-from probekit import Location, TrainedHead, TrainSpec, predict, sweep
+from probekit import Location, TrainedHead, TrainSpec, fit, predict, sweep
 from probekit.backbone import inspect_backbone, load_backbone, remembered
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import extract
@@ -160,3 +161,33 @@ def test_code_of_a_repository_is_fetched_where_it_is_trusted(folder, tmp_path, m
         found = inspect_backbone("org/mine", trust_remote_code=True)
     local = inspect_backbone(str(folder), trust_remote_code=True)
     assert found.info.identity == local.info.identity
+
+
+def test_a_method_runs_it_where_it_is_trusted(folder, tmp_path):
+    corpus = write_corpus(tmp_path / "corpus", sentences=8)
+    cache = tmp_path / "cache"
+    asked = {"label": "2", "cache": cache, "device": "cpu", "options": ExtractOptions()}
+    extract(str(folder), str(corpus), trust_remote_code=True, **asked)
+    spec = TrainSpec(
+        model=str(folder), task=str(corpus), label="2", head="last", epochs=1, method="full"
+    )
+    how = {"location": Location(cache=cache), "save": tmp_path / "run", "device": "cpu"}
+    with pytest.raises(BackboneError, match="give --trust-remote-code"):
+        fit(spec, **how)
+    result = fit(spec, trust_remote_code=True, **how)
+    run, words = str(tmp_path / "run"), [["Maria", "left", "Paris"]]
+    with pytest.raises(BackboneError, match="give --trust-remote-code"):
+        extract(run, str(corpus), **asked)
+    assert (
+        extract(run, str(corpus), trust_remote_code=True, **asked)[0].manifest.model == "mine-full"
+    )
+    assert len(predict(run, words, device="cpu", trust_remote_code=True)[0]) == 3
+    # the whole model has the code beside it
+    whole = inspect_backbone(f"{run}/backbone", trust_remote_code=True)
+    assert whole.info.identity.architecture == "MineModel"
+    assert result.backbone_share == 1
+    with pytest.raises(OptionError, match="no run of this plan runs a model"):
+        sweep(
+            [replace(spec, method=None)], out=tmp_path / "r.jsonl", trust_remote_code=True,
+            location=Location(cache=cache),
+        )  # fmt: skip

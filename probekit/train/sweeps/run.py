@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 
@@ -37,6 +37,11 @@ from probekit.train.sweeps.search import Note, Trail, search
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+    from probekit.backbone import GivenModel
+
 logger = logging.getLogger(__name__)
 
 _RECORDED = "%d of %d runs are recorded in %s"
@@ -56,6 +61,7 @@ def sweep(
     ablate: str | None = None,
     track: str | None = None,
     progress: bool = False,
+    trust_remote_code: bool = False,
 ) -> Records:
     """Train every run of a plan that ``out`` has no record of.
 
@@ -90,6 +96,7 @@ def sweep(
             every run that is trained here, once it is recorded. If it fails, that is said, and the
             sweep goes on.
         progress: show progress on stderr, counting the steps of all runs.
+        trust_remote_code: run code that lies with the model that runs with a method train.
 
     Returns:
         The records of the plan, in its order, new and old; no trials, and no runs without a layer.
@@ -108,6 +115,10 @@ def sweep(
     start = made_ready(engine, Path(out).parent)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
+    if trust_remote_code and all(spec.method is None for spec in plan):
+        raise OptionError(
+            "--trust-remote-code: no run of this plan runs a model (--method). Leave it out."
+        )
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     here = runs_here(engine)
@@ -121,6 +132,7 @@ def sweep(
         location=Location() if location is None else location,
         device=device,
         memory=memory // workers,
+        trust_remote_code=trust_remote_code,
     )
     tracking = None if track is None else Tracking.of(track, Path(out))
     sweeping = _Sweep(job=job, start=start, workers=workers, tracking=tracking, progress=progress)
@@ -161,15 +173,17 @@ def fit(
     *,
     head: GivenHead | None = None,
     task: str | None = None,
-    model: str | Path | None = None,
+    model: "str | Path | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
     options: Mapping[str, Any] | None = None,
     location: Location | None = None,
     device: str = "auto",
     memory: int | None = None,
     ablate: bool = False,
     save: str | Path | None = None,
+    trust_remote_code: bool = False,
 ) -> FitResult:
-    """Train one head from the cache: of a spec, or of a head, a task and a model.
+    """Train one head: of a spec, or of a head, a task and a model.
 
     Args:
         spec: all options; what is ``None`` takes its default.
@@ -177,19 +191,23 @@ def fit(
             ``torch.nn.Module`` from (rows, layers, dim) to (rows, width), or a function that makes
             one: see `register_head`.
         task: name of the task.
-        model: the backbone, or the path of an entry.
+        model: the backbone, or the path of an entry; beside a spec with a method, the model in
+            memory that the spec names: a copy of it is trained.
+        tokenizer: of the model in memory.
         options: any other options of `TrainSpec`, by name, such as ``{"epochs": 5}``.
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
         memory: bytes that rows may take; more are streamed. ``None`` is half of what is free.
         ablate: find what the loss on dev gains when the rows of a layer are their mean in training.
         save: folder to save the trained head in, for `TrainedHead` and `predict`.
+        trust_remote_code: run code that lies with the model that a method trains.
 
     Returns:
         The trained state, scores, learning curve, layer weights and predictions.
 
     Raises:
         OptionError: an option cannot be used, or ``save`` holds the head of another run.
+        BackboneError: the model that a method trains is not that of the entry.
         PluginError: the head breaks its contract, or has a name that is taken.
         EntryNotFoundError: the cache does not hold the features.
         DataError: labels are missing, or do not fit.
@@ -200,14 +218,15 @@ def fit(
     if spec is None:
         if head is None or task is None or model is None:
             raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
-        spec = spec_of(head, model=model, task=task, options=options)
-    elif (head, task, model, options) != (None, None, None, None):
+        spec, model = spec_of(head, model=_named(model), task=task, options=options), None
+    elif (head, task, options) != (None, None, None) or isinstance(model, str | Path):
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)
     wanted = OutputOptions(save=None if save is None else Path(save))
     outputs = Outputs.of([run], Path(), wanted)
-    live = open_method([run], splits, device)
+    given = _in_memory(spec, model, tokenizer)
+    live = open_method([run], splits, device, given, trust_remote_code=trust_remote_code)
     ((_, result),) = fit_runs(
         [run],
         splits,
@@ -220,6 +239,30 @@ def fit(
     )
     outputs.write(run, result, splits, live)
     return result
+
+
+def _named(model: "str | Path | PreTrainedModel") -> str | Path:
+    """Return what a model is called, by which entries are found."""
+    if isinstance(model, str | Path):
+        return model
+    raise OptionError(
+        "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, ...), "
+        "model=MODEL, tokenizer=TOKENIZER)."
+    )
+
+
+def _in_memory(spec: TrainSpec, model: object, tokenizer: object) -> "GivenModel | None":
+    """Return the model in memory that a run is to train, if there is one."""
+    if model is None and tokenizer is None:
+        return None
+    if spec.method is None:
+        raise OptionError(
+            "a head is trained from the cache, and the model in memory is not read: leave model= "
+            "out, or give a method that runs it, such as method='full'."
+        )
+    from probekit.backbone import GivenModel  # with transformers
+
+    return GivenModel.of(model, tokenizer, spec.model)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -40,6 +40,7 @@ from probekit.train.sweeps.search import Note
 from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
+    from probekit.backbone import GivenModel
     from probekit.tuning.live_model import LiveModel
 
 
@@ -56,6 +57,8 @@ class GroupJob:
         device: what computes, as `pick_device` takes it.
         memory: bytes that rows may take.
         outputs: what to write besides records.
+        given: the model in memory that runs with a method train; None is where entries say it lies.
+        trust_remote_code: run code that lies with that model.
         sweep: names the sweep, so that its groups in one process share what they opened, and a
             group that is run again, as its worker was lost, goes on with its claims.
     """
@@ -68,6 +71,8 @@ class GroupJob:
     device: str
     memory: int
     outputs: Outputs = field(default_factory=Outputs)
+    given: "GivenModel | None" = None
+    trust_remote_code: bool = False
     sweep: str = field(default_factory=lambda: uuid.uuid4().hex)
 
     def __call__(self, report: Report) -> Generator[Record | str, None, None]:
@@ -101,7 +106,8 @@ class GroupJob:
                     "trained; run the command again, and every run on what changed is trained anew."
                 )
             device = pick_device(self.device)
-            live = open_method(runs, splits, device)
+            trust = self.trust_remote_code
+            live = open_method(runs, splits, device, self.given, trust_remote_code=trust)
             results = fit_runs(
                 runs,
                 splits,
@@ -175,8 +181,23 @@ def fit_runs(
         raise interrupt
 
 
-def open_method(runs: Sequence[Run], splits: Splits, device: str) -> "LiveModel | None":
-    """Load the model that runs train, or that makes their rows; None of runs from the cache."""
+def open_method(
+    runs: Sequence[Run],
+    splits: Splits,
+    device: str,
+    given: "GivenModel | None" = None,
+    *,
+    trust_remote_code: bool = False,
+) -> "LiveModel | None":
+    """Load the model that runs train, or that makes their rows; None of runs from the cache.
+
+    Args:
+        runs: of one method.
+        splits: their data.
+        device: where it runs.
+        given: the model in memory, of which a copy is trained; None is where the entry says.
+        trust_remote_code: run code that lies with the model.
+    """
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
@@ -190,7 +211,9 @@ def open_method(runs: Sequence[Run], splits: Splits, device: str) -> "LiveModel 
         pooling=cast(Pooling, manifest.pooling),
         dtype=READ_DTYPES[manifest.dtype],
         compute_dtype=manifest.compute_dtype,
+        model=given,
         device=device,
+        trust_remote_code=trust_remote_code,
         made=str(splits.entries["train"].path),
     )
 

@@ -140,12 +140,12 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
     assert moved[0] == 0 and moved[1] > 1e-4 and moved[2] > moved[1]
     # what the live model read: its own head says of these rows what it said, and as surely
     location = Location(cache=tmp_path / "cache")
-    splits = open_features(str(folder), runs.spec.task, location=location)
-    view = splits.view("dev", valid_only=True)
-    labels, said = TrainedHead.from_pretrained(folder).probabilities(rows(dev)[:, 2:])
+    view = open_features(str(folder), runs.spec.task, location=location).view("dev")
+    z = torch.zeros(len(view), 1, 32)  # as of words that the tokenizer deletes
+    z[torch.tensor(dev.examples.valid)] = rows(dev)[:, 2:]
+    labels, said = TrainedHead.from_pretrained(folder).probabilities(z)
     names = view.labels.names
-    scored = result.predictions["dev"][dev.examples.valid]
-    assert labels == [names[number] for number in scored]
+    assert labels == [names[number] for number in result.predictions["dev"]]
     sure = [one[names[target]] for one, target in zip(said, view.targets, strict=True)]
     assert -np.log(sure).mean() == pytest.approx(result.scores["dev/loss"], rel=1e-5)
     # training over it runs the model, or reads its rows
@@ -169,7 +169,11 @@ def test_runs_are_told_apart(runs, tmp_path):
     assert extract(str(tmp_path / "moved"), runs.spec.task, **at)[0].path == two.path
     for wrong in ({"random_init": 1}, {"quantize": "8bit"}):
         with pytest.raises(OptionError, match="of a saved run is what it was trained as"):
-            extract(str(tmp_path / "moved"), runs.spec.task, **{**at, "options": replace(FLOAT32, **wrong)})
+            extract(
+                str(tmp_path / "moved"),
+                runs.spec.task,
+                **{**at, "options": replace(FLOAT32, **wrong)},
+            )
 
 
 def test_a_base_that_is_gone_or_another(runs, tmp_path, monkeypatch):
@@ -185,7 +189,7 @@ def test_a_base_that_is_gone_or_another(runs, tmp_path, monkeypatch):
     assert predict("full", [["Paris"]], model="elsewhere", device="cpu")
     with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
         extract("full", corpus, **at)
-    with pytest.raises(MissingFileError, match=r"model 'base'.* Put it back there"):
+    with pytest.raises(MissingFileError, match=r"model 'base'.* which must lie where it did"):
         extract("lora", corpus, **at)
     build("llama" if "bert" in runs.root.name else "bert", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):

@@ -1,0 +1,40 @@
+"""The model of a saved run, extracted, broken off and gone on with."""
+
+import pytest
+
+from probekit import Location, TrainSpec, fit
+from probekit.extraction import extract
+from probekit.store.builder import EntryBuilder
+from tests import tiny
+from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import interrupted_after, run
+from tests.extraction.test_kill import check_kills, digests, processes  # noqa: F401
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The folder of a run, and a corpus."""
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    root = tmp_path_factory.mktemp("run")
+    model, few = tiny.build("gpt2", root / "model"), str(write_corpus(root / "few", sentences=8))
+    extract(str(model), few, label="2", cache=root / "cache", device="cpu")
+    spec = TrainSpec(model=str(model), task=few, label="2", head="last", method="lora", epochs=1)
+    fit(spec, location=Location(cache=root / "cache"), save=root / "run", device="cpu")
+    return str(root / "run"), str(write_corpus(root / "many", sentences=120))
+
+
+@pytest.mark.usefixtures("small_units")
+def test_an_extraction_that_is_broken_off_goes_on_to_the_same_bytes(tuned, tmp_path, monkeypatch):
+    run(*tuned, tmp_path / "whole")
+    with monkeypatch.context() as patch:
+        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            run(*tuned, tmp_path / "again")
+    assert list((tmp_path / "again").glob("*/*/*.partial/building/units/*.json"))
+    run(*tuned, tmp_path / "again")
+    assert digests(tmp_path / "again") == digests(tmp_path / "whole")
+
+
+@pytest.mark.slow
+def test_two_kills_resume_bit_for_bit(processes, tuned, tmp_path):  # noqa: F811
+    check_kills(processes, tuned, tmp_path, "zarr", kills=2)

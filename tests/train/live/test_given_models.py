@@ -1,0 +1,70 @@
+"""Models in memory that a method trains: a copy of them learns."""
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModel, AutoTokenizer
+
+from probekit import Location, TrainSpec, fit, predict
+from probekit.errors import BackboneError, MissingFileError, OptionError
+from probekit.extraction import ExtractOptions, extract
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+
+WORDS = [["Paris", "is"]]
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """A model that was read, its folder, a corpus, and a cache with entries of both."""
+    root = tmp_path_factory.mktemp("given")
+    folder, corpus = build("bert", root / "model"), str(write_corpus(root / "corpus"))
+    how = {"model": AutoModel.from_pretrained(folder).eval()}
+    how["tokenizer"] = AutoTokenizer.from_pretrained(folder)
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    at = {"cache": root / "cache", "device": "cpu", "options": options}
+    extract(str(folder), corpus, **at)
+    extract(**how, task=corpus, name="mine", **at)
+    spec = TrainSpec(model="mine", task=corpus, head="last", fit="adam", epochs=1)
+    return how, str(folder), spec, Location(cache=root / "cache")
+
+
+@pytest.mark.parametrize("method", ["full", "bitfit", "lora"])
+def test_a_copy_learns_what_the_saved_model_learns(given, method, tmp_path):
+    if method == "lora":
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    how, folder, spec, location = given
+    model = how["model"]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    spec = replace(spec, method=method)
+    found = fit(spec, location=location, save=tmp_path / "run", **how)
+    read = fit(replace(spec, model=folder), location=location)
+    assert found.curve == read.curve and found.n_backbone_params == read.n_backbone_params
+    assert predict(tmp_path / "run", WORDS, device="cpu", **how)
+    after = model.state_dict()
+    assert after.keys() == before.keys() and not model.training
+    assert all(torch.equal(after[name], value) for name, value in before.items())
+    assert all(value.requires_grad for value in model.parameters())
+    with pytest.raises(MissingFileError, match="was in memory when the head was made"):
+        predict(tmp_path / "run", WORDS, device="cpu")
+    told = "A whole model is saved there" if method == "full" else "which must lie where it did"
+    with pytest.raises(MissingFileError, match=f"'mine' was in memory when the saved run .*{told}"):
+        extract(str(tmp_path / "run"), spec.task, cache=tmp_path, device="cpu")
+
+
+def test_what_cannot_be_given(given):
+    how, folder, spec, location = given
+    tuning = replace(spec, method="full")
+    with pytest.raises(MissingFileError, match="'mine' was in memory"):
+        fit(tuning, location=location)
+    other = AutoModel.from_pretrained(folder).eval()
+    torch.nn.init.ones_(other.encoder.layer[0].output.dense.bias)
+    with pytest.raises(BackboneError, match=r"not the one that .* was made with .'mine'.: weights"):
+        fit(tuning, location=location, **{**how, "model": other})
+    with pytest.raises(OptionError, match="give a method that runs it"):
+        fit(spec, location=location, **how)
+    with pytest.raises(OptionError, match="beside what names its entry"):
+        fit(head="last", task=spec.task, location=location, **how)
+    with pytest.raises(BackboneError, match="needs its tokenizer"):
+        fit(tuning, location=location, model=how["model"])

@@ -4,6 +4,7 @@ from .extraction.imports import ImportOptions as ImportOptions
 from .extraction.imports import import_states as import_states
 from .features import Location as Location
 from .features import open_features as open_features
+from .measures.layer_changes import change as change
 from .measures.measuring import geometry as geometry
 from .metrics import register_metric as register_metric
 from .page.report_page import ReportOptions as ReportOptions
@@ -16,6 +17,7 @@ from .plots.confusion import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
 from .plots.exit_curves import plot_exit as plot_exit
 from .plots.geometry_panels import plot_geometry as plot_geometry
+from .plots.layer_changes import plot_change as plot_change
 from .plots.learning import plot_learning as plot_learning
 from .plots.look import Look as Look
 from .plots.overthinking_shares import plot_overthinking as plot_overthinking

@@ -1,5 +1,6 @@
 """``probekit geometry``: what the layers look like, without labels."""
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ from probekit.errors import OptionError
 if TYPE_CHECKING:
     from probekit.results.layer_geometry import Geometry
     from probekit.results.record import Record
+    from probekit.results.summaries.text_layout import Column
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,6 +66,14 @@ def geometry(
     measured: Measured,
     drawn: Drawn,
     look: arguments.FigureLook,
+    against: Annotated[
+        str | None,
+        typer.Option(
+            "--against",
+            help="In place of all that, how far each layer lies from that of another model, such "
+            "as the one that MODEL was trained from.",
+        ),
+    ] = None,
     entry: Annotated[
         str | None,
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
@@ -81,34 +91,73 @@ def geometry(
     """
     if drawn.output is None and (drawn.probes or drawn.where):
         raise OptionError("--probes and --where are for the figure: say where to draw it, -o FILE.")
+    if against is not None and (drawn.probes or measured.sample != Measured.sample):
+        raise OptionError(
+            "--against measures the change of layers alone: leave --probes and --sample out."
+        )
     look.check(drawn.output)
     arguments.check_order(model, task)
-    if task is None and Path(model).suffix == ".json":
+    if against is None and task is None and Path(model).suffix == ".json":
         from probekit.results.layer_geometry import load_geometry
 
         _check_nothing_to_measure(model, [measured, own], entry)
         found = load_geometry(model)
     else:
         from probekit.features import Location
-        from probekit.measures.measuring import geometry as measure
 
         kept = arguments.mirror_of(mirror, mirror_size)
         place = Location(cache=cache, entry=entry, mirror=kept, **own.parse().given)
-        asked = {**asdict(measured), "rows": measured.rows or None}
-        found = measure(model, task, location=place, **asked)
+        asked = {**asdict(measured), "rows": measured.rows or None, "location": place}
+        if against is not None:
+            _change(model, against, task, asked, drawn.output, look, json=json)
+            return
+        from probekit.measures.measuring import geometry as measure
+
+        found = measure(model, task, **asked)
     if json:
         print_json([found.to_json()])
     else:
         from probekit.results.tables.geometry_columns import geometry_caption, geometry_columns
 
-        columns = geometry_columns(found)
-        cells = zip(*(column.cells for column in columns), strict=True)
-        names = [column.heading for column in columns]
-        print_table([dict(zip(names, row, strict=True)) for row in cells])
-        typer.echo(geometry_caption(found), err=True)
+        _print_columns(geometry_columns(found), geometry_caption(found))
     if drawn.output is not None:
         records = _probes(drawn.probes or [], drawn.where or [])
         _draw(found, records, drawn.output, look)
+
+
+def _change(
+    model: str,
+    against: str,
+    task: str | None,
+    asked: dict[str, Any],
+    output: Path | None,
+    look: arguments.FigureLook,
+    *,
+    json: bool,
+) -> None:
+    """Measure how far layers of a model lie from those of another; print that, and draw it."""
+    from probekit.measures.layer_changes import change
+    from probekit.results.layer_change import change_caption, change_columns
+
+    del asked["sample"]
+    found = change(model, against, task, **asked)
+    if json:
+        print_json([found.to_json()])
+    else:
+        _print_columns(change_columns(found), change_caption(found))
+    if output is not None:
+        from probekit.plots.layer_changes import plot_change
+        from probekit.plots.style import save_figure
+
+        save_figure(plot_change(found, look=look.parse()), output)
+        typer.echo(str(output), err=True)
+
+
+def _print_columns(columns: "Sequence[Column]", caption: str) -> None:
+    cells = zip(*(column.cells for column in columns), strict=True)
+    names = [column.heading for column in columns]
+    print_table([dict(zip(names, row, strict=True)) for row in cells])
+    typer.echo(caption, err=True)
 
 
 def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:

@@ -42,7 +42,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
         *("layer_ids", "layers_first", "special_tokens", "last_layer", "kind", "label", "data"),
         *("split", "producer", "cache"),
     ),
-    "geometry": ("split", "array", "rows", "output", "probes", "kind", "cache", "json"),
+    "geometry": ("split", "array", "rows", "against", "output", "probes", "kind", "cache", "json"),
     "table": ("of", "where", "split", "columns", "best_on", "verdicts", "against", "also", "style"),
     "plot": ("output", "where", "split", "of", "overlay", "relative", "per_seed", "classes"),
 }

@@ -60,13 +60,13 @@ class MeasuredRows:
             OptionError: the entry does not keep such an array, or none is to be drawn.
             EntryError: no row has a state.
         """
-        name = _default_array(entry) if array is None else array
+        name = default_array(entry) if array is None else array
         if name not in entry.arrays:
             held = ", ".join(entry.arrays)
             raise OptionError(f"--array {name}: {entry.path} holds {held}; choose one of these.")
         if most is not None and most < 1:
             raise OptionError(f"--rows {most}: expected at least 1, or 0 for all rows.")
-        stored, every = entry.arrays[name], _rows_with_states(entry, name)
+        stored, every = entry.arrays[name], rows_with_states(entry, name)
         if not len(every):
             raise EntryError(f"{entry.path}: no row of {name!r} has a state to measure.")
         rows = every
@@ -124,14 +124,14 @@ class MeasuredRows:
             )
 
 
-def _default_array(entry: Entry) -> str:
+def default_array(entry: Entry) -> str:
     """Return the array that probes read by default, or the first one where it is not kept."""
     kind = KINDS[entry.manifest.kind]
     usual = kind.own_rows or ("last" if entry.manifest.causal else "mean")
     return usual if usual in entry.arrays else next(iter(entry.arrays))
 
 
-def _rows_with_states(entry: Entry, name: str) -> Int64[np.ndarray, " rows"]:
+def rows_with_states(entry: Entry, name: str) -> Int64[np.ndarray, " rows"]:
     """Return the numbers of all rows that a token stands for, in the order of the texts."""
     examples, per = entry.examples, ARRAYS[name].per
     if per == "text":

@@ -55,12 +55,14 @@ def geometry(
         OptionError: it does not keep the array, or a path is given that is no entry's.
         UnknownNameError: no such task.
     """
-    entry = _find(model, task, split, Location() if location is None else location)
+    entry = find_measured(model, task, split, Location() if location is None else location)
     measured = MeasuredRows.draw(entry, array, most=rows, seed=seed)
     return measure(entry, measured, sample=sample, seed=seed, memory=memory)
 
 
-def _find(model: str | Path, task: str | None, split: str | None, location: Location) -> Entry:
+def find_measured(
+    model: str | Path, task: str | None, split: str | None, location: Location
+) -> Entry:
     """Return the entry that is meant.
 
     Raises:
@@ -85,7 +87,7 @@ def _find(model: str | Path, task: str | None, split: str | None, location: Loca
             mirror=location.mirror,
             identity=manifest.request["model"],
         )
-        return _find(manifest.model, manifest.task, split, place)
+        return find_measured(manifest.model, manifest.task, split, place)
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(
         root_of(location.cache), wanted, split or "train", location.entry, mirror=location.mirror
@@ -103,9 +105,9 @@ def measure(
     layers = tuple(
         LayerGeometry(
             layer=layer,
-            effective_rank=_defined(alike.effective_rank[place]),
-            anisotropy=_defined(float(sums.anisotropy[place])),
-            intrinsic_dimension=_defined(intrinsic_dimension(rows.sample(layer, sample, seed))),
+            effective_rank=defined(alike.effective_rank[place]),
+            anisotropy=defined(float(sums.anisotropy[place])),
+            intrinsic_dimension=defined(intrinsic_dimension(rows.sample(layer, sample, seed))),
             norm=float(sums.norm[place]),
             norm_deviation=float(sums.norm_deviation[place]),
             median=float(median[place]),
@@ -125,11 +127,11 @@ def measure(
         sample=min(sample, len(rows)),
         seed=seed,
         layers=layers,
-        cka=tuple(tuple(map(_defined, row)) for row in alike.cka),
+        cka=tuple(tuple(map(defined, row)) for row in alike.cka),
         version=__version__,
     )
 
 
-def _defined(value: float) -> float | None:
+def defined(value: float) -> float | None:
     """Return a number; None where it is undefined."""
     return float(value) if math.isfinite(value) else None

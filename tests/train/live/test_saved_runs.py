@@ -1,6 +1,5 @@
 """Runs that trained their model, saved as others load it: states, one copy, and what is refused."""
 
-import functools
 import json
 import shutil
 from dataclasses import replace
@@ -35,13 +34,15 @@ class Runs:
         self.spec = TrainSpec(
             model=str(self.model), task=str(corpus), head="last", fit="adam", epochs=2, rates=LR
         )
+        self.done = {}
 
-    @functools.cache
     def saved(self, method, depth=None):
         """Return the folder of a run and its result."""
-        folder = self.root / f"{method.replace(':', '-')}-{depth}"
-        spec = replace(self.spec, method=method, depth=depth)
-        return folder, fit(spec, location=self.location, save=folder)
+        if (method, depth) not in self.done:
+            folder = self.root / f"{method.replace(':', '-')}-{depth}"
+            spec = replace(self.spec, method=method, depth=depth)
+            self.done[method, depth] = folder, fit(spec, location=self.location, save=folder)
+        return self.done[method, depth]
 
     def tuned(self, method, depth=None):
         """Return the states that probekit computes of a saved run, layer by layer."""

@@ -29,7 +29,7 @@ from probekit.backbone.identity import (
 from probekit.backbone.model_classes import ENCODER, saved_whole, takes
 from probekit.backbone.own_code import code_digest
 from probekit.backbone.quantized import check_quantizable
-from probekit.backbone.saved_run import SavedRun
+from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, embedding_rows, read_structure
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.backbone.tuned import TunedValues, inspect_run
@@ -76,6 +76,11 @@ class BackboneInfo:
     vocab_size: int
     identity: Identity
     base: str | None = None
+
+    @property
+    def called(self) -> str:
+        """What the cache calls it, unless it is told otherwise."""
+        return called(self.base or self.name, self.identity.to_json())
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, as a manifest holds them; a base only of a run's."""

@@ -10,7 +10,21 @@ from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, MissingFileError
 from probekit.store.json_types import read_object
+from probekit.store.layout import model_slug
 from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS, SavedForm
+
+
+def called(name: str, identity: Mapping[str, Any]) -> str:
+    """Return what the cache calls a model, by the fields of its identity: ``bert-random0``.
+
+    Args:
+        name: as the user wrote it; of the model of a run, that of its base.
+        identity: what makes another model of that.
+    """
+    seed, few_bits, method = (identity.get(one) for one in ("random_init", "quantize", "method"))
+    endings = [None if seed is None else f"random{seed}", few_bits]
+    endings.append(None if method is None else method.partition(":")[0])
+    return "-".join([model_slug(name), *filter(None, endings)])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,6 +84,11 @@ class SavedRun:
     def digest(self) -> str:
         """Return what tells the model from others of its base and method (64 hex digits)."""
         return digest([self.deepest, digest_file(self.folder / self.form.file)])
+
+    @property
+    def called(self) -> str:
+        """What the cache calls the model, unless it is told otherwise: ``minilm-l6-lora``."""
+        return called(self.base["name"], self.identity())
 
     def identity(self) -> dict[str, Any]:
         """Return the identity of the model that it is, the fields of `Identity`."""

@@ -207,12 +207,8 @@ class ExtractTarget:
         """
         asked, task = request.to_json(split.text_fingerprint()), request.task
         name = None if self.name is None else model_slug(self.name)
-        key, info = digest(asked), request.info
-        seed, quantize = info.identity.random_init, info.identity.quantize
-        random = "" if seed is None else f"-random{seed}"
-        few_bits = "" if quantize is None else f"-{quantize}"
-        method = "" if info.base is None else f"-{(info.identity.method or '').partition(':')[0]}"
-        model = name or f"{model_slug(info.base or info.name)}{random}{few_bits}{method}"
+        key = digest(asked)
+        model = name or request.info.called
         moved = is_own(task) and self.examples is None  # those have no place to be known by
         found = folder_of_key(self.cache, split.name, key, None if moved else task.slug)
         folder = found or entry_folder(self.cache, model, task.slug, split.name, key)

@@ -76,7 +76,8 @@ class SavedForm:
         """Load the values of a folder into a model that their method has been attached to.
 
         Raises:
-            RecordError: the file is missing or damaged, or not of such a model.
+            RecordError: the file is missing or damaged, or not of such a model; or its run
+                diverged.
         """
         path = folder / self.file
         try:
@@ -91,6 +92,12 @@ class SavedForm:
         if strange or not found:
             what = f"has no place for {strange[0]}" if strange else "it is empty"
             raise RecordError(f"{path}: {type(model).__name__} {what}. {_AGAIN}")
+        endless = [name for name, value in found.items() if not torch.isfinite(value).all()]
+        if endless:
+            raise RecordError(
+                f"{path}: {endless[0]} is not finite, so its run diverged. Train it again with "
+                "lower rates."
+            )
         with torch.no_grad():
             for name, value in found.items():
                 places[name].copy_(value)

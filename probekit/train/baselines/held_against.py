@@ -133,7 +133,8 @@ def _random(
             notes.append(f"no scores of {model}: {error}")
     if not models:
         made = splits.manifest
-        command = f"`probekit extract {first.model} {first.task} --random-init 0`"
+        base = made.model_info.get("base", first.model)  # of the model of a saved run
+        command = f"`probekit extract {base} {first.task} --random-init 0`"
         if made.model_info.get("source") == "memory" or made.origin == EXAMPLES_IN_MEMORY:
             drawn = f"name='{made.model}-random0', options=probekit.ExtractOptions(random_init=0)"
             command = f"`probekit.extract(..., {drawn})`"
@@ -206,10 +207,11 @@ def random_models(splits: Splits, location: Location) -> list[str]:
 def _is_random(identity: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
     """Say whether a model is another with random weights; that one may itself be such a model."""
     # of bert: bert-random0, but neither bert with an adapter nor bert-large-random0, whose
-    # configuration differs; of bert-random0: bert-random1
-    drawn = {"weights": None, "adapter": None, "random_init": None}
+    # configuration differs; of bert-random0: bert-random1; of a run's bert-lora: bert-random0
+    drawn = dict.fromkeys(("weights", "adapter", "random_init", "method", "tuned"))
     same = {**identity, **drawn} == {**own, **drawn}
-    return same and identity["random_init"] is not None and identity != own
+    untrained = identity["random_init"] is not None and identity.get("method") is None
+    return same and untrained and identity != own
 
 
 def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:

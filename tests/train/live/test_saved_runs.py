@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from huggingface_hub import ModelCard
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer
 
@@ -15,6 +16,9 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
+from probekit.train.saved.folder import read_saved
+from probekit.train.saved.model_card import write_model_card
+from tests.cli.console import done
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
 
@@ -159,6 +163,35 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
     named = replace(spec, model="model-lora")
     sweep([named], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "head")
     assert len(predict(tmp_path / "head", [["Paris", "is"]], device="cpu")[0]) == 2
+
+
+@pytest.mark.parametrize("method", ["full", "lora:rank=2", None])
+def test_a_card_for_the_hub(runs, method, tmp_path):
+    folder = tmp_path / "run"
+    if method is None:
+        fit(replace(runs.spec, rates=()), location=runs.location, save=folder)
+    else:
+        shutil.copytree(runs.saved(method)[0], folder)
+    assert done("card", str(folder)).out.strip() == str(folder / "README.md")
+    card = ModelCard.load(folder / "README.md")
+    (result,) = card.data.eval_results
+    saved, _ = read_saved(folder)
+    assert (result.dataset_split, result.metric_value) == ("dev", saved.eval_score)
+    assert (result.task_type, result.metric_type) == ("token-classification", "span-f1")
+    assert card.data.license == "unknown" and card.data.base_model is None, "it is a folder"
+    assert str(runs.root) not in card.content, "where it lies is nobody's business"
+    loading = {"full": "AutoModel.from_pretrained(", None: "which was not trained"}
+    assert loading.get(method, "PeftModel.from_pretrained(") in card.text
+    path = folder / "README.md"
+    mine = path.read_text("utf-8").replace("license: unknown", "license: mit") + "Mine.\n"
+    path.write_text(mine, "utf-8")
+    assert write_model_card(folder) == path and path.read_text("utf-8") == mine
+    of_hub = replace(saved, model={**saved.model, "name": "org/base", "source": "hub"})
+    (folder / "config.json").write_text(json.dumps(of_hub.to_json()), "utf-8")
+    path.unlink()
+    data = ModelCard.load(write_model_card(folder)).data
+    relation = {"full": "finetune", "lora:rank=2": "adapter", None: None}[method]
+    assert (data.base_model, data.get("base_model_relation")) == ("org/base", relation)
 
 
 def test_runs_are_told_apart(runs, tmp_path):

@@ -1,0 +1,229 @@
+"""The card of a saved run for the Hub: of which model and task, what it scored, how to load it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import StorageError
+from probekit.metrics import scale_of
+from probekit.results.summaries.text_layout import Column, markdown_table
+from probekit.results.summaries.wording import metric_text
+from probekit.store.files import write_whole
+from probekit.train.saved.folder import SavedHead, read_saved
+from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS
+
+CARD = "README.md"
+
+_BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
+
+_LICENCE = """\
+What was trained may be bound by the licences of the base model and of the data, of which probekit \
+knows neither: whoever publishes this has to check that both allow it, and say so in `license` \
+above. `config.json` names the labels, and the model as it was typed."""
+
+_TASKS: Mapping[str, str] = {
+    "tagging": "token-classification",
+    "sentence": "text-classification",
+    "pair": "text-classification",
+}
+"""What the Hub calls a kind of labels; others have their own name."""
+
+_TEXTS: Mapping[str, str] = {
+    "tagging": '[["Peter", "visited", "Brussels"]]',
+    "pair": '[("A man sleeps.", "Nobody is awake.")]',
+}
+"""What a head reads, by the kind of its texts."""
+
+
+def write_model_card(folder: str | Path) -> Path:
+    """Write the card of a saved run into its folder; what its owner wrote around it stays.
+
+    Args:
+        folder: of a saved head, with what was trained of its model or without.
+
+    Returns:
+        the card, ``README.md``.
+
+    Raises:
+        MissingFileError: the folder holds no saved head.
+        RecordError: the head is damaged.
+        StorageError: the card cannot be written.
+    """
+    path = Path(folder) / CARD
+    saved, _ = read_saved(Path(folder))
+    try:
+        before = path.read_text("utf-8") if path.exists() else None
+        write_whole(path, model_card(saved, before).encode())
+    except (OSError, UnicodeDecodeError) as error:
+        raise StorageError(f"{path}: cannot write the card ({error}).") from error
+    return path
+
+
+def model_card(saved: SavedHead, before: str | None = None) -> str:
+    """Return the card of a saved run.
+
+    Args:
+        saved: what is known of it.
+        before: the card that it has.
+    """
+    section = "\n".join([_BEGIN, _section(saved), _END])
+    if before is None:
+        return f"---\n{_metadata(saved)}\n---\n\n{section}\n"
+    marked = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
+    if marked.search(before):
+        return marked.sub(lambda _: section, before, count=1)
+    return f"{before.rstrip()}\n\n{section}\n"
+
+
+def _metadata(saved: SavedHead) -> str:
+    """Return what programs read, as YAML."""
+    from huggingface_hub import EvalResult, ModelCardData
+
+    base: dict[str, Any] = {}
+    if saved.model.get("source") == "hub":
+        base = {"base_model": str(saved.model["name"])}
+        if saved.backbone is not None:
+            adds = saved.backbone == "adapter"
+            base["base_model_relation"] = "adapter" if adds else "finetune"
+    results = [
+        EvalResult(
+            task_type=_TASKS.get(saved.features.kind, saved.features.kind),
+            dataset_type=_name(saved.task),
+            dataset_name=_name(saved.task),
+            dataset_split=split,
+            metric_type=saved.metric,
+            metric_value=score,
+        )
+        for split, score in _scores(saved).items()
+    ]
+    data = ModelCardData(
+        model_name=_title(saved),
+        library_name="probekit",
+        license="unknown",
+        tags=["probekit", str(saved.head["name"]), *([_method(saved)] if saved.backbone else [])],
+        eval_results=results,
+        **base,
+    )
+    return str(data.to_yaml()).rstrip()
+
+
+def _section(saved: SavedHead) -> str:
+    tables = [
+        markdown_table([Column(h, cells, words=True) for h, cells in columns.items()]).rstrip()
+        for columns in (_about(saved), _scored(saved))
+    ]
+    return "\n".join(
+        [
+            f"# {_plain(_title(saved))}",
+            "",
+            _what(saved),
+            "",
+            tables[0],
+            "",
+            "## Scores",
+            "",
+            tables[1],
+            "",
+            f"Of one run, seed {saved.options.get('seed')}; the checkpoint was chosen by "
+            f"{_chosen(saved)}.",
+            "",
+            "## Load it",
+            "",
+            *_loading(saved),
+            "",
+            "## Licence",
+            "",
+            _LICENCE,
+        ]
+    )
+
+
+def _what(saved: SavedHead) -> str:
+    """Return in a sentence what was trained."""
+    model = f"`{_name(str(saved.model['name']))}`"
+    if saved.backbone is None:
+        return f"A head over the layers of {model}, which was not trained, by `probekit`."
+    return f"A head, and {model} trained with it (`{_method(saved)}`), by `probekit`."
+
+
+def _about(saved: SavedHead) -> Mapping[str, Sequence[str]]:
+    """Return the table of what it is."""
+    identity, revision = saved.model.get("identity", {}), saved.model.get("revision")
+    model = _name(str(saved.model["name"]))
+    rows = {
+        "base model": f"{model}, revision {revision}" if revision else model,
+        "its weights": str(identity.get("weights", "unknown")),
+        "task": ", ".join(filter(None, [_name(saved.task), saved.label])),
+        "method": _method(saved) if saved.backbone else "nothing of the model",
+        "head": f"{saved.head['name']}, layers {', '.join(map(str, saved.layers))}",
+        "decoder": str(saved.decoder["name"]),
+        "trained values": f"{saved.n_params:,}",
+        "probekit": saved.probekit,
+    }
+    return {"": list(map(_plain, rows)), " ": list(map(_plain, rows.values()))}
+
+
+def _scored(saved: SavedHead) -> Mapping[str, Sequence[str]]:
+    """Return the table of scores."""
+    found, scale = _scores(saved), scale_of(saved.metric)
+    return {"split": list(found), metric_text(saved.metric): list(map(scale.text, found.values()))}
+
+
+def _scores(saved: SavedHead) -> dict[str, float]:
+    """Return the scores by split."""
+    test = {} if saved.test_score is None else {"test": saved.test_score}
+    return {"dev": saved.eval_score, **test}
+
+
+def _chosen(saved: SavedHead) -> str:
+    """Return what the checkpoint was chosen by."""
+    select = saved.options.get("select")
+    return "dev, whose score is the best of several" if select in (None, "dev") else f"{select}"
+
+
+def _loading(saved: SavedHead) -> list[str]:
+    """Return how to load it: all of it with probekit, the model alone with other programs."""
+    texts = _TEXTS.get(saved.text_kind, '["Never again."]')
+    base = str(saved.model["name"]) if saved.model.get("source") == "hub" else "BASE_MODEL"
+    lines = [
+        "```python",
+        "import probekit",
+        "",
+        f'probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was',
+        "```",
+    ]
+    place = f"FOLDER/{BACKBONE_FOLDER}"
+    alone = {
+        "adapter": "peft.PeftModel.from_pretrained("
+        f'AutoModel.from_pretrained("{base}"), "{place}")',
+        "checkpoint": f'AutoModel.from_pretrained("{place}")',
+    }.get(str(saved.backbone))
+    if alone is not None:
+        lines += ["", f"The model without the head: `{alone}`."]
+    elif saved.backbone is not None:
+        file = FORMS[saved.backbone].file
+        lines += ["", f"`{place}/{file}` holds the trained values by their names in the model."]
+    return lines
+
+
+def _method(saved: SavedHead) -> str:
+    return str(saved.options["method"])
+
+
+def _title(saved: SavedHead) -> str:
+    """Return ``minilm-l6, lora, p32 on conll2003 ner``."""
+    method = [_method(saved)] if saved.backbone else []
+    parts = [_name(str(saved.model["name"])), *method, str(saved.head["name"])]
+    return f"{', '.join(parts)} on {' '.join(filter(None, [_name(saved.task), saved.label]))}"
+
+
+def _name(text: str) -> str:
+    """Return a name; of a path on a disk its end."""
+    is_path = text.startswith(("/", ".", "~")) or text.count("/") > 1
+    return text.rstrip("/").rpartition("/")[2] if is_path else text
+
+
+def _plain(text: str) -> str:
+    """Return a text that is not read as markup."""
+    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))

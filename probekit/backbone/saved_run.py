@@ -11,7 +11,7 @@ from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, MissingFileError
 from probekit.store.json_types import read_object
 from probekit.store.layout import model_slug
-from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS, SavedForm
+from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, Packaging
 
 
 def called(name: str, identity: Mapping[str, Any]) -> str:
@@ -37,7 +37,7 @@ class SavedRun:
         base: the model that was trained, the fields of ``BackboneInfo``.
         method: what was trained of it, as it is typed.
         deepest: the last layer that the run read; what comes after it was cut off.
-        form: in which the values are kept.
+        packaging: in which the values are kept.
     """
 
     name: str
@@ -45,7 +45,7 @@ class SavedRun:
     base: Mapping[str, Any]
     method: str
     deepest: int
-    form: SavedForm
+    packaging: Packaging
 
     @classmethod
     def at(cls, model: str | Path) -> Self | None:
@@ -59,16 +59,16 @@ class SavedRun:
         said = None if path is None else read_object(path / "config.json")
         if path is None or said is None or "format_version" not in said:
             return None
-        form = FORMS.get(str(said.get("backbone")))
-        if form is None:
+        packaging = PACKAGINGS.get(str(said.get("backbone")))
+        if packaging is None:
             raise BackboneError(
                 f"{model} holds a saved head, whose run trained nothing of its model "
                 f"({said.get('model', {}).get('name')}): give that one."
             )
         folder = path / BACKBONE_FOLDER
-        if not (folder / form.file).is_file():
+        if not (folder / packaging.file).is_file():
             raise MissingFileError(
-                f"{folder / form.file} is missing, and with it what the run trained of its model. "
+                f"{folder / packaging.file} is missing, and with it what the run trained of its model. "
                 "Train it again with --save."
             )
         return cls(
@@ -77,13 +77,13 @@ class SavedRun:
             base=said["model"],
             method=said["options"]["method"],
             deepest=max(said["layers"]),
-            form=form,
+            packaging=packaging,
         )
 
     @cached_property
     def digest(self) -> str:
         """Return what tells the model from others of its base and method (64 hex digits)."""
-        return digest([self.deepest, digest_file(self.folder / self.form.file)])
+        return digest([self.deepest, digest_file(self.folder / self.packaging.file)])
 
     @property
     def called(self) -> str:

@@ -46,7 +46,7 @@ class TunedValues:
         assert method is not None, "a saved run has a method"
         structure = shorten(run.name, model, self.whole, run.deepest)
         method.attach(model, torch.Generator())
-        run.form.put_into(model, run.folder)
+        run.packaging.put_into(model, run.folder)
         model.train(False).requires_grad_(False)
         return structure
 
@@ -78,7 +78,7 @@ def inspect_run(
         run.base,
         made=f"the saved run {run.name}",
         remedy=f"A whole model is saved there: give {run.folder} as MODEL."
-        if run.form.whole
+        if run.packaging.whole
         else "What the run trained is added to that model, which must lie where it did.",
         trust_remote_code=trust_remote_code,
     )

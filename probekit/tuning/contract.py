@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from probekit.probe.parameter_groups import Groups
-from probekit.tuning.saved_form import SavedForm
+from probekit.tuning.packaging import Packaging
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -26,7 +26,7 @@ class Method(ABC):
         name: key in ``METHODS``.
         trains: whether anything is; if not, the model only runs, as it did for the cache.
         learning_rate: peak rate of what is trained, unless another one is given.
-        form: in which a saved run keeps it.
+        packaging: how a saved run keeps it.
         source: paper and section.
         summary: a line for people.
     """
@@ -34,7 +34,7 @@ class Method(ABC):
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     learning_rate: ClassVar[float] = 0.0
-    form: ClassVar[SavedForm] = SavedForm()
+    packaging: ClassVar[Packaging] = Packaging()
     source: ClassVar[str]
     summary: ClassVar[str]
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from probekit.tuning.contract import Method
-from probekit.tuning.saved_form import SavedForm, WholeModel
+from probekit.tuning.packaging import Packaging, WholeModel
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -20,7 +20,7 @@ class Full(Method):
 
     name: ClassVar[str] = "full"
     learning_rate: ClassVar[float] = 2e-5
-    form: ClassVar[SavedForm] = WholeModel()
+    packaging: ClassVar[Packaging] = WholeModel()
     source: ClassVar[str] = "Devlin et al. 2019, appendix A.3"
     summary: ClassVar[str] = "every value of the model"
 

@@ -17,7 +17,7 @@ from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
-from probekit.tuning.saved_form import TrainedValues
+from probekit.tuning.packaging import TrainedValues
 
 BATCH_TOKENS = 4096
 """Padded tokens that run at once; the states of a step stay until it has gone back through them."""

@@ -11,7 +11,7 @@ from torch import nn
 
 from probekit.errors import BackboneError, OptionError, install_extra
 from probekit.tuning.contract import Method
-from probekit.tuning.saved_form import PeftAdapter, SavedForm
+from probekit.tuning.packaging import Packaging, PeftAdapter
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,7 +30,7 @@ class LoRA(Method):
 
     name: ClassVar[str] = "lora"
     learning_rate: ClassVar[float] = 5e-4
-    form: ClassVar[SavedForm] = PeftAdapter()
+    packaging: ClassVar[Packaging] = PeftAdapter()
     source: ClassVar[str] = "Hu et al. 2021, sections 4.1 and 4.2, appendix D"
     summary: ClassVar[str] = "two thin matrices beside each query and value projection"
 

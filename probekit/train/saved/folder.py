@@ -21,7 +21,7 @@ from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest, remove_path
 from probekit.tasks import folder_name
-from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS, TrainedValues, is_ours
+from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, TrainedValues, is_ours
 from probekit.version import __version__
 
 FORMAT_VERSION = 1
@@ -106,7 +106,7 @@ class SavedHead(_Form):
         test_score: test score, where there is one.
         options: of the run.
         init: what the head that the run started from was trained on, if there is one.
-        backbone: in which form the folder ``backbone`` holds what was trained of the model; None
+        backbone: packaging of what was trained of the model, in the folder ``backbone``; None
             where nothing was.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
@@ -191,7 +191,7 @@ def save_head(
         folder: created when it does not exist; a head in it is replaced.
         head: what is known of it.
         state: its tensors: ``head.*``, ``decoder.*``, ``normalization.*``.
-        trained: what was trained of the model, for a head that says in which form it is kept.
+        trained: what was trained of the model, for a head that names its packaging.
 
     Raises:
         StorageError: the folder cannot be written.
@@ -204,7 +204,7 @@ def save_head(
         if trained is not None and head.backbone is not None:
             remove_path(fresh)
             fresh.mkdir()
-            FORMS[head.backbone].write(fresh, trained)
+            PACKAGINGS[head.backbone].write(fresh, trained)
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
         if is_ours(backbone):

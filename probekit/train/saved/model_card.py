@@ -11,7 +11,7 @@ from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import metric_text
 from probekit.store.files import write_whole
 from probekit.train.saved.folder import SavedHead, read_saved
-from probekit.tuning.saved_form import BACKBONE_FOLDER, FORMS
+from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
 
 CARD = "README.md"
 
@@ -202,7 +202,7 @@ def _loading(saved: SavedHead) -> list[str]:
     if alone is not None:
         lines += ["", f"The model without the head: `{alone}`."]
     elif saved.backbone is not None:
-        file = FORMS[saved.backbone].file
+        file = PACKAGINGS[saved.backbone].file
         lines += ["", f"`{place}/{file}` holds the trained values by their names in the model."]
     return lines
 

@@ -217,7 +217,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         test_score=result.test_score,
         options=options.to_json(),
         init=run.init,
-        backbone=run.spec.tuning.form.name
+        backbone=run.spec.tuning.packaging.name
         if run.spec.tuning is not None and result.n_backbone_params
         else None,
         plugins={kind: one for kind, one in options.plugins.items() if kind in _REBUILT},

@@ -1,4 +1,4 @@
-"""In which form the values that a method trained are kept: one that other programs load too."""
+"""How a saved run keeps the values that a method trained: in a way that other programs load too."""
 
 import copy
 import shutil
@@ -47,7 +47,7 @@ class TrainedValues:
 
 
 @dataclass(frozen=True)
-class SavedForm:
+class Packaging:
     """The values by their names in the model, and nothing beside them.
 
     Attributes:
@@ -116,7 +116,7 @@ class SavedForm:
 
 
 @dataclass(frozen=True)
-class PeftAdapter(SavedForm):
+class PeftAdapter(Packaging):
     """What ``PeftModel.from_pretrained`` loads, over the whole base model, cut or not."""
 
     name: str = "adapter"
@@ -140,7 +140,7 @@ class PeftAdapter(SavedForm):
 
 
 @dataclass(frozen=True)
-class WholeModel(SavedForm):
+class WholeModel(Packaging):
     """A model as ``AutoModel.from_pretrained`` loads it, with its tokenizer.
 
     That of a cut model has so many blocks. Where the whole has a norm after its last block it has
@@ -173,16 +173,16 @@ class WholeModel(SavedForm):
 
 _AGAIN = "The saved run is damaged: train it again with --save."
 
-FORMS: Mapping[str, SavedForm] = {
-    form.name: form for form in (SavedForm(), PeftAdapter(), WholeModel())
+PACKAGINGS: Mapping[str, Packaging] = {
+    one.name: one for one in (Packaging(), PeftAdapter(), WholeModel())
 }
 
 
 def is_ours(folder: Path) -> bool:
     """Say whether a folder holds values that probekit wrote."""
-    for form in FORMS.values():
+    for one in PACKAGINGS.values():
         try:
-            with safe_open(folder / form.file, "pt") as file:
+            with safe_open(folder / one.file, "pt") as file:
                 if (file.metadata() or {}).get("made_by") == _METADATA["made_by"]:
                     return True
         except (OSError, SafetensorError):

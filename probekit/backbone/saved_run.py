@@ -66,10 +66,10 @@ class SavedRun:
                 f"({said.get('model', {}).get('name')}): give that one."
             )
         folder = path / BACKBONE_FOLDER
-        if not (folder / packaging.file).is_file():
+        if not (file := folder / packaging.file).is_file():
             raise MissingFileError(
-                f"{folder / packaging.file} is missing, and with it what the run trained of its model. "
-                "Train it again with --save."
+                f"{file} is missing, and with it what the run trained of its model. Train it again "
+                "with --save."
             )
         return cls(
             name=str(model),

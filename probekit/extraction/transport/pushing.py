@@ -82,7 +82,7 @@ class Push:
         told = [
             str(text)
             for one in manifests
-            for text in (one.model_info.get("name"), one.model_info.get("source"), one.origin)
+            for text in (*map(one.model_info.get, ("name", "base", "source")), one.origin)
         ]
         return sorted({path for text in told for path in re.findall(r"(?<!\S)/\S+", text)})
 

@@ -21,15 +21,20 @@ STAND_IN_OUTLIER = 2.0
 
 
 def check_quantizable(
-    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, quantize: str
+    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, asked: str
 ) -> None:
     """Refuse what bitsandbytes cannot make of a model, before anything is read.
+
+    Args:
+        checkpoint: the model.
+        config: its configuration.
+        asked: the option that asks for it, as typed.
 
     Raises:
         OptionError: the model lies in memory or in a GGUF file, or is quantized already.
         BackboneError: bitsandbytes is not installed.
     """
-    said = f"--quantize {quantize}: model {checkpoint.name!r}"
+    said = f"{asked}: model {checkpoint.name!r}"
     if isinstance(checkpoint, GivenModel):
         raise OptionError(
             f"{said} is given in memory, and weights are quantized as they are read. Leave it out "

@@ -173,7 +173,7 @@ def freeze(
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         n_backbone_params=n_tuned,
-        backbone_share=n_tuned / tuned.n_model if tuned is not None else 0.0,
+        backbone_share=tuned.changed if tuned is not None else 0.0,
         train_seconds=member.reading.seconds + member.stepping.seconds,
         predictions=_predictions(assessed, best.predicted) if keep else {},
         probabilities=_probabilities(assessed) if keep else {},

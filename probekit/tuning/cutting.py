@@ -34,15 +34,11 @@ def cut(backbone: Backbone, deepest: int) -> Backbone:
     layers = [layer for layer in structure.usable if layer <= deepest]
     with torch.no_grad():
         before = _states(backbone, layers)
-    blocks = [
-        part
-        for part in model.modules()
-        if isinstance(part, nn.ModuleList) and len(part) == structure.n_blocks
-    ]
-    if len(blocks) != 1:
+    blocks = blocks_of(model, structure.n_blocks)
+    if blocks is None:
         raise _uncut(backbone, deepest, "its blocks do not lie in one list")
     kept = max(deepest, 1)  # transformers gives no states of a model without a block
-    del blocks[0][kept:]
+    del blocks[kept:]
     if structure.final_norm is not None:  # layers before the last have not been through it
         model.set_submodule(structure.final_norm, nn.Identity())
     model.config = copy.deepcopy(model.config)
@@ -55,6 +51,14 @@ def cut(backbone: Backbone, deepest: int) -> Backbone:
         if (one - other).abs().max() > _ROUNDING * one.abs().max():
             raise _uncut(backbone, deepest, "it computes other states without its later blocks")
     return found
+
+
+def blocks_of(model: nn.Module, count: int) -> nn.ModuleList | None:
+    """Return the list of a model's blocks; None where there is not just one list of so many."""
+    found = [
+        part for part in model.modules() if isinstance(part, nn.ModuleList) and len(part) == count
+    ]
+    return found[0] if len(found) == 1 else None
 
 
 def reached(

@@ -9,8 +9,10 @@ from transformers import AutoModel, BertConfig, BertModel
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
-from probekit.tuning import METHODS, Tuned, lora
+from probekit.tuning import METHODS, Tuned, peft_parts
+from probekit.tuning.bitfit import BitFit
 from probekit.tuning.cutting import cut, reached
+from probekit.tuning.frozen import Frozen
 from tests import tiny
 
 FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
@@ -116,7 +118,7 @@ def test_merged_matrices_are_the_model_beside_them(models):
 
 def test_what_was_trained_is_saved_under_its_names_and_nothing_else(models):
     model = learning(models["bert"]).model
-    tuned = Tuned(model, attached("bitfit", model), drops=True)
+    tuned = Tuned(model, attached("bitfit", model), BitFit())
     state = tuned.state_dict()
     assert {name.replace("/", ".") for name in state} == {
         name for name in dict(model.named_parameters()) if name.endswith("bias")
@@ -124,7 +126,7 @@ def test_what_was_trained_is_saved_under_its_names_and_nothing_else(models):
     tuned.load_state_dict({name: torch.ones_like(value) for name, value in state.items()})
     assert bool((model.encoder.layer[0].output.dense.bias == 1).all())
     assert not model.training and tuned.train() is tuned and model.training
-    assert not Tuned(model.eval(), {}, drops=False).train()._outside[0].training
+    assert not Tuned(model.eval(), {}, Frozen()).train()._outside[0].training
 
 
 def test_methods_as_they_are_typed(monkeypatch):
@@ -134,6 +136,6 @@ def test_methods_as_they_are_typed(monkeypatch):
         normal_form("method", "lorra", METHODS)
     with pytest.raises(OptionError, match="rank and alpha must be at least 1"):
         normal_form("method", "lora:rank=0", METHODS)
-    monkeypatch.setattr(lora, "find_spec", lambda name: None)
+    monkeypatch.setattr(peft_parts, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"needs the package peft. Run `pip .*\[finetune\]"):
         attached("lora", None)

@@ -26,7 +26,7 @@ from probekit.backbone.placement import (
     main_device,
     placing,
 )
-from probekit.backbone.quantized import check_quantizable, quantization
+from probekit.backbone.quantized import check_quantizable, keep_gradients, quantization
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
 from probekit.base.machine.buffers import send
@@ -269,7 +269,9 @@ def load_backbone(
         place = main_device(model)
     else:
         model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and layout_of(model) is None and not learns:
+    if learns:
+        keep_gradients(model)
+    elif place.type == "cpu" and layout_of(model) is None:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(

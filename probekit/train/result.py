@@ -60,7 +60,8 @@ class FitResult:
         n_params: trained values, head and decoder together.
         n_head_params: trained values of the head alone.
         n_backbone_params: trained values of the model, of `n_params`; 0 where it is not trained.
-        backbone_share: their share of all values of the model.
+        backbone_share: their share of all values of the model, or of those that differ; see
+            `Method.changed`.
         train_seconds: seconds spent in the steps of this run, its share of reading included;
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,

@@ -128,7 +128,7 @@ def _with_cache(
     """Return a model's arguments with a cache that holds the prefix."""
     from transformers import DynamicCache
 
-    if model.is_gradient_checkpointing and model.training:  # transformers would drop the cache
+    if model.is_activation_checkpointing and model.training:  # transformers would drop the cache
         raise BackboneError(f"a prefix of keys is lost under gradient checkpointing: {_INSTEAD}")
     ids = args[0] if args else given["input_ids"]
     cache, found = DynamicCache(config=model.config), keys()

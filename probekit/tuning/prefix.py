@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from probekit.errors import BackboneError, OptionError
 from probekit.tuning.contract import Method
-from probekit.tuning.cutting import blocks_of
 from probekit.tuning.peft_parts import drawing_from
 from probekit.tuning.virtual_tokens import check_length, check_takes, put_before, seen_mask
 
@@ -93,6 +92,8 @@ class Prefix(Method):
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:
         """Have every block read states of the virtual tokens that are its own."""
+        from probekit.tuning.cutting import blocks_of  # with transformers
+
         check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
         blocks = blocks_of(model, model.config.num_hidden_layers)
         if blocks is None:

@@ -8,7 +8,6 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from probekit.backbone.model_classes import takes
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -35,6 +34,8 @@ def check_takes(method: str, model: "PreTrainedModel", argument: str, instead: s
     Raises:
         OptionError: it cannot.
     """
+    from probekit.backbone.model_classes import takes  # with transformers
+
     if not takes(type(model), argument):
         raise OptionError(
             f"--method {method}: {type(model).__name__} takes no {argument}. {instead}"

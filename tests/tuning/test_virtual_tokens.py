@@ -157,7 +157,8 @@ def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(tmp_path):
 def test_a_saved_run_says_of_longer_texts_too_what_it_scored(method, tmp_path):
     corpus, model = tmp_path / "corpus", str(tiny.build("bert", tmp_path / "model"))
     write_corpus(corpus)
-    extract(model, str(corpus), cache=tmp_path, options=ExtractOptions(compute_dtype="float32"))
+    options = ExtractOptions(compute_dtype="float32", max_length=64)
+    extract(model, str(corpus), cache=tmp_path, options=options)
     spec = TrainSpec(model=model, task=str(corpus), head="p32", method=method, epochs=2)
     (record,) = sweep([spec], location=Location(cache=tmp_path), out=tmp_path / "runs.jsonl",
                       predictions=True, save=tmp_path / "head")  # fmt: skip

@@ -203,10 +203,10 @@ def _read(
     progress: bool,
 ) -> Iterator[TextRows]:
     """Yield what the head reads of some texts after others."""
-    saved = trained.saved
+    saved, most = trained.saved, backbone.info.identity.max_length
     encoded = backbone.inspection.encode(
         as_examples(texts, trained.text_kind),
-        max_length=saved.features.max_length,
+        max_length=min(saved.features.max_length or most, most),
         overlong=saved.features.overlong,
     )
     bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))

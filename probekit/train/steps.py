@@ -48,7 +48,7 @@ class OwnSteps:
             if trains:
                 torch.autograd.backward(loss)
                 if member.probe.tuned is not None:
-                    member.probe.tuned.penalize()
+                    member.probe.tuned.before_step(remaining)
             self._optimizer.step(remaining=remaining)
             member.count(loss.detach())
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from probekit.probe.parameter_groups import Groups
 
@@ -67,13 +67,15 @@ class Method(ABC):
             BackboneError: a package is missing.
         """
 
-    def regularizer(self, values: Mapping[str, nn.Parameter]) -> Tensor | None:
-        """Return what is added to the loss of every step; None is nothing.
+    def before_step(  # noqa: B027  # most methods need nothing
+        self, values: Mapping[str, nn.Parameter], remaining: float
+    ) -> None:
+        """Do what a step needs besides the gradients of the loss, which are there.
 
         Args:
             values: what is trained, by name in the model.
+            remaining: the share of the run that is left, in (0, 1].
         """
-        return None
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's values that are the run's own.
@@ -123,10 +125,9 @@ class Tuned(nn.Module):
         """The share of the model's values that are the run's own."""
         return self._method.changed(self._values, self.n_model)
 
-    def penalize(self) -> None:
-        """Add the gradients of what the method adds to the loss; once in a step."""
-        if (found := self._method.regularizer(self._values)) is not None:
-            torch.autograd.backward(found)
+    def before_step(self, remaining: float) -> None:
+        """Do what the method needs of a step; see `Method.before_step`."""
+        self._method.before_step(self._values, remaining)
 
     def parameter_groups(self) -> Groups:
         """Return the values by group: `BACKBONE`, but for those that are named."""

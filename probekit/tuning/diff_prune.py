@@ -20,7 +20,10 @@ _STRETCH = 1.5
 _OPEN = 5.0
 """Where gates start: nearly always 1."""
 
-GATES = "gates"
+_SURE = 20.0
+"""A gate is open or closed from here on, whatever the noise."""
+
+_OWN, GATES = "difference", "gates"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,12 +34,13 @@ class DiffPrune(Method):
     (section 3.1; l = -1.5 and r = 1.5 are those of the authors' code), and without noise in
     evaluation. The penalty is sum sigmoid(a), as log(-l / r) is 0. w starts at 0.
 
-    In evaluation only the largest of all |z w| stay, so what is scored, chosen and saved is sparse
-    (section 3.2). The paper trains these once more; here there is one training.
+    In evaluation only the largest of all |z w| stay, so what is scored, chosen and saved is sparse;
+    at last they learn alone, their gates open and all others closed (section 3.2).
 
     Attributes:
         share: of all values of the model, how many may differ; 1 keeps every difference.
         penalty: weight of the L0 norm in the loss.
+        fixed: share of the steps, at the end, in which the largest differences learn alone.
     """
 
     name: ClassVar[str] = "diff-prune"
@@ -47,13 +51,15 @@ class DiffPrune(Method):
 
     share: float = 0.005
     penalty: float = 1.25e-7
+    fixed: float = 0.5
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        if not 0 < self.share <= 1 or self.penalty < 0:
+        if not 0 < self.share <= 1 or self.penalty < 0 or not 0 <= self.fixed <= 1:
             raise OptionError(
-                "--method diff-prune: share must be above 0 and at most 1, and penalty at least 0; "
-                f"found share={self.share:g}, penalty={self.penalty:g}."
+                "--method diff-prune: share must be above 0 and at most 1, penalty at least 0, and "
+                f"fixed from 0 to 1; found share={self.share:g}, penalty={self.penalty:g}, "
+                f"fixed={self.fixed:g}."
             )
 
     def attach(
@@ -68,16 +74,21 @@ class DiffPrune(Method):
         model.register_forward_pre_hook(_Projection(list(known.values()), self.share))
         return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
-    def regularizer(self, values: Mapping[str, nn.Parameter]) -> Tensor:
-        """Return the weighted expected number of open gates."""
-        gates = (value for name, value in values.items() if name.endswith(f".{GATES}"))
-        return self.penalty * torch.stack([gate.sigmoid().sum() for gate in gates]).sum()
+    def before_step(self, values: Mapping[str, nn.Parameter], remaining: float) -> None:
+        """Add the gradients of the penalty; at last close what is not among the largest."""
+        pairs = _pairs(values)
+        if remaining > self.fixed:
+            norm = torch.stack([gates.sigmoid().sum() for _, gates in pairs]).sum()
+            torch.autograd.backward(self.penalty * norm)
+        elif any(bool((gates.abs() < _SURE / 2).any()) for _, gates in pairs):
+            with torch.no_grad():
+                for (_, gates), kept in zip(pairs, _largest(pairs, self.share), strict=True):
+                    gates.copy_(torch.where(kept, _SURE, -_SURE))
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""
         own = n_model // 3  # beside each of them lie a difference and a gate
-        pairs = ((values[name], values[_gates_of(name)]) for name in values if _is_own(name))
-        differ = sum(int(_gated(*pair).count_nonzero()) for pair in pairs)
+        differ = sum(int(_gated(*pair).count_nonzero()) for pair in _pairs(values))
         return min(differ, int(self.share * own)) / own
 
 
@@ -113,28 +124,33 @@ class _Projection:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, args: tuple[Any, ...]) -> None:
-        learned = [value for one in self._differences for value in one.parameters()]
+        learned = (value for one in self._differences for value in one.parameters())
         now = sum(value._version for value in learned)  # counts what was written in place
         if model.training or now == self._seen:
             return
         self._seen = now
-        sizes = [_gated(one.difference, one.gates).abs().flatten() for one in self._differences]
-        every = torch.cat(sizes)
-        kept = torch.zeros_like(every, dtype=torch.bool)
-        kept[every.topk(int(self._share * len(every))).indices] = True
-        split = torch.split(kept, [len(one) for one in sizes])
-        for one, own in zip(self._differences, split, strict=True):
-            one.kept = own.view_as(one.difference)
+        pairs = [(one.difference, one.gates) for one in self._differences]
+        for one, kept in zip(self._differences, _largest(pairs, self._share), strict=True):
+            one.kept = kept
+
+
+def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:
+    """Return differences with their gates."""
+    names = (name.removesuffix(_OWN) for name in values if name.endswith(_OWN))
+    return [(values[name + _OWN], values[name + GATES]) for name in names]
+
+
+@torch.no_grad()
+def _largest(pairs: Sequence[tuple[Tensor, Tensor]], share: float) -> list[Tensor]:
+    """Return for each tensor which of its differences are among the largest of all tensors."""
+    sizes = [_gated(*pair).abs().flatten() for pair in pairs]
+    every = torch.cat(sizes)
+    kept = torch.zeros_like(every, dtype=torch.bool)
+    kept[every.topk(int(share * len(every))).indices] = True  # of equals only so many
+    found = torch.split(kept, [len(one) for one in sizes])
+    return [one.view_as(own) for one, (own, _) in zip(found, pairs, strict=True)]
 
 
 def _gated(difference: Tensor, gates: Tensor) -> Tensor:
     """Return a difference behind its gates."""
     return difference * (2 * _STRETCH * gates.sigmoid() - _STRETCH).clamp(0, 1)
-
-
-def _is_own(name: str) -> bool:
-    return name.endswith(".difference")
-
-
-def _gates_of(name: str) -> str:
-    return f"{name.removesuffix('difference')}{GATES}"

@@ -44,7 +44,7 @@ def test_gates_are_closed_as_often_as_louizos_says():
 
 def test_the_penalty_pulls_at_gates_alone(backbone):
     tuned, values = attached(backbone, penalty=0.5)
-    tuned.penalize()
+    tuned.before_step(1.0)
     slope = 0.5 * torch.sigmoid(torch.tensor(5.0)) * torch.sigmoid(torch.tensor(-5.0))
     for name, value in values.items():
         if name.endswith(".gates"):
@@ -91,6 +91,34 @@ def test_a_share_of_the_values_differs_in_evaluation_also_among_equals(share, ba
     assert isinstance(norm.bias, torch.nn.Parameter)
 
 
+def test_at_last_the_largest_learn_alone(backbone):
+    tuned, values = attached(backbone, share=0.1, fixed=0.5)
+    own = tuned.n_model // 3
+    with torch.no_grad():
+        for name, value in values.items():
+            if name.endswith(".difference"):
+                value.copy_(torch.randn(value.shape, generator=torch.Generator().manual_seed(0)))
+    optimizer = torch.optim.AdamW(tuned.parameters(), lr=1e-2, weight_decay=0.1)
+    chosen, before = [], {}
+    for remaining in (1.0, 0.5, 0.4, 0.3):
+        tuned.train()
+        backbone.layers(IDS, LENGTHS)[-1][0, :, 0].sum().backward()
+        tuned.before_step(remaining)
+        optimizer.step()
+        optimizer.zero_grad()
+        tuned.eval()
+        with torch.no_grad():
+            backbone.layers(IDS, LENGTHS)
+        found = [one for one in backbone.model.modules() if isinstance(one, Difference)]
+        kept = torch.cat([one.kept.flatten() for one in found])
+        now = torch.cat([(one(torch.zeros_like(one.gates))).flatten() for one in found])
+        assert int(kept.sum()) == int(0.1 * own) and not now[~kept].any()
+        chosen.append(kept)
+        before[remaining] = now
+    assert torch.equal(chosen[1], chosen[2]) and torch.equal(chosen[2], chosen[3])
+    assert (before[0.4] != before[0.3])[chosen[3]].any(), "they learn on"
+
+
 def test_all_may_differ(backbone):
     tuned, values = attached(backbone, share=1.0)
     with torch.no_grad():
@@ -99,7 +127,9 @@ def test_all_may_differ(backbone):
     assert tuned.changed == 1
 
 
-@pytest.mark.parametrize("options", [{"share": 0.0}, {"share": 1.5}, {"penalty": -1.0}])
+@pytest.mark.parametrize(
+    "options", [{"share": 0.0}, {"share": 1.5}, {"penalty": -1.0}, {"fixed": 2.0}]
+)
 def test_numbers_that_make_no_sense(options):
-    with pytest.raises(OptionError, match="share must be above 0 and at most 1, and penalty at"):
+    with pytest.raises(OptionError, match="share must be above 0 and at most 1, penalty at"):
         DiffPrune(**options)

@@ -79,11 +79,11 @@ def test_steps_change_the_states_by_what_is_named_alone(kind, name, models):
     optimizer = torch.optim.Adam(tuned.parameters(), lr=1e-3)
     wanted = torch.randn(2, *first[0].shape, generator=torch.Generator().manual_seed(1))
     tuned.train()
-    for _ in range(20):
+    for step in range(20):
         loss = (torch.stack(backbone.layers(IDS, lengths, [1, 2])) * wanted).mean()
         optimizer.zero_grad()
         loss.backward()
-        tuned.penalize()
+        tuned.before_step(1 - step / 20)
         optimizer.step()
     tuned.eval()
     moved = {key for key, value in model.named_parameters() if (value != before[key]).any()}

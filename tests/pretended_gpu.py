@@ -15,6 +15,9 @@ import torch
 from torch import Tensor
 from torch.overrides import TorchFunctionMode
 
+from probekit.probe.decoders import DECODERS
+from probekit.probe.heads import HEADS
+
 GPU, HOST = torch.device("cuda:0"), torch.device("cpu")
 
 # What takes tensors of both: copies, indices in the host's memory, and what computes nothing.
@@ -166,6 +169,8 @@ def _submit(pool, work, *args, submit=ThreadPoolExecutor.submit, **kwargs):
 @contextmanager
 def pretended_gpu(monkeypatch):
     """Pretend one GPU, ``cuda:0``."""
+    for registry in (HEADS, DECODERS):
+        tuple(registry.values())  # imported now: they name torch.Generator, which is replaced here
     with monkeypatch.context() as patch, warnings.catch_warnings():
         warnings.filterwarnings("ignore", "PyTorch was compiled without cuDNN")
         patch.setattr(ThreadPoolExecutor, "submit", _submit)

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from probekit.backbone.structure import Structure
 from probekit.errors import BackboneError
+from probekit.tuning.blocks import blocks_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -67,15 +68,11 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
     """
     if deepest == structure.n_blocks:
         return structure
-    blocks = [
-        part
-        for part in model.modules()
-        if isinstance(part, nn.ModuleList) and len(part) == structure.n_blocks
-    ]
-    if len(blocks) != 1:
+    blocks = blocks_of(model, structure.n_blocks)
+    if blocks is None:
         raise _uncut(name, deepest, "its blocks do not lie in one list")
     kept = max(deepest, 1)  # transformers gives no states of a model without a block
-    del blocks[0][kept:]
+    del blocks[kept:]
     if structure.final_norm is not None:
         model.get_submodule(structure.final_norm).register_forward_hook(_what_went_in)
     model.config = copy.deepcopy(model.config)

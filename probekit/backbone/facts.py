@@ -259,7 +259,7 @@ def _inspect(
     """Learn the facts and the identity of a model that was found."""
     model = checkpoint.name
     if quantize is not None:
-        check_quantizable(checkpoint, whole, quantize)
+        check_quantizable(checkpoint, whole, f"--quantize {quantize}")
     config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)

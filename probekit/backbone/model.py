@@ -26,7 +26,7 @@ from probekit.backbone.placement import (
     main_device,
     placing,
 )
-from probekit.backbone.quantized import quantization
+from probekit.backbone.quantized import check_quantizable, keep_gradients, quantization
 from probekit.backbone.stand_in import StandIn
 from probekit.backbone.structure import check_runs
 from probekit.base.machine.buffers import send
@@ -220,6 +220,7 @@ def load_backbone(
     compute_dtype: str = "auto",
     device_map: DeviceMap | None = None,
     learns: bool = False,
+    quantize_for: str | None = None,
 ) -> Backbone:
     """Read a model's weights and make it ready to run.
 
@@ -231,10 +232,12 @@ def load_backbone(
         device_map: lay its blocks out over several devices; a small copy is tried on ``device``.
         learns: its values are to be trained: it is in float32, and its products run in the compute
             dtype.
+        quantize_for: the option, as typed, that has its linear layers in 4 bits though the
+            inspected model has not; None leaves them.
 
     Raises:
         HubError: a download failed.
-        OptionError: the dtype or the device is unknown.
+        OptionError: the dtype or the device is unknown, or the model cannot be quantized.
         BackboneError: weights are missing, left over or of the wrong shape; its states depend on
             chance (``prove_batching``).
     """
@@ -254,7 +257,13 @@ def load_backbone(
     tuned = inspection.tuned
     products, dtype = dtype, torch.float32 if learns else dtype
     read_as = dtype if tuned is None else torch.float32  # in which the values were trained
-    quantized = quantization(inspection.info.identity.quantize, dtype)
+    bits = inspection.info.identity.quantize
+    if tuned is not None:
+        quantize_for = tuned.run.quantize_for
+    if bits is None and quantize_for is not None:
+        check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
+        bits = "4bit"
+    quantized = quantization(bits, products)
     placed = {**quantized, **placing(device_map, place, bool(quantized))}
     if seed is None:
         model = load_model(inspection, read_as, placed)
@@ -265,12 +274,15 @@ def load_backbone(
             value.data = value.data.clone()
     if tuned is not None:
         tuned.put_into(model)
-        model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+        if not quantized:
+            model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     if placed:
         place = main_device(model)
     else:
         model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if place.type == "cpu" and layout_of(model) is None and not (learns or tuned):
+    if learns or tuned is not None:  # which computes what it did as it learned
+        keep_gradients(model)
+    elif place.type == "cpu" and layout_of(model) is None:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(

@@ -5,6 +5,7 @@ from importlib.util import find_spec
 from typing import Any
 
 import torch
+from torch import nn
 from transformers import BitsAndBytesConfig, PretrainedConfig
 
 from probekit.backbone.checkpoint import Checkpoint
@@ -19,17 +20,25 @@ OUTLIER = 6.0
 STAND_IN_OUTLIER = 2.0
 """The same for stand-ins: random weights make no channel that is as large as a trained model's."""
 
+_REPACKS = "support_avx512bf16_for_cpu"
+"""What tells a layer of bitsandbytes that it may lie as one kernel for inference wants it."""
+
 
 def check_quantizable(
-    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, quantize: str
+    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, asked: str
 ) -> None:
     """Refuse what bitsandbytes cannot make of a model, before anything is read.
+
+    Args:
+        checkpoint: the model.
+        config: its configuration.
+        asked: the option that asks for it, as typed.
 
     Raises:
         OptionError: the model lies in memory or in a GGUF file, or is quantized already.
         BackboneError: bitsandbytes is not installed.
     """
-    said = f"--quantize {quantize}: model {checkpoint.name!r}"
+    said = f"{asked}: model {checkpoint.name!r}"
     if isinstance(checkpoint, GivenModel):
         raise OptionError(
             f"{said} is given in memory, and weights are quantized as they are read. Leave it out "
@@ -74,3 +83,14 @@ def quantization(
     )
     make: Any = BitsAndBytesConfig  # which has no types
     return {"quantization_config": make(**own)}
+
+
+def keep_gradients(model: nn.Module) -> None:
+    """Have layers in 4 bits stay as gradients go through them.
+
+    On CPUs with AVX512-BF16 bitsandbytes repacks them at the first input in evaluation, for
+    products in bfloat16 that end every gradient without an error, in training as well.
+    """
+    for module in model.modules():
+        if _REPACKS in vars(module):
+            vars(module)[_REPACKS] = False

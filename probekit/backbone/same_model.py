@@ -33,6 +33,7 @@ def load_again(
     device_map: DeviceMap | None = None,
     trust_remote_code: bool = False,
     learns: bool = False,
+    quantize_for: str | None = None,
 ) -> Backbone:
     """Load the backbone that ``about`` describes, and prove that it is the same.
 
@@ -46,13 +47,14 @@ def load_again(
         device_map: in place of ``device``, how its blocks are laid out over several.
         trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
         learns: its values are to be trained, see `load_backbone`.
+        quantize_for: what has its linear layers in 4 bits, see `load_backbone`.
 
     Raises:
         BackboneError: it is another model (weights, tokenizer, configuration, ...), or one whose
             states were imported and differ from what it computes.
         MissingFileError: no model lies at that path; or it was in memory, and none is given.
         HubError: the repository is missing, gated or unreachable.
-        OptionError: its blocks cannot be laid out so.
+        OptionError: its blocks cannot be laid out so, or it cannot be quantized.
     """
     if device_map is not None:
         check_device_map(device_map, device, given=isinstance(model, GivenModel))
@@ -63,6 +65,7 @@ def load_again(
         compute_dtype=compute_dtype,
         device_map=device_map,
         learns=learns,
+        quantize_for=quantize_for,
     )
 
 

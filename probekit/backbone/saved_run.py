@@ -11,6 +11,7 @@ from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, MissingFileError
 from probekit.store.json_types import read_object
 from probekit.store.layout import model_slug
+from probekit.tuning import Method, method_of
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, Packaging
 
 
@@ -85,6 +86,18 @@ class SavedRun:
         """Return what tells the model from others of its base and method (64 hex digits)."""
         return digest([self.deepest, digest_file(self.folder / self.packaging.file)])
 
+    @cached_property
+    def tuning(self) -> Method:
+        """The method."""
+        found = method_of(self.method)
+        assert found is not None, "a saved run has a method"
+        return found
+
+    @property
+    def quantize_for(self) -> str | None:
+        """What had the base's linear layers in 4 bits, see ``load_backbone``; None left them."""
+        return f"--method {self.tuning.name}" if self.tuning.quantizes else None
+
     @property
     def called(self) -> str:
         """What the cache calls the model, unless it is told otherwise: ``minilm-l6-lora``."""
@@ -92,4 +105,7 @@ class SavedRun:
 
     def identity(self) -> dict[str, Any]:
         """Return the identity of the model that it is, the fields of `Identity`."""
-        return {**self.base["identity"], "method": self.method, "tuned": self.digest}
+        identity = self.base["identity"]
+        longest = identity["max_length"] - self.tuning.positions
+        own = {"max_length": longest, "method": self.method, "tuned": self.digest}
+        return {**identity, **own}

@@ -11,7 +11,7 @@ from probekit.backbone.cutting import shorten
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import Structure
 from probekit.errors import OptionError
-from probekit.tuning import method_of
+from probekit.tuning import Method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -42,10 +42,9 @@ class TunedValues:
             BackboneError: the method cannot be had.
             RecordError: the values are damaged.
         """
-        run, method = self.run, method_of(self.run.method)
-        assert method is not None, "a saved run has a method"
+        run = self.run
         structure = shorten(run.name, model, self.whole, run.deepest)
-        method.attach(model, torch.Generator())
+        run.tuning.attach(model, torch.Generator())
         run.packaging.put_into(model, run.folder)
         model.train(False).requires_grad_(False)
         return structure
@@ -97,7 +96,8 @@ def inspect_run(
         identity=replace(base.info.identity, method=run.method, tuned=run.digest),
     )
     tuned = TunedValues(run=run, whole=base.structure)
-    return replace(base, info=info, structure=structure, tuned=tuned)
+    found = replace(base, info=info, structure=structure, tuned=tuned)
+    return with_room(found, run.tuning)
 
 
 def tuned_backbone(base: "Backbone", run: SavedRun) -> "Backbone":
@@ -105,4 +105,21 @@ def tuned_backbone(base: "Backbone", run: SavedRun) -> "Backbone":
     inspection = base.inspection
     tuned = TunedValues(run=run, whole=inspection.structure)
     structure = tuned.put_into(base.model)
-    return replace(base, inspection=replace(inspection, structure=structure))
+    found = with_room(replace(inspection, structure=structure), run.tuning)
+    return replace(base, inspection=found)
+
+
+def with_room(inspection: "Inspection", method: Method) -> "Inspection":
+    """Return a model whose longest input leaves room for what a method puts before a text.
+
+    Raises:
+        OptionError: that leaves no text.
+    """
+    info, longest = inspection.info, inspection.info.identity.max_length
+    if method.positions >= longest:
+        raise OptionError(
+            f"--method {method.name}: {method.positions} virtual tokens leave nothing of the "
+            f"{longest} positions of {info.name!r}. Give fewer: --method {method.name}:length=20."
+        )
+    identity = replace(info.identity, max_length=longest - method.positions)
+    return replace(inspection, info=replace(info, identity=identity))

@@ -112,6 +112,7 @@ def _methods(words: bool) -> list[dict[str, Any]]:
             "method": name,
             "what": method.summary,
             "lr": method.learning_rate or "-",
+            "rates": _rates(method.group_rates),
             "options": _defaults(method, words),
             "source": method.source,
         }

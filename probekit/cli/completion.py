@@ -18,7 +18,9 @@ FITS = ("auto", "adam", "lbfgs", "ridge")
 DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
 COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
 OVERLONG = ("stride", "truncate", "error")
-METHODS = ("frozen", "full", "bitfit", "lora")
+METHODS = (
+    *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
+)
 WORD_POOLINGS = ("auto", "first", "last", "mean")
 """Names of registries that are loaded with torch; a test compares them."""
 

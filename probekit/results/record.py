@@ -100,7 +100,8 @@ class Record:
         confusion: dev rows by gold class (``rows``) and predicted class (``columns``): ``counts``.
         n_params: trained parameters, of head, decoder and model together.
         n_backbone_params: those of the model; 0 of a run from the cache.
-        backbone_share: their share of all parameters of the model.
+        backbone_share: their share of all parameters of the model; of a method that leaves most of
+            them as they were, of those that differ.
         train_seconds: wall-clock seconds of training; linear probes that step together share their
             time equally.
         predictions: path of the side file with predictions; None when not asked for.

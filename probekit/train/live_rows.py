@@ -29,10 +29,15 @@ class LiveSource(Source):
     """
 
     def __init__(self, view: FeatureView, layers: Sequence[int], live: "LiveModel") -> None:
-        """Read the texts of the view's entry."""
+        """Read the texts of the view's entry.
+
+        Raises:
+            OptionError: one is too long for the method.
+        """
         super().__init__(view, layers, device=live.backbone.device, resident=False)
         self._live, self.tuned = live, live.tuned
         self._encoded = encoded_of(view.entry.examples)
+        live.check_fits(self._encoded)
         self._array = view.array.spec.name
         # two texts of three words and one: row 3 of the entry is place 0 of the text 1
         of_text = ARRAYS[self._array].per == "text"

@@ -60,7 +60,8 @@ class FitResult:
         n_params: trained values, head and decoder together.
         n_head_params: trained values of the head alone.
         n_backbone_params: trained values of the model, of `n_params`; 0 where it is not trained.
-        backbone_share: their share of all values of the model.
+        backbone_share: their share of all values of the model, or of those that differ; see
+            `Method.changed`.
         train_seconds: seconds spent in the steps of this run, its share of reading included;
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
@@ -173,7 +174,7 @@ def freeze(
         n_params=count_parameters(member.probe),
         n_head_params=count_parameters(head),
         n_backbone_params=n_tuned,
-        backbone_share=n_tuned / tuned.n_model if tuned is not None else 0.0,
+        backbone_share=tuned.changed if tuned is not None else 0.0,
         train_seconds=member.reading.seconds + member.stepping.seconds,
         predictions=_predictions(assessed, best.predicted) if keep else {},
         probabilities=_probabilities(assessed) if keep else {},

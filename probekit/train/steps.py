@@ -47,6 +47,8 @@ class OwnSteps:
                 loss = member.probe.decoder.loss(logits, inputs.targets, inputs.offsets)
             if trains:
                 torch.autograd.backward(loss)
+                if member.probe.tuned is not None:
+                    member.probe.tuned.before_step(remaining)
             self._optimizer.step(remaining=remaining)
             member.count(loss.detach())
 

@@ -6,17 +6,27 @@ To add one, write one file with a `Method`, and one line in ``METHODS``.
 from collections.abc import Mapping
 
 from probekit.base.registry import parse
+from probekit.tuning.adapter import Adapter
 from probekit.tuning.bitfit import BitFit
 from probekit.tuning.contract import Method, Tuned
+from probekit.tuning.diff_prune import DiffPrune
 from probekit.tuning.frozen import Frozen
 from probekit.tuning.full import Full
 from probekit.tuning.lora import LoRA
+from probekit.tuning.prefix import Prefix
+from probekit.tuning.prompt import Prompt
+from probekit.tuning.qlora import QLoRA
 
 METHODS: Mapping[str, type[Method]] = {
     "frozen": Frozen,
     "full": Full,
     "bitfit": BitFit,
     "lora": LoRA,
+    "qlora": QLoRA,
+    "adapter": Adapter,
+    "prompt": Prompt,
+    "prefix": Prefix,
+    "diff-prune": DiffPrune,
 }
 
 

@@ -26,7 +26,8 @@ class Method(ABC):
         name: key in ``METHODS``.
         trains: whether anything is; if not, the model only runs, as it did for the cache.
         learning_rate: peak rate of what is trained, unless another one is given.
-        packaging: how a saved run keeps it.
+        group_rates: peak rates of values that are a group of their own: those of that last name.
+        quantizes: whether the linear layers of the model are in 4 bits for it.
         source: paper and section.
         summary: a line for people.
     """
@@ -34,9 +35,25 @@ class Method(ABC):
     name: ClassVar[str]
     trains: ClassVar[bool] = True
     learning_rate: ClassVar[float] = 0.0
-    packaging: ClassVar[Packaging] = Packaging()
+    group_rates: ClassVar[Mapping[str, float]] = {}
+    quantizes: ClassVar[bool] = False
     source: ClassVar[str]
     summary: ClassVar[str]
+
+    @property
+    def packaging(self) -> Packaging:
+        """How a saved run keeps what is trained."""
+        return Packaging()
+
+    @property
+    def positions(self) -> int:
+        """How many positions the model reads before each text."""
+        return 0
+
+    @property
+    def rates(self) -> Mapping[str, float]:
+        """The peak rate of each group."""
+        return {BACKBONE: self.learning_rate, **self.group_rates} if self.trains else {}
 
     @abstractmethod
     def attach(
@@ -44,7 +61,8 @@ class Method(ABC):
     ) -> Mapping[str, nn.Parameter]:
         """Make a frozen model ready, and return what is trained of it, by name in the model.
 
-        Until the first step its states are those that it had.
+        Until the first step its states are those that it had, unless the method puts something
+        before the text.
 
         Args:
             model: whose values take no gradients yet.
@@ -54,6 +72,25 @@ class Method(ABC):
             OptionError: this model has nothing that the method could train.
             BackboneError: a package is missing.
         """
+
+    def before_step(  # noqa: B027  # most methods need nothing
+        self, values: Mapping[str, nn.Parameter], remaining: float
+    ) -> None:
+        """Do what a step needs besides the gradients of the loss, which are there.
+
+        Args:
+            values: what is trained, by name in the model.
+            remaining: the share of the run that is left, in (0, 1].
+        """
+
+    def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
+        """Return the share of the model's values that are the run's own.
+
+        Args:
+            values: what is trained, by name in the model.
+            n_model: values of the model, what the method added included.
+        """
+        return sum(value.numel() for value in values.values()) / n_model
 
 
 class Tuned(nn.Module):
@@ -67,28 +104,47 @@ class Tuned(nn.Module):
     """
 
     def __init__(
-        self, model: "PreTrainedModel", values: Mapping[str, nn.Parameter], *, drops: bool
+        self, model: "PreTrainedModel", values: Mapping[str, nn.Parameter], method: Method
     ) -> None:
         """Register the values.
 
         Args:
-            model: in evaluation mode.
+            model: in evaluation mode; its dropout is active in training where the method trains.
             values: what is trained of it.
-            drops: whether its dropout is active in training.
+            method: which attached them.
         """
         super().__init__()
         for name, value in values.items():
             self.register_parameter(name.replace(".", "/"), value)
-        self.n_model = sum(value.numel() for value in model.parameters())
-        self._drops = drops
+        self.n_model = sum(_size(value) for value in model.parameters())
+        self._method, self._values = method, values
         self._outside = (model,)  # a tuple: as a part of this module, all of it would be saved
 
     def train(self, mode: bool = True) -> Self:
         """Switch the model as well, unless it has no dropout to switch on."""
         super().train(mode)
-        self._outside[0].train(mode and self._drops)
+        self._outside[0].train(mode and self._method.trains)
         return self
 
+    @property
+    def changed(self) -> float:
+        """The share of the model's values that are the run's own."""
+        return self._method.changed(self._values, self.n_model)
+
+    def before_step(self, remaining: float) -> None:
+        """Do what the method needs of a step; see `Method.before_step`."""
+        self._method.before_step(self._values, remaining)
+
     def parameter_groups(self) -> Groups:
-        """Return all values in one group."""
-        return {BACKBONE: tuple(self.parameters())}
+        """Return the values by group: `BACKBONE`, but for those that are named."""
+        groups: dict[str, list[nn.Parameter]] = {name: [] for name in self._method.rates}
+        for name, value in self._values.items():
+            last = name.rpartition(".")[2]
+            groups[last if last in self._method.group_rates else BACKBONE].append(value)
+        return {name: tuple(values) for name, values in groups.items()}
+
+
+def _size(value: nn.Parameter) -> int:
+    """Return how many values a parameter holds, where bitsandbytes packs two in a byte as well."""
+    packed = vars(value).get("quant_state")
+    return value.numel() if packed is None else packed.shape.numel()

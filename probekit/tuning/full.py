@@ -20,9 +20,13 @@ class Full(Method):
 
     name: ClassVar[str] = "full"
     learning_rate: ClassVar[float] = 2e-5
-    packaging: ClassVar[Packaging] = WholeModel()
     source: ClassVar[str] = "Devlin et al. 2019, appendix A.3"
     summary: ClassVar[str] = "every value of the model"
+
+    @property
+    def packaging(self) -> Packaging:
+        """A model by itself."""
+        return WholeModel()
 
     def attach(
         self, model: "PreTrainedModel", generator: torch.Generator

@@ -1,8 +1,9 @@
 """A model that runs while a head is trained: cut to the blocks that are read, with its method."""
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from probekit.backbone import Backbone, GivenModel, load_again
 from probekit.backbone.cutting import cut, reached
+from probekit.backbone.tuned import with_room
 from probekit.base.numbers.seeding import derive, torch_generator
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
@@ -18,6 +20,8 @@ from probekit.data.token_batch import token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
+
+logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = 4096
 """Padded tokens that run at once; the states of a step stay until it has gone back through them."""
@@ -43,6 +47,22 @@ class LiveModel:
     pooling: Pooling
     dtype: torch.dtype
     _passes: int = 0
+
+    def check_fits(self, encoded: EncodedSplit) -> None:
+        """Check that the model reads every window, and what the method puts before it.
+
+        Raises:
+            OptionError: one is too long.
+        """
+        longest = int(encoded.window_lengths.max(initial=0))
+        most, before = self.backbone.info.identity.max_length, self.method.positions
+        if before and longest > most:
+            raise OptionError(
+                f"--method {self.method.name}: {before} virtual tokens before a window of "
+                f"{longest} subwords are more than the {most + before} that "
+                f"{self.backbone.info.name!r} reads. Extract with --max-length {most}, or give "
+                "fewer of them."
+            )
 
     def rows(
         self, encoded: EncodedSplit, array: str, layers: Sequence[int]
@@ -138,17 +158,7 @@ def open_live(
         MissingFileError: no model lies there.
         OptionError: the method has nothing to train here.
     """
-    if method.trains and about["identity"].get("tuned"):
-        raise OptionError(
-            f"--method {method.name}: this entry's model was trained by a run already "
-            f"({about['name']}), and is not trained further. Of a run under --method full give "
-            "its folder backbone as MODEL to extract."
-        )
-    if method.trains and (bits := about["identity"].get("quantize")):
-        raise OptionError(
-            f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "
-            "gradients. Extract without --quantize."
-        )
+    _check_weights(about, method)
     backbone = load_again(
         about,
         model=model,
@@ -157,12 +167,42 @@ def open_live(
         made=made,
         trust_remote_code=trust_remote_code,
         learns=method.trains,
+        quantize_for=f"--method {method.name}" if method.quantizes else None,
     )
     if not method.trains:
-        frozen = Tuned(backbone.model, {}, drops=False)
+        frozen = Tuned(backbone.model, {}, method)
         return LiveModel(backbone, method, frozen, seed, pooling, dtype)
     backbone = cut(backbone, max(layers))
+    backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
     values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    values = reached(backbone, values, layers)
-    tuned = Tuned(backbone.model, values, drops=True)
+    tuned = Tuned(backbone.model, reached(backbone, values, layers), method)
     return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32)
+
+
+def _check_weights(about: Mapping[str, Any], method: Method) -> None:
+    """Refuse weights that take no gradients, and say what becomes of those of a GGUF file.
+
+    Raises:
+        OptionError: the weights of the entry's model are quantized, and the method wants others.
+    """
+    bits = about["identity"].get("quantize")
+    if method.trains and about["identity"].get("tuned"):
+        raise OptionError(
+            f"--method {method.name}: this entry's model was trained by a run already "
+            f"({about['name']}), and is not trained further. Of a run under --method full give "
+            "its folder backbone as MODEL to extract."
+        )
+    if not method.trains or (method.quantizes and bits == "4bit"):
+        return
+    if bits:
+        raise OptionError(
+            f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "
+            "gradients. Extract without --quantize, or train beside 4 bits: --quantize 4bit and "
+            "--method qlora."
+        )
+    if about.get("source") == "gguf" and not method.quantizes:
+        logger.info(
+            "%s is a GGUF file: its weights are unpacked to float32, and what is trained is saved "
+            "in safetensors.",
+            about["name"],
+        )

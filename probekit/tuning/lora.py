@@ -3,15 +3,15 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, ClassVar, Literal
 
 import torch
 from torch import nn
 
-from probekit.errors import BackboneError, OptionError, install_extra
+from probekit.errors import OptionError
 from probekit.tuning.contract import Method
 from probekit.tuning.packaging import Packaging, PeftAdapter
+from probekit.tuning.peft_parts import drawing_from
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -30,7 +30,6 @@ class LoRA(Method):
 
     name: ClassVar[str] = "lora"
     learning_rate: ClassVar[float] = 5e-4
-    packaging: ClassVar[Packaging] = PeftAdapter()
     source: ClassVar[str] = "Hu et al. 2021, sections 4.1 and 4.2, appendix D"
     summary: ClassVar[str] = "two thin matrices beside each query and value projection"
 
@@ -43,9 +42,14 @@ class LoRA(Method):
         """Check the numbers."""
         if self.rank < 1 or self.alpha < 1 or not 0 <= self.dropout < 1:
             raise OptionError(
-                "--method lora: rank and alpha must be at least 1, and dropout from 0 to below 1; "
-                f"found rank={self.rank}, alpha={self.alpha}, dropout={self.dropout:g}."
+                f"--method {self.name}: rank and alpha must be at least 1, and dropout from 0 to "
+                f"below 1; found rank={self.rank}, alpha={self.alpha}, dropout={self.dropout:g}."
             )
+
+    @property
+    def packaging(self) -> Packaging:
+        """PEFT's own."""
+        return PeftAdapter()
 
     def attach(
         self, model: "PreTrainedModel", generator: torch.Generator
@@ -56,26 +60,20 @@ class LoRA(Method):
             OptionError: peft does not know which layers of such a model are meant.
             BackboneError: peft is not installed.
         """
-        if find_spec("peft") is None:
-            raise BackboneError(
-                f"--method lora: this needs the package peft. {install_extra('finetune')}"
-            )
-        from peft import LoraConfig, inject_adapter_in_model
-
-        config = LoraConfig(
-            r=self.rank,
-            lora_alpha=self.alpha,
-            lora_dropout=self.dropout,
-            target_modules=None if self.targets == "attention" else "all-linear",
-        )
-        seed = int(torch.randint(2**62, (), generator=generator))
-        with torch.random.fork_rng(devices=[]), warnings.catch_warnings():
+        with drawing_from(generator, self.name), warnings.catch_warnings():
             warnings.filterwarnings("ignore", "fan_in_fan_out")  # peft sets it as the layer wants
-            torch.manual_seed(seed)
+            from peft import LoraConfig, inject_adapter_in_model
+
+            config = LoraConfig(
+                r=self.rank,
+                lora_alpha=self.alpha,
+                lora_dropout=self.dropout,
+                target_modules=None if self.targets == "attention" else "all-linear",
+            )
             try:
                 inject_adapter_in_model(config, model)
             except ValueError as error:
                 raise OptionError(
-                    f"--method lora: {error} Give --method lora:targets=linear."
+                    f"--method {self.name}: {error} Give --method {self.name}:targets=linear."
                 ) from error
         return {name: value for name, value in model.named_parameters() if "lora_" in name}

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 BACKBONE_FOLDER = "backbone"
 """Where they lie in the folder of a saved run."""
 
+VIRTUAL_TOKENS = ("prompt.embedding.weight", "prefix.embedding.weight")
+"""What is before the text, of which peft keeps one tensor under a name of its own."""
+
 _METADATA = {"format": "pt", "made_by": "probekit"}
 
 
@@ -124,6 +127,8 @@ class PeftAdapter(Packaging):
 
     def key(self, name: str) -> str:
         """Return the name without that of the adapter, inside of peft's own model."""
+        if name in VIRTUAL_TOKENS:
+            return "prompt_embeddings"
         return f"base_model.model.{name.replace('.default', '')}"
 
     def write_beside(self, folder: Path, trained: TrainedValues) -> None:
@@ -133,7 +138,7 @@ class PeftAdapter(Packaging):
         config: Any = copy.copy(trained.model.peft_config["default"])
         config.base_model_name_or_path, config.revision = trained.base, trained.revision
         config.task_type, config.inference_mode = "FEATURE_EXTRACTION", True
-        if trained.cut:
+        if trained.cut and not config.is_prompt_learning:
             parts = trained.model.named_modules()
             config.target_modules = {n for n, part in parts if isinstance(part, BaseTunerLayer)}
         config.save_pretrained(folder)

@@ -29,7 +29,10 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("--method", "ful"), "unknown method 'ful'. Did you mean 'full'? Choose from: bitfit"),
+        (
+            ("--method", "ful"),
+            "unknown method 'ful'. Did you mean 'full'? Choose from: adapter, bit",
+        ),
         (("--method", "lora:rank=0"), "rank and alpha must be at least 1"),
         (("--fit", "lbfgs"), "--method full trains what makes them; leave --fit out"),
         (("--lr", "backbones=1e-5"), "has no parameters called backbones; it trains weights and"),

@@ -143,7 +143,9 @@ def predict(
             f"--device-map {device_map}: a model that was trained with its head (--method "
             f"{run.method}) runs on one device: give --device."
         )
-    backbone = load_again(trained.saved.model, device_map=device_map, learns=run is not None, **how)
+    if run is not None:
+        how |= {"learns": True, "quantize_for": run.quantize_for}
+    backbone = load_again(trained.saved.model, device_map=device_map, **how)
     if run is not None:
         backbone = tuned_backbone(backbone, run)
     blocks = _read(trained, texts, backbone, progress=progress)
@@ -182,10 +184,10 @@ def _read(
     progress: bool,
 ) -> Iterator[TextRows]:
     """Yield what the head reads of some texts after others."""
-    saved = trained.saved
+    saved, most = trained.saved, backbone.info.identity.max_length
     encoded = backbone.inspection.encode(
         as_examples(texts, trained.text_kind),
-        max_length=saved.features.max_length,
+        max_length=min(saved.features.max_length or most, most),
         overlong=saved.features.overlong,
     )
     bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))

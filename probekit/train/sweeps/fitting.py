@@ -16,7 +16,6 @@ from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import open_saved
-from probekit.tuning.contract import BACKBONE
 
 logger = logging.getLogger(__name__)
 
@@ -192,8 +191,8 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
             f"(probekit sweep {option} search), or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
-    if (method := spec.tuning) is not None and method.trains:
-        defaults |= {BACKBONE: method.learning_rate}
+    if (method := spec.tuning) is not None:
+        defaults |= method.rates
     named = dict(spec.rates)
     for name, rate in named.items():
         if name not in defaults:

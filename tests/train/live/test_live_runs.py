@@ -165,7 +165,9 @@ def test_full_is_what_a_loop_by_hand_does(short):
     assert moved > 1e-3
 
 
-@pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
+@pytest.mark.parametrize(
+    "method", ["full", "bitfit", "lora:rank=2", "adapter:size=4", "diff-prune:share=0.1"]
+)
 def test_only_what_is_named_moves_and_a_saved_run_says_what_it_scored(words, method, tmp_path):
     if method.startswith("lora"):
         pytest.importorskip("peft", reason="the optional extra finetune is not installed")
@@ -197,6 +199,23 @@ def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
     assert predict(tmp_path / "a", [["Paris", "is"]]) == predict(tmp_path / "b", [["Paris", "is"]])
 
 
+@pytest.mark.parametrize(
+    "method",
+    ["bitfit", "lora", "adapter:size=4", "prompt:length=2", "prefix:length=2", "diff-prune"],
+)
+def test_every_method_takes_a_cut_model(short, method, tmp_path):
+    if method.partition(":")[0] in ("lora", "prompt", "prefix"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    spec, root = short
+    spec = replace(spec, method=method, depth=1, epochs=1, rates=())
+    found = fit(spec, location=Location(cache=root / "float32"), save=tmp_path)
+    own = {name: value for name, value in found.state.items() if name.startswith("backbone.")}
+    assert own and found.layers == (1,) and not any("layer/1" in name for name in own)
+    if method.startswith("prefix"):
+        assert [value.shape for value in own.values()] == [(2, 2 * 32)]
+    assert len(predict(tmp_path, [["Paris", "is"]])[0]) == 2
+
+
 def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
     spec, _ = short
     options = ExtractOptions(compute_dtype="float32", dtype="float32", layers="-1")
@@ -214,6 +233,8 @@ def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
         ({"fit": "lbfgs"}, "--method full trains what makes them"),
         ({"method": "frozen", "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
         ({"method": None, "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
+        ({"rates": (("gates", 1e-3),)}, "no parameters called gates; it trains weights and backb"),
+        ({"method": "prefix:length=64"}, "64 virtual tokens leave nothing of the 64 positions"),
         ({"head": "extra-layers"}, "heads that read all subwords"),
         ({"depth": 9}, "this model has 3 blocks"),
     ],

@@ -3,6 +3,7 @@
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
 from tests.cli.console import done
 from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
+from tests.train.saved.test_prediction import dev_words, write_corpus
 
 IDS = torch.arange(9, 17)[None]
 LR = (("backbone", 3e-3),)
@@ -31,7 +32,8 @@ class Runs:
     """A model, a corpus, its entry, and runs that train the model, each saved once."""
 
     def __init__(self, kind, root):
-        self.root, self.model, corpus = root, build(kind, root / "model"), root / "corpus"
+        self.root, self.kind = root, kind
+        self.model, corpus = build(kind, root / "model"), root / "corpus"
         write_corpus(corpus)
         extract(str(self.model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
         self.location = Location(cache=root / "cache")
@@ -91,6 +93,56 @@ def test_peft_loads_an_adapter_over_its_base(runs, method, depth):
     with safe_open(folder / "backbone/adapter_model.safetensors", "pt") as file:
         sizes = [file.get_tensor(name).numel() for name in file.keys()]  # noqa: SIM118
     assert sum(sizes) == result.n_backbone_params
+
+
+@pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
+@pytest.mark.parametrize("method", ["prompt:length=5", "prefix:length=5"])
+def test_peft_loads_virtual_tokens(runs, method):
+    peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    if method.startswith("prefix") and "bert" in runs.root.name:
+        pytest.skip("peft gives a prefix of keys to decoders alone")
+    folder, result = runs.saved(method)
+    model = peft.PeftModel.from_pretrained(
+        AutoModel.from_pretrained(runs.model), folder / "backbone"
+    )
+    found = states(model)
+    check_states(runs.tuned(method), [state[:, -IDS.shape[1] :] for state in found])
+    assert result.n_backbone_params == sum(v.numel() for v in model.prompt_encoder.parameters())
+
+
+@pytest.mark.parametrize(
+    ("method", "depth"),
+    [
+        ("adapter:size=4", 2),
+        ("diff-prune:share=0.1", None),
+        ("prompt:length=5", 2),
+        ("prefix:length=5", 2),
+        ("prefix:length=5:of=states", None),
+        ("bitfit", 2),
+        ("qlora:rank=2", 2),
+    ],
+)
+def test_every_method_is_what_it_was_when_it_is_read_again(runs, method, depth, tmp_path):
+    if not method.startswith(("adapter", "diff-prune", "bitfit")):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    if method.startswith("qlora"):
+        pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
+    if (method, runs.kind) in (("bitfit", "llama"), ("prefix:length=5", "bert")):
+        pytest.skip("this family has no such thing")
+    folder, result = runs.saved(method, depth)
+    at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
+    (dev,) = extract(str(folder), runs.spec.task, **at)
+    assert dev.manifest.model == f"model-{method.partition(':')[0]}"
+    trained = TrainedHead.from_pretrained(folder)
+    last = [dev.manifest.n_blocks]
+    z = dev.arrays["words"].read(dev.examples.rows[dev.examples.valid], last).float()
+    labels = [trained.labels[n] for n in result.predictions["dev"][dev.examples.valid]]
+    assert trained.predict(z) == labels
+    words = dev_words(Path(runs.spec.task))
+    assert [one for each in predict(folder, words, device="cpu") for one in each] == [
+        trained.labels[n] for n in result.predictions["dev"]
+    ]
+    assert verify_rows(dev, 5, device="cpu").passed
 
 
 @pytest.mark.parametrize("depth", [None, 2])

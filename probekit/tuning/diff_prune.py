@@ -1,0 +1,156 @@
+"""Diff pruning: a sparse difference of all values of the model (Guo et al. 2021)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils import parametrize
+
+from probekit.errors import OptionError
+from probekit.tuning.contract import Method
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+_STRETCH = 1.5
+"""Gates reach from -1.5 to 1.5 before they are clamped to [0, 1]."""
+
+_OPEN = 5.0
+"""Where gates start: nearly always 1."""
+
+_SURE = 20.0
+"""A gate is open or closed from here on, whatever the noise."""
+
+_OWN, GATES = "difference", "gates"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffPrune(Method):
+    """theta + z w for every value theta, with a gate z that a relaxed L0 norm of z w closes.
+
+    z = clamp(3 sigmoid(log u - log(1 - u) + a) - 1.5, 0, 1), u ~ U(0, 1) in every pass of training
+    (section 3.1; l = -1.5 and r = 1.5 are those of the authors' code), and without noise in
+    evaluation. The penalty is sum sigmoid(a), as log(-l / r) is 0. w starts at 0.
+
+    In evaluation only the largest of all |z w| stay, so what is scored, chosen and saved is sparse;
+    at last they learn alone, their gates open and all others closed (section 3.2).
+
+    Attributes:
+        share: of all values of the model, how many may differ; 1 keeps every difference.
+        penalty: weight of the L0 norm in the loss.
+        fixed: share of the steps, at the end, in which the largest differences learn alone.
+    """
+
+    name: ClassVar[str] = "diff-prune"
+    learning_rate: ClassVar[float] = 1e-5
+    group_rates: ClassVar[Mapping[str, float]] = {GATES: 0.1}
+    source: ClassVar[str] = "Guo et al. 2021, section 3; rates and penalty: their code for SST-2"
+    summary: ClassVar[str] = "a difference of every value, of which a share stays"
+
+    share: float = 0.005
+    penalty: float = 1.25e-7
+    fixed: float = 0.5
+
+    def __post_init__(self) -> None:
+        """Check the numbers."""
+        if not 0 < self.share <= 1 or self.penalty < 0 or not 0 <= self.fixed <= 1:
+            raise OptionError(
+                "--method diff-prune: share must be above 0 and at most 1, penalty at least 0, and "
+                f"fixed from 0 to 1; found share={self.share:g}, penalty={self.penalty:g}, "
+                f"fixed={self.fixed:g}."
+            )
+
+    def attach(
+        self, model: "PreTrainedModel", generator: torch.Generator
+    ) -> Mapping[str, nn.Parameter]:
+        """Put a difference beside every value of the model."""
+        known: dict[int, Difference] = {}  # tied values have one difference
+        for module in list(model.modules()):
+            for name, value in list(module.named_parameters(recurse=False)):
+                difference = known.setdefault(id(value), Difference(value))
+                parametrize.register_parametrization(module, name, difference)
+        model.register_forward_pre_hook(_Projection(list(known.values()), self.share))
+        return {name: value for name, value in model.named_parameters() if value.requires_grad}
+
+    def before_step(self, values: Mapping[str, nn.Parameter], remaining: float) -> None:
+        """Add the gradients of the penalty; at last close what is not among the largest."""
+        pairs = _pairs(values)
+        if remaining > self.fixed:
+            norm = torch.stack([gates.sigmoid().sum() for _, gates in pairs]).sum()
+            torch.autograd.backward(self.penalty * norm)
+        elif any(bool((gates.abs() < _SURE / 2).any()) for _, gates in pairs):
+            with torch.no_grad():
+                for (_, gates), kept in zip(pairs, _largest(pairs, self.share), strict=True):
+                    gates.copy_(torch.where(kept, _SURE, -_SURE))
+
+    def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
+        """Return the share of the model's own values that differ in evaluation."""
+        own = n_model // 3  # beside each of them lie a difference and a gate
+        differ = sum(int(_gated(*pair).count_nonzero()) for pair in _pairs(values))
+        return min(differ, int(self.share * own)) / own
+
+
+class Difference(nn.Module):
+    """What is added to one tensor of a model: a parametrization of torch.
+
+    Attributes:
+        kept: which values differ in evaluation; None is all.
+    """
+
+    def __init__(self, value: Tensor) -> None:
+        """Start without a difference, all gates open."""
+        super().__init__()
+        self.difference = nn.Parameter(torch.zeros_like(value))
+        self.gates = nn.Parameter(torch.full_like(value, _OPEN))
+        self.kept: Tensor | None = None
+
+    def forward(self, value: Tensor) -> Tensor:
+        """Return the tensor with its difference."""
+        if not self.training:
+            gated = _gated(self.difference, self.gates)
+            return value + (gated if self.kept is None else gated * self.kept)
+        tiny = torch.finfo(value.dtype).eps
+        noise = torch.rand_like(value).clamp(tiny, 1 - tiny).logit()
+        return value + _gated(self.difference, self.gates + noise)
+
+
+class _Projection:
+    """Before a model runs in evaluation, finds which differences are the largest of all."""
+
+    def __init__(self, differences: Sequence[Difference], share: float) -> None:
+        self._differences, self._share, self._seen = differences, share, -1
+
+    @torch.no_grad()
+    def __call__(self, model: nn.Module, args: tuple[Any, ...]) -> None:
+        learned = (value for one in self._differences for value in one.parameters())
+        now = sum(value._version for value in learned)  # counts what was written in place
+        if model.training or now == self._seen:
+            return
+        self._seen = now
+        pairs = [(one.difference, one.gates) for one in self._differences]
+        for one, kept in zip(self._differences, _largest(pairs, self._share), strict=True):
+            one.kept = kept
+
+
+def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:
+    """Return differences with their gates."""
+    names = (name.removesuffix(_OWN) for name in values if name.endswith(_OWN))
+    return [(values[name + _OWN], values[name + GATES]) for name in names]
+
+
+@torch.no_grad()
+def _largest(pairs: Sequence[tuple[Tensor, Tensor]], share: float) -> list[Tensor]:
+    """Return for each tensor which of its differences are among the largest of all tensors."""
+    sizes = [_gated(*pair).abs().flatten() for pair in pairs]
+    every = torch.cat(sizes)
+    kept = torch.zeros_like(every, dtype=torch.bool)
+    kept[every.topk(int(share * len(every))).indices] = True  # of equals only so many
+    found = torch.split(kept, [len(one) for one in sizes])
+    return [one.view_as(own) for one, (own, _) in zip(found, pairs, strict=True)]
+
+
+def _gated(difference: Tensor, gates: Tensor) -> Tensor:
+    """Return a difference behind its gates."""
+    return difference * (2 * _STRETCH * gates.sigmoid() - _STRETCH).clamp(0, 1)

@@ -1,0 +1,131 @@
+"""QLoRA: matrices beside 4 bits, which a model has for the run or for its entry."""
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+from transformers import AutoModel
+
+from probekit.backbone import quantized
+from probekit.base.registry import parse
+from probekit.errors import BackboneError, OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location
+from probekit.train.saved.labelling import predict
+from probekit.train.sweeps.run import fit, sweep
+from probekit.train.sweeps.specs import TrainSpec
+from probekit.tuning import METHODS
+from probekit.tuning.live_model import open_live
+from tests import tiny
+
+pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
+pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+from bitsandbytes.functional import dequantize_4bit, quantize_4bit
+
+WORDS = [sentence.split() for sentence in tiny.SENTENCES]
+TEXTS = [(words, ["B" if word[0].isupper() else "O" for word in words]) for words in WORDS]
+IDS, LENGTHS = torch.arange(9, 17)[None], torch.tensor([8])
+
+
+def extracted(model, cache, **options):
+    wanted = ExtractOptions(compute_dtype="float32", dtype="float32", **options)
+    splits = {"train": TEXTS, "dev": TEXTS[:4]}
+    return extract(model, "mine", examples=splits, cache=cache, options=wanted, device="cpu")[0]
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    """A Llama whose width is one that 4 bits have blocks for."""
+    folder = tmp_path_factory.mktemp("llama") / "llama"
+    return str(tiny.build("llama", folder, dim=64, layers=2))
+
+
+@pytest.fixture(scope="module")
+def caches(model, tmp_path_factory):
+    """The same rows of the plain model, of it in 4 bits and in 8."""
+    root = tmp_path_factory.mktemp("caches")
+    return {bits: extracted(model, root / str(bits), quantize=bits) for bits in (None, "4bit")}
+
+
+def predicted(record):
+    table = pq.read_table(record.predictions).to_pylist()
+    return [row["predicted"] for row in table if row["split"] == "dev"]
+
+
+def live(entry, name="qlora"):
+    how = {"layers": [1, 2], "seed": 0, "pooling": "first", "dtype": torch.float32}
+    about, method = entry.manifest.model_info, parse("method", name, METHODS)
+    return open_live(about, method, made="it", compute_dtype="float32", **how)
+
+
+def test_until_the_first_step_it_is_the_model_in_4_bits(model, caches):
+    plain = AutoModel.from_pretrained(model).eval()
+    whole = sum(value.numel() for value in plain.parameters())
+    with torch.no_grad():
+        first = plain(IDS).last_hidden_state
+        for module in plain.modules():
+            if isinstance(module, torch.nn.Linear):
+                few, how = quantize_4bit(module.weight, quant_type="nf4", blocksize=64)
+                module.weight.copy_(dequantize_4bit(few, how))
+        wanted = plain(IDS, output_hidden_states=True).hidden_states
+    for entry in caches.values():
+        found = live(entry)
+        with torch.no_grad():
+            states = found.backbone.layers(IDS, LENGTHS)
+        for one, other in zip(states, wanted, strict=True):
+            torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
+        assert (states[-1] - first).abs().max() > 0.01
+        values = sum(value.numel() for value in found.tuned.parameters())
+        assert found.tuned.n_model == whole + values, "two values of a byte count as two"
+
+
+def test_gradients_go_through_layers_that_have_run_in_evaluation(caches):
+    found = live(caches[None])
+    with torch.no_grad():
+        found.backbone.layers(IDS, LENGTHS)
+    found.tuned.train()
+    found.backbone.layers(IDS, LENGTHS)[-1].square().sum().backward()
+    values = dict(found.tuned.named_parameters())
+    assert all(value.grad is not None for value in values.values())
+    assert all(value.grad.abs().max() > 0 for name, value in values.items() if "lora_B" in name)
+
+
+def test_only_its_matrices_move_and_a_saved_run_says_what_it_scored(model, caches, tmp_path):
+    for bits, entry in caches.items():
+        cache, folder = tmp_path.parent / entry.path.parents[2], tmp_path / str(bits)
+        spec = TrainSpec(
+            model=entry.manifest.model if bits else model, task="mine", head="last", epochs=5,
+            method="qlora:rank=2", fit="adam",
+        )  # fmt: skip
+        (record,) = sweep([spec], location=Location(cache=cache), out=folder / "runs.jsonl",
+                          predictions=True, save=folder / "head")  # fmt: skip
+        assert record.method == "qlora:rank=2" and 0 < record.backbone_share < 0.2
+        found = fit(spec, location=Location(cache=cache))
+        assert all("lora_" in name for name in found.state if name.startswith("backbone."))
+        assert predict(folder / "head", WORDS[:4]) == predicted(record)
+
+
+def test_8_bits_take_no_gradients_and_4_bits_those_of_qlora(model, caches, tmp_path):
+    with pytest.raises(OptionError, match=r"are in 4bit, and take no .*--method qlora"):
+        live(caches["4bit"], "lora")
+    with pytest.raises(OptionError, match="are in 8bit, and take no gradients"):
+        live(extracted(model, tmp_path, quantize="8bit"))
+
+
+def test_without_bitsandbytes_it_says_what_to_install(caches, monkeypatch):
+    monkeypatch.setattr(quantized, "find_spec", lambda name: None)
+    with pytest.raises(BackboneError, match=r"--method qlora: .* bitsandbytes and accelerate. Run"):
+        live(caches[None])
+
+
+def test_weights_of_a_gguf_file_are_unpacked_and_not_quantized(tmp_path, caplog):
+    pytest.importorskip("gguf", reason="the optional extra gguf is not installed")
+    from tests.backbone import tiny_gguf
+
+    path = tiny_gguf.write(tmp_path / "tiny.gguf")
+    entry = extracted(str(path), tmp_path / "cache")
+    with pytest.raises(OptionError, match=r"--method qlora: .* is a GGUF file, whose weights are"):
+        live(entry)
+    with caplog.at_level("INFO"):
+        found = live(entry, "full")
+    assert "unpacked to float32, and what is trained is saved in safetensors" in caplog.text
+    assert {value.dtype for value in found.tuned.parameters()} == {torch.float32}

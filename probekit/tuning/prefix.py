@@ -19,7 +19,7 @@ from probekit.tuning.virtual_tokens import check_length, check_takes, put_before
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-_INSTEAD = "--method prefix:of=states"
+_INSTEAD = "--method prefix:of=states, or prompt"
 
 
 @dataclass(frozen=True, kw_only=True)

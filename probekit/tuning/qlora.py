@@ -11,12 +11,12 @@ class QLoRA(LoRA):
     """LoRA of a model whose linear layers are in NF4, in blocks of 64 whose scales are float32.
 
     The model of an entry is quantized for the run, whether it was for the entry or not. All linear
-    layers get matrices; then their rank counts little (section 4, Figure 4).
+    layers get matrices; then their rank counts little (appendix A).
     """
 
     name: ClassVar[str] = "qlora"
     learning_rate: ClassVar[float] = 2e-4
-    source: ClassVar[str] = "Dettmers et al. 2023, section 4, appendix B.2"
+    source: ClassVar[str] = "Dettmers et al. 2023, section 3, appendix B.2"
     summary: ClassVar[str] = "lora beside all linear layers, which are in 4 bits"
     quantizes: ClassVar[bool] = True
 

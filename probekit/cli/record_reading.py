@@ -53,7 +53,9 @@ Output = Annotated[
 Of = Annotated[
     str | None,
     typer.Option(
-        "--of", help="weights: weights (the default), initial, shares, ablation: of each layer."
+        "--of",
+        help="weights: weights (the default), initial, shares, ablation: of each layer; learning: "
+        "score (the default) or loss.",
     ),
 ]
 PerSeed = Annotated[
@@ -71,7 +73,7 @@ Relative = Annotated[
     bool, typer.Option("--relative", help="depth: layers divided by the number of blocks.")
 ]
 Along = Annotated[
-    str | None, typer.Option("--along", help="learning: step (the default) or epoch.")
+    str | None, typer.Option("--along", help="learning: step (the default), epoch or seconds.")
 ]
 Split = Annotated[
     str | None,

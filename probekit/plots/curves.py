@@ -14,6 +14,7 @@ from matplotlib.ticker import (
     LogLocator,
     MaxNLocator,
     MultipleLocator,
+    NullFormatter,
     NullLocator,
 )
 
@@ -249,3 +250,12 @@ def step_axis(axes: Axes, label: str) -> None:
     axes.set_xlabel(label)
     axes.set_xlim(left=0)
     axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
+
+
+def decade_axis(axes: Axes, label: str) -> None:
+    """Make the x axis logarithmic, for what lies decades apart."""
+    axes.set_xlabel(label)
+    axes.set_xscale("log")
+    axes.xaxis.set_major_locator(LogLocator(10, numticks=_TICKS))
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
+    axes.xaxis.set_minor_formatter(NullFormatter())

@@ -1,13 +1,18 @@
-"""Dev score during training, one curve per head (DWAtt, Fig. 4)."""
+"""Dev score or training loss during training, one curve per head and method.
 
-from collections.abc import Sequence
+DWAtt, Fig. 4; attention fusion, Fig. 3.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
 from typing import Literal
 
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import draw_band, step_axis
+from probekit.plots.curves import decade_axis, draw_band, step_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.panels import add_legend, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
@@ -15,8 +20,10 @@ from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds
 from probekit.results.summaries.interval import Interval, interval
 
-LearningAxis = Literal["step", "epoch"]
-_AXIS_TEXT = {"step": "training step", "epoch": "epoch"}
+LearningAxis = Literal["step", "epoch", "seconds"]
+Learned = Literal["score", "loss"]
+_AXIS_TEXT = {"step": "training step", "epoch": "epoch", "seconds": "seconds of training"}
+_LEARNED: Mapping[str, str] = {"score": "the dev score", "loss": "the loss on train"}
 
 
 @styled
@@ -24,26 +31,31 @@ def plot_learning(
     records: Sequence[Record],
     along: LearningAxis = "step",
     *,
+    of: Learned = "score",
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw the dev score against training steps or epochs, with 95 % bands over seeds.
+    """Draw dev score or loss against steps, epochs or seconds, with 95 % bands over seeds.
 
-    Every number of shots and every depth has its own panel, as their runs differ in length.
+    Every number of shots and every depth has its own panel, as their runs differ in length. Seconds
+    are those that a run's steps took on average over its seeds, on a logarithmic axis: they tell
+    runs from the cache from those whose model runs too. Extraction and scoring are not among them.
 
     Args:
         records: records; those without a curve are left out.
         along: the x axis.
+        of: the dev score, or the mean loss on train since the point before.
         ax: axes of your own, one per panel.
         look: width, title and font size.
 
     Raises:
-        UnknownNameError: there is no such axis.
+        UnknownNameError: there is no such axis, or nothing of that name to be drawn.
         OptionError: the axes do not fit the panels.
         RecordError: no record has a curve of two points, or a curve would average over more than
             seeds.
     """
     choose("learning axis", along, _AXIS_TEXT)
+    choose("learning curve", of, _LEARNED)
     records = [record for record in records if len(record.curve) > 1]
     if not records:
         raise RecordError(
@@ -51,17 +63,23 @@ def plot_learning(
             "--evals 2 or more."
         )
     panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
-    drawn = panel_figure(panels, ax=ax, look=look)
+    if of == "loss":
+        panels = [replace(panel, metric=of) for panel in panels]
+    split = "dev" if of == "score" else "train"
+    drawn = panel_figure(panels, split=split, ax=ax, look=look)
     drawn_curves = []
     for axes, panel in drawn.panels:
         curves: dict[str, dict[float, Interval]] = {}
         for order, (name, members) in enumerate(panel.curves.items()):
             check_seeds(members, name)
-            curve = curves[name] = _curve(members, along, panel.scale.factor)
+            curve = curves[name] = _curve(members, along, of, panel.scale.factor)
             hollow = curve if marks(members) else ()
             style, count = drawn.styles[name], len(panel.curves)
             draw_band(axes, curve, style, order, panel.scale, hollow, count)
-        step_axis(axes, _AXIS_TEXT[along])
+        if along == "seconds":
+            decade_axis(axes, _AXIS_TEXT[along])
+        else:
+            step_axis(axes, _AXIS_TEXT[along])
         drawn_curves.append(curves.values())
         drawn.note(curves.values())
     share_scores(drawn, drawn_curves)
@@ -69,12 +87,20 @@ def plot_learning(
     return drawn.figure
 
 
-def _curve(members: Sequence[Record], along: LearningAxis, factor: float) -> dict[float, Interval]:
-    """Return the mean score at every step that any seed was scored at."""
-    scores: dict[float, list[float]] = {}
+def _curve(
+    members: Sequence[Record], along: LearningAxis, of: Learned, factor: float
+) -> dict[float, Interval]:
+    """Return the mean at every step that any seed was scored at."""
+    found: dict[float, list[float]] = {}
+    step_seconds = fmean(record.train_seconds / record.curve[-1][0] for record in members)
     for record in members:
-        steps_per_epoch = record.curve[-1][0] / (record.epochs or 1)
-        for step, _, score in record.curve:
-            x = step / steps_per_epoch if along == "epoch" else step
-            scores.setdefault(round(x, 6), []).append(score)
-    return {x: interval(scores[x]).scaled(factor) for x in sorted(scores)}
+        per_unit = {
+            "step": 1.0,
+            "epoch": record.curve[-1][0] / (record.epochs or 1),
+            "seconds": 1 / step_seconds,
+        }
+        for step, loss, score in record.curve:
+            found.setdefault(round(step / per_unit[along], 6), []).append(
+                score if of == "score" else loss
+            )
+    return {x: interval(found[x]).scaled(factor) for x in sorted(found)}

@@ -82,7 +82,7 @@ def test_the_name_follows_the_kind(records, here):
         (("--split", "banana"), "depth, fewshot, fraction, classes, overthinking, exit"),
         (("--along", "epoch"), "learning"),
         (("--raw",), "weights"),
-        (("--of", "shares"), "weights"),
+        (("--of", "shares"), "weights, learning"),
         (("--per-seed",), "weights"),
         (("--overlay", "task"), "depth"),
         (("--relative",), "depth"),

@@ -229,6 +229,16 @@ def test_learning_curve(along, x):
     assert curve.get_ydata() == pytest.approx(100 * expected)
 
 
+def test_loss_against_seconds():
+    records = [make_record("p32", seed, train_seconds=2.0 + seed) for seed in (0, 1)]
+    (axes,) = plot_learning(records, along="seconds", of="loss").axes
+    curve = axes.lines[0]
+    assert curve.get_xdata() == pytest.approx([0.5, 1, 1.5, 2, 2.5])  # of 50 steps in 2 and 3
+    expected = np.mean([[loss for _, loss, _ in r.curve] for r in records], axis=0)
+    assert curve.get_ydata() == pytest.approx(expected)
+    assert axes.get_xscale() == "log" and axes.get_ylabel() == "train loss (nats)"
+
+
 def test_shots_have_their_own_panels_in_learning():
     titles = [axes.get_title(loc="left") for axes in plot_learning(fewshot_records()).axes]
     assert titles == [f"tiny-model, conll, ner,\n{k} shots" for k in (8, 32, 128)]
@@ -237,6 +247,8 @@ def test_shots_have_their_own_panels_in_learning():
 def test_unknown_learning_axis():
     with pytest.raises(UnknownNameError, match="Did you mean 'epoch'"):
         plot_learning(sample_records(), along="epochs")
+    with pytest.raises(UnknownNameError, match="unknown learning curve 'losses'"):
+        plot_learning(sample_records(), of="losses")
 
 
 def test_learning_needs_a_curve():

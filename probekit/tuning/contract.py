@@ -63,27 +63,23 @@ class Tuned(nn.Module):
         n_model: values of the model, what the method added included.
     """
 
-    def __init__(
-        self, model: "PreTrainedModel", values: Mapping[str, nn.Parameter], *, drops: bool
-    ) -> None:
+    def __init__(self, model: "PreTrainedModel", values: Mapping[str, nn.Parameter]) -> None:
         """Register the values.
 
         Args:
             model: in evaluation mode.
             values: what is trained of it.
-            drops: whether its dropout is active in training.
         """
         super().__init__()
         for name, value in values.items():
             self.register_parameter(name.replace(".", "/"), value)
         self.n_model = sum(value.numel() for value in model.parameters())
-        self._drops = drops
         self._outside = (model,)  # a tuple: as a part of this module, all of it would be saved
 
     def train(self, mode: bool = True) -> Self:
-        """Switch the model as well, unless it has no dropout to switch on."""
+        """Switch the model, and with it its dropout, as well."""
         super().train(mode)
-        self._outside[0].train(mode and self._drops)
+        self._outside[0].train(mode)
         return self
 
     def parameter_groups(self) -> Groups:

@@ -8,40 +8,51 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
 
 from probekit.backbone import Backbone, GivenModel, load_again
-from probekit.base.numbers.seeding import derive, torch_generator
+from probekit.base.numbers.seeding import derive, seeded, torch_generator
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
-from probekit.data.token_batch import token_batches
+from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.cutting import cut, reached
 
 BATCH_TOKENS = 4096
-"""Padded tokens that run at once; the states of a step stay until it has gone back through them."""
+"""Padded subwords that run through the model at once, unless told otherwise."""
 
 
 @dataclass(eq=False)
 class LiveModel:
     """A model in training, or frozen, that makes rows as an entry holds them.
 
+    A step whose texts are more than ``batch_tokens`` is computed in parts, each of which forgets
+    what it computed on the way to its rows, and computes it again when gradients come back through
+    them (gradient caching, Gao et al. 2021; Chen et al. 2016): the gradients are those of the whole
+    step, for the memory of one part and a third more time.
+
     Attributes:
         backbone: the model, its later blocks cut off.
         method: what is trained of it.
-        tuned: those values.
+        tuned: those values; None of a frozen model.
         seed: of what the method draws, and of the model's own dropout.
         pooling: which subwords make a word's row.
         dtype: what rows are rounded to: that of the cache where the model is frozen.
+        batch_tokens: padded subwords that run at once; of a longer window, which runs alone, each
+            block computes again what it needs.
+        passes: batches that have run in training, which their dropout depends on.
     """
 
     backbone: Backbone
     method: Method
-    tuned: Tuned
+    tuned: Tuned | None
     seed: int
     pooling: Pooling
     dtype: torch.dtype
-    _passes: int = 0
+    batch_tokens: int = BATCH_TOKENS
+    passes: int = 0
 
     def rows(
         self, encoded: EncodedSplit, array: str, layers: Sequence[int]
@@ -57,35 +68,57 @@ class LiveModel:
         """
         backbone, count = self.backbone, int(encoded.rows[array].sum())
         blocks = [torch.zeros(count, backbone.info.dim, device=backbone.device) for _ in layers]
-        batches = token_batches(
-            encoded,
-            0,
-            len(encoded.ids),
-            batch_tokens=BATCH_TOKENS,
-            pad_id=backbone.pad_id,
-            pooling=self.pooling,
-            arrays=(array,),
-            batching=backbone.batching,
+        batches = list(
+            token_batches(
+                encoded,
+                0,
+                len(encoded.ids),
+                batch_tokens=self.batch_tokens,
+                pad_id=backbone.pad_id,
+                pooling=self.pooling,
+                arrays=(array,),
+                batching=backbone.batching,
+            )
         )
-        with self._own_dropout():
-            for batch in batches:
-                picks = batch.picks[array].to(backbone.device, backbone.device)
-                states = backbone.states_of(batch, layers)
-                for state, block in zip(states, blocks, strict=True):
-                    pool(state, picks, block)
+        size = sum(batch.input_ids.numel() for batch in batches)
+        in_parts = len(batches) > 1 and size > self.batch_tokens
+        for batch in batches:
+            picks = batch.picks[array].to(backbone.device, backbone.device)
+            for state, block in zip(self._states(batch, layers, in_parts), blocks, strict=True):
+                pool(state, picks, block)
         return torch.stack(blocks).to(self.dtype).float()
 
-    @contextmanager
-    def _own_dropout(self) -> Iterator[None]:
-        """Have the model's dropout depend on the run's seed and the number of the pass alone."""
+    def _states(self, batch: TokenBatch, layers: Sequence[int], in_parts: bool) -> list[Tensor]:
+        """Return some layers of a batch, through which gradients may go."""
         if not self.backbone.model.training:
-            yield
-            return
-        device = self.backbone.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(derive(self.seed, "backbone", self._passes))
-            self._passes += 1
-            yield
+            return self.backbone.states_of(batch, layers)
+        seed = derive(self.seed, "backbone", self.passes)
+        self.passes += 1
+        long = batch.input_ids.shape[1] > self.batch_tokens
+
+        def run() -> list[Tensor]:  # with the same dropout whenever it is called
+            with seeded(seed, self.backbone.device), by_block(self.backbone.model, long):
+                return self.backbone.states_of(batch, layers)
+
+        if not in_parts:
+            return run()
+        # stopped early, a pass would end in an exception that `hidden_states` takes for the model's
+        found = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)
+        return list(found)
+
+
+@contextmanager
+def by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
+    """Have a model's blocks keep their input alone for the way back, where it can."""
+    blocks: Any = model  # transformers types neither method
+    if not (wanted and blocks.supports_gradient_checkpointing):
+        yield
+        return
+    blocks.activation_checkpointing_enable({"use_reentrant": False})
+    try:
+        yield
+    finally:
+        blocks.activation_checkpointing_disable()
 
 
 def open_live(
@@ -97,6 +130,7 @@ def open_live(
     pooling: Pooling,
     dtype: torch.dtype,
     compute_dtype: str,
+    batch_tokens: int | None = None,
     model: str | GivenModel | None = None,
     device: str = "auto",
     made: str,
@@ -112,6 +146,7 @@ def open_live(
         pooling: which subwords make a word's row.
         dtype: what rows of a frozen model are rounded to.
         compute_dtype: in which the entry was computed.
+        batch_tokens: padded subwords that run at once; None is `BATCH_TOKENS`.
         model: where the model lies now; None is where it was.
         device: where it runs.
         made: what was made with it, for messages.
@@ -136,11 +171,10 @@ def open_live(
         trust_remote_code=trust_remote_code,
         learns=method.trains,
     )
+    tokens = batch_tokens or BATCH_TOKENS
     if not method.trains:
-        frozen = Tuned(backbone.model, {}, drops=False)
-        return LiveModel(backbone, method, frozen, seed, pooling, dtype)
+        return LiveModel(backbone, method, None, seed, pooling, dtype, tokens)
     backbone = cut(backbone, max(layers))
     values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    values = reached(backbone, values, layers)
-    tuned = Tuned(backbone.model, values, drops=True)
-    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32)
+    tuned = Tuned(backbone.model, reached(backbone, values, layers)).eval()
+    return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)

@@ -172,8 +172,9 @@ def _tuned_backbone(trained: TrainedHead, method: Method, how: Mapping[str, Any]
         dtype=READ_DTYPES[features.dtype],
         **how,
     )
-    load_under("backbone.", trained.state, live.tuned)
-    live.tuned.requires_grad_(False)
+    if live.tuned is not None:
+        load_under("backbone.", trained.state, live.tuned)
+        live.tuned.requires_grad_(False)
     return live.backbone
 
 

@@ -23,6 +23,7 @@ from probekit.store.codec import READ_DTYPES
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
+from probekit.train.snapshot import Snapshot
 from probekit.train.stream import StreamSpec
 from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
 from probekit.train.sweeps.resolve import Run, resolve
@@ -101,6 +102,9 @@ class GroupJob:
                     "trained; run the command again, and every run on what changed is trained anew."
                 )
             device = pick_device(self.device)
+            # a run that trains the model has a group of its own, and takes minutes to hours
+            tunes = runs[0].spec.tunes
+            snapshot = Snapshot.beside(self.out, keys[0]) if tunes else None
             results = fit_runs(
                 runs,
                 splits,
@@ -108,6 +112,7 @@ class GroupJob:
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
                 ablate=bool(self.outputs.ablated),
+                snapshot=snapshot,
                 report=report,
             )
             for place, result in results:
@@ -117,7 +122,10 @@ class GroupJob:
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
                 record = carried_over(record, known.get(run.options.key))
-                yield record if claims.record(record) else record.key
+                ours = claims.record(record)
+                if snapshot is not None and ours:
+                    snapshot.remove()
+                yield record if ours else record.key
 
 
 def fit_runs(
@@ -128,6 +136,7 @@ def fit_runs(
     memory: int | None,
     predictions: bool,
     ablate: bool = False,
+    snapshot: Snapshot | None = None,
     report: Report,
 ) -> Iterator[tuple[int, FitResult]]:
     """Train runs of the same data side by side; yield each result with the place of its run.
@@ -155,6 +164,7 @@ def fit_runs(
             predictions=predictions,
             ablate=ablate,
             live=live,
+            snapshot=snapshot,
             report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]
@@ -185,6 +195,7 @@ def open_method(runs: Sequence[Run], splits: Splits, device: str) -> "LiveModel 
         pooling=cast(Pooling, manifest.pooling),
         dtype=READ_DTYPES[manifest.dtype],
         compute_dtype=manifest.compute_dtype,
+        batch_tokens=spec.batch_tokens,
         device=device,
         made=str(splits.entries["train"].path),
     )

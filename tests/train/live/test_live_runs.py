@@ -214,7 +214,7 @@ def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
         ({"fit": "lbfgs"}, "--method full trains what makes them"),
         ({"method": "frozen", "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
         ({"method": None, "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
-        ({"head": "extra-layers"}, "heads that read all subwords"),
+        ({"method": None, "rates": (), "batch_tokens": 64}, "a run from the cache runs no model"),
         ({"depth": 9}, "this model has 3 blocks"),
     ],
 )

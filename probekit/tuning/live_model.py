@@ -110,11 +110,12 @@ class LiveModel:
 @contextmanager
 def by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
     """Have a model's blocks keep their input alone for the way back, where it can."""
-    blocks: Any = model  # transformers types neither method
+    blocks: Any = model  # transformers types none of the methods
     if not (wanted and blocks.supports_gradient_checkpointing):
         yield
         return
     blocks.activation_checkpointing_enable({"use_reentrant": False})
+    blocks.disable_input_require_grads()  # which the other way of checkpointing needs
     try:
         yield
     finally:

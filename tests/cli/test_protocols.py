@@ -27,14 +27,33 @@ FILLED = {
         "schedule": "constant",
     },
     "p32": {**COMMON, "lr": 2e-3, "epochs": 20, "batch_size": 16},
+    "dwatt-ft": {**COMMON, "method": "full", "lr": 5e-5, "epochs": 50, "batch_size": 16},
+    "attention-fusion-ft": {
+        **COMMON,
+        "method": "full",
+        "lr": 2e-5,
+        "epochs": 20,
+        "batch_size": 32,
+        "optimizer": "adam",
+        "schedule": "constant",
+    },
+    "p32-ft": {**COMMON, "method": "full", "lr": 2e-5, "epochs": 3, "batch_size": 16},
 }
 HEADS = {
     "dwatt": ["last", "mean", "extra-layers", "concat", "dwatt"],
     "attention-fusion": ["last", "scalar-mix", "concat-ffn", "attention-fusion"],
     "p32": ["last", "mean", "p32"],
+    "dwatt-ft": ["extra-layers", "concat", "dwatt"],
+    "attention-fusion-ft": ["last"],
+    "p32-ft": ["last", "mean", "p32"],
 }
 SEEDS = {"dwatt": 5, "attention-fusion": 3, "p32": 5}
-DECODERS = {("attention-fusion", "conll"): "crf", ("attention-fusion", "glue/sst2"): "mlp"}
+SEEDS |= {"dwatt-ft": 5, "attention-fusion-ft": 3, "p32-ft": 1}
+DECODERS = {
+    (name, task): decoder
+    for name in ("attention-fusion", "attention-fusion-ft")
+    for task, decoder in (("conll", "crf"), ("glue/sst2", "mlp"))
+}
 
 
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seeds=None, **options):
@@ -78,6 +97,7 @@ def test_without_a_protocol_nothing_is_filled_in():
 
 
 OVERRIDES = [
+    ("method", "bitfit", "bitfit"),
     ("lr", "0.1", 0.1),
     ("lr", "auto", None),  # the head's published rate
     ("batch_size", "7", 7),
@@ -127,7 +147,8 @@ def test_each_label_column_has_the_decoder_of_its_kind():
 
 
 def test_one_run_trains_the_protocols_own_head():
-    assert [get_protocol(name).heads[-1] for name in FILLED] == ["dwatt", "attention-fusion", "p32"]
+    own = ["dwatt", "attention-fusion", "p32", "dwatt", "last", "p32"]
+    assert [get_protocol(name).heads[-1] for name in FILLED] == own
     assert get_protocol(None).heads[-1] == "dwatt"
 
 

@@ -11,10 +11,11 @@ from torch import Tensor
 
 from probekit.base.machine.hardware import free_memory
 from probekit.base.notices import human_bytes, human_time
-from probekit.data.stored import encoded_of
 from probekit.errors import OptionError
 from probekit.features import FeatureView
+from probekit.train.live_rows import LiveRows
 from probekit.train.stream import StreamSpec
+from probekit.train.token_rows import TokenLayout
 from probekit.tuning.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
@@ -114,15 +115,14 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
 
 
 def tokens_of(view: FeatureView) -> Int64[np.ndarray, " examples"]:
-    """Return the subwords of each example of a view."""
-    return view.entry.examples.n_tokens[view.positions].astype(np.int64)
+    """Return how many subwords run for each example of a view."""
+    return TokenLayout(view, stored=False).view.lengths
 
 
 def _measure(live: LiveModel, stream: StreamSpec, examples: Int64[np.ndarray, " some"]) -> _Pass:
     """Run the model over some examples of train, there and back, and leave no trace."""
     assert live.tuned is not None, "something is trained"
-    view = stream.train
-    encoded = encoded_of(view.entry.examples).take(view.positions[examples])
+    (source,) = LiveRows(live).sources(stream.train, [stream]).values()
     own = {value.untyped_storage().data_ptr() for value in live.backbone.model.parameters()}
     held: dict[int, int] = {}
 
@@ -132,15 +132,14 @@ def _measure(live: LiveModel, stream: StreamSpec, examples: Int64[np.ndarray, " 
             held[storage.data_ptr()] = storage.nbytes()
         return value
 
-    layers = sorted({layer for member in stream.members for layer in member.layers})
     live.tuned.train()
     start = time.perf_counter()
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-        rows = live.rows(encoded, view.array.spec.name, layers)
-    torch.autograd.backward(rows.sum())
-    rows[0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
+        (inputs,) = source.batches(iter([examples]), memory=0)
+    torch.autograd.backward(inputs.z.sum())
+    inputs.z[0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
     seconds = time.perf_counter() - start
     live.tuned.eval().zero_grad()
     live.passes = 0
-    tokens = int(encoded.rows["tokens"].sum())
+    tokens = int(tokens_of(stream.train)[examples].sum())
     return _Pass(tokens=tokens, held=sum(held.values()), seconds=seconds)

@@ -64,7 +64,7 @@ class LiveSource(Source):
     @torch.no_grad()
     def read(self, places: Int64[np.ndarray, " rows"]) -> StoredRows:
         """Compute rows without gradients."""
-        return StoredRows(self._compute(places))
+        return StoredRows(self.compute(places))
 
     def _prefetch(self, places: Int64[np.ndarray, " rows"]) -> None:
         """Do nothing: there is nothing to be asked for."""
@@ -73,17 +73,16 @@ class LiveSource(Source):
         """Yield what each step reads, computed when its turn has come."""
         for step in steps:
             with torch.set_grad_enabled(self._live.method.trains):
-                z = self._compute(self.read_view.places(step))
+                z = self.compute(self.read_view.places(step))
             yield self._inputs(z, step)
 
-    def _compute(self, places: Int64[np.ndarray, " rows"]) -> torch.Tensor:
+    def compute(self, places: Int64[np.ndarray, " rows"]) -> torch.Tensor:
         """Return rows of ``read_view``, layers first."""
         texts, which = np.unique(self._owners[places], return_inverse=True)
         encoded = self._encoded.take(texts)
-        rows = self._live.rows(encoded, self._array, self.layers)
-        starts = bounds_of(encoded.rows[self._array])[which]
-        chosen = torch.from_numpy(starts + self._within[places])
-        return rows.index_select(1, chosen.to(self.device))
+        wanted = bounds_of(encoded.rows[self._array])[which] + self._within[places]
+        rows = self._live.rows(encoded, self._array, self.layers, wanted)
+        return rows.index_select(1, torch.from_numpy(wanted).to(self.device))
 
 
 class LiveRows(Residency):

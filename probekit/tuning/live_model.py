@@ -5,8 +5,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
@@ -14,6 +15,7 @@ from transformers import PreTrainedModel
 from probekit.backbone import Backbone, GivenModel, load_again
 from probekit.base.numbers.seeding import derive, seeded, torch_generator
 from probekit.data.encoded import EncodedSplit
+from probekit.data.places import windows_of
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import OptionError
@@ -55,7 +57,11 @@ class LiveModel:
     passes: int = 0
 
     def rows(
-        self, encoded: EncodedSplit, array: str, layers: Sequence[int]
+        self,
+        encoded: EncodedSplit,
+        array: str,
+        layers: Sequence[int],
+        wanted: Int64[np.ndarray, " wanted"],
     ) -> Float[Tensor, "layers rows dim"]:
         """Run the model over texts and return their rows, in float32.
 
@@ -65,9 +71,13 @@ class LiveModel:
             encoded: the texts.
             array: an array of rows.
             layers: layer numbers, ascending.
+            wanted: numbers of the rows that are read: no window runs without one, and other rows
+                may be zeros.
         """
         backbone, count = self.backbone, int(encoded.rows[array].sum())
         blocks = [torch.zeros(count, backbone.info.dim, device=backbone.device) for _ in layers]
+        several = len(encoded.window_lengths) > len(encoded.ids)
+        needed = windows_of(encoded, array, self.pooling, wanted) if several else None
         batches = list(
             token_batches(
                 encoded,
@@ -78,6 +88,7 @@ class LiveModel:
                 pooling=self.pooling,
                 arrays=(array,),
                 batching=backbone.batching,
+                needed=needed,
             )
         )
         size = sum(batch.input_ids.numel() for batch in batches)

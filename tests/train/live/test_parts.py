@@ -47,14 +47,18 @@ def without_dropout(model):
     return folder
 
 
+def open_all(model, batch_tokens):
+    """Return a model of which everything is trained."""
+    backbone = load_backbone(inspect_backbone(str(model)), compute_dtype="float32", learns=True)
+    method = parse("method", "full", METHODS)
+    tuned = Tuned(backbone.model, method.attach(backbone.model, torch.Generator()))
+    return LiveModel(backbone, method, tuned, 0, "first", torch.float32, batch_tokens)
+
+
 def gradients(model, texts, batch_tokens, *, drops, array="words"):
     """Return the gradients of a loss over all layers, and the bytes that its graph held."""
-    folder = str(model if drops else without_dropout(model))
-    backbone = load_backbone(inspect_backbone(folder), compute_dtype="float32", learns=True)
-    method = parse("method", "full", METHODS)
-    values = method.attach(backbone.model, torch.Generator())
-    tuned = Tuned(backbone.model, values).train()
-    live = LiveModel(backbone, method, tuned, 0, "first", torch.float32, batch_tokens)
+    live = open_all(model if drops else without_dropout(model), batch_tokens)
+    live.tuned.train()
     held: list[int] = []
 
     def pack(value):
@@ -62,10 +66,11 @@ def gradients(model, texts, batch_tokens, *, drops, array="words"):
         return value
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda value: value):
-        rows = live.rows(texts, array, [0, 1, 2, 3])
+        every = np.arange(texts.rows[array].sum())
+        rows = live.rows(texts, array, [0, 1, 2, 3], every)
     weights = torch.linspace(-1, 1, rows.numel()).reshape(rows.shape)
     (rows.tanh() * weights).sum().backward()
-    found = {n: v.grad for n, v in backbone.model.named_parameters() if v.grad is not None}
+    found = {n: v.grad for n, v in live.backbone.model.named_parameters() if v.grad is not None}
     return found, sum(held)
 
 
@@ -93,3 +98,25 @@ def test_dropout_is_the_same_when_a_part_is_computed_again(texts, monkeypatch):
     kept, more = gradients(*texts, 48, drops=True)
     check_equal(again, kept)
     assert held < more / 4
+
+
+@pytest.mark.parametrize("array", ["words", "tokens", "cls", "last", "mean"])
+@torch.no_grad()
+def test_only_the_windows_run_that_wanted_rows_are_made_of(texts, array, monkeypatch):
+    model, encoded = texts
+    live, ran = open_all(model, 10**6), []
+    states_of = type(live.backbone).states_of
+
+    def counted(self, batch, layers):
+        ran.extend(batch.windows.tolist())
+        return states_of(self, batch, layers)
+
+    monkeypatch.setattr(type(live.backbone), "states_of", counted)
+    every = np.arange(encoded.rows[array].sum())
+    whole = live.rows(encoded, array, [0, 3], every)
+    assert len(encoded.window_lengths) > len(encoded.ids)
+    for wanted in (every[-1:], every[[0, len(every) // 2]], every[:0]):
+        ran.clear()
+        found = live.rows(encoded, array, [0, 3], wanted)
+        assert len(ran) == len(set(ran)) and (len(ran) <= len(wanted) or array == "mean")
+        torch.testing.assert_close(found[:, wanted], whole[:, wanted], rtol=1e-4, atol=1e-4)

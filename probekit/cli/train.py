@@ -99,7 +99,8 @@ def finetune(
     Finished runs are skipped. Lists may be given for --head, --depth, {lists}.
     """
     target = Target.of(model, task, own, shared, asked["group"])
-    asked = {**asked, "method": asked["method"] or "full"}
+    if not get_protocol(shared.protocol).tunes:  # else its method is the default
+        asked = {**asked, "method": asked["method"] or "full"}
     head = "last" if head is None and shared.protocol is None else head
     ways = {"save": save, "predictions": predictions, "workers": workers}
     ways["trust_remote_code"] = trust_remote_code

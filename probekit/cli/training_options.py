@@ -30,7 +30,8 @@ class TrainingOptions:
     )
     protocol: str | None = option(
         None,
-        "Preset of what is not given: dwatt, attention-fusion, p32 (see `probekit heads`).",
+        "Preset of what is not given: dwatt, attention-fusion, p32; the same with the model "
+        "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`).",
     )
     entry: str | None = option(None, "Which entry, if several match: key, folder name or path.")
     data: Path | None = option(None, "Read the labels (only the labels) afresh from here.")

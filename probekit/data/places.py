@@ -1,6 +1,7 @@
 """Which of a text's subwords make up each of its rows."""
 
 import numpy as np
+from jaxtyping import Bool, Int64
 
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
@@ -42,6 +43,27 @@ def row_sources(split: EncodedSplit, array: str, pooling: str) -> Ragged:
     ends = np.zeros_like(counts) if asked.end == "first" else counts - 1
     some = counts > 0
     return Ragged(ends[some], bounds_of(some.astype(np.int64)))
+
+
+def windows_of(
+    split: EncodedSplit, array: str, pooling: str, rows: Int64[np.ndarray, " rows"]
+) -> Bool[np.ndarray, " windows"]:
+    """Return which windows some rows of an array are made of.
+
+    Args:
+        split: the examples.
+        array: any.
+        pooling: see `row_sources`.
+        rows: numbers of the rows, in the order of the examples.
+    """
+    tokens = rows
+    if ARRAYS[array].per != "subword":
+        sources = row_sources(split, array, pooling).take(rows)
+        example = np.repeat(np.arange(len(split.ids)), split.rows[array])[rows]
+        tokens = sources.values + np.repeat(split.example_tokens[example], sources.lengths)
+    found = np.zeros(len(split.window_lengths), bool)
+    found[np.searchsorted(split.window_bounds, tokens, side="right") - 1] = True
+    return found
 
 
 def _words(split: EncodedSplit, pooling: str) -> Ragged:

@@ -80,6 +80,7 @@ def token_batches(
     pooling: Pooling,
     arrays: Collection[str] = ("words", "tokens"),
     batching: Batching = PADDED,
+    needed: Bool[np.ndarray, " windows"] | None = None,
 ) -> Iterator[TokenBatch]:
     """Yield the batches of the examples ``start`` to ``stop`` (excluded).
 
@@ -94,12 +95,15 @@ def token_batches(
         pooling: what makes a word's row: its first subword, its last, or their mean.
         arrays: names of the arrays that rows are made for.
         batching: which windows may share a batch.
+        needed: which windows of the run are wanted; None is all of them.
 
     Raises:
         OptionError: ``batch_tokens`` is not positive.
     """
     run = _Run(split, start, stop)
-    for windows in batches_by_length(run.lengths, batch_tokens, batching):
+    wanted = np.arange(len(run.lengths)) if needed is None else np.flatnonzero(needed)
+    for chosen in batches_by_length(run.lengths[wanted], batch_tokens, batching):
+        windows = wanted[chosen]
         yield TokenBatch(
             input_ids=run.padded(windows, split.subwords, pad_id),
             lengths=torch.from_numpy(run.lengths[windows].astype(np.int64)),

@@ -23,7 +23,7 @@ _SAVED, _DATA = "SAVED-HEAD", "DATA"
 _SHARED = (
     *("label", "control", "fit_on", "hold_out", "group", "decoder", "layers", "normalize"),
     *("pooling", "fit", "l2", "select", "epochs", "evals", "batch_size", "lr", "optimizer"),
-    *("weight_decay", "schedule", "warmup"),
+    *("weight_decay", "schedule", "warmup", "method", "batch_tokens"),
 )
 """Options that all runs of a command have alike, in their order."""
 

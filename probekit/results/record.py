@@ -66,6 +66,7 @@ class Record:
         left_out: layer of another run that this one leaves out, for the ablation of that one;
             tables and figures leave it out as well. None of any other run.
         batch_size: sentences per step.
+        batch_tokens: most subwords that ran through a live model at once; None is 4,096.
         optimizer: name of the optimizer.
         diagnosis: how the fit went, by name: see ``results.diagnosis``.
         environment: device, dtypes and versions of what computed; no part of the key.
@@ -143,6 +144,7 @@ class Record:
     trial: bool = False
     left_out: int | None = None
     batch_size: int | None = None
+    batch_tokens: int | None = None
     optimizer: str
     diagnosis: Mapping[str, Any] = field(default_factory=dict)
     environment: Mapping[str, Any] = field(default_factory=dict)
@@ -264,5 +266,5 @@ _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
-    "plugins", "method", "n_backbone_params", "backbone_share",
+    "plugins", "method", "n_backbone_params", "backbone_share", "batch_tokens",
 )  # fmt: skip

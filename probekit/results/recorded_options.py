@@ -26,7 +26,7 @@ _FORMS = {
 }
 """Texts of a record, and the options that they state."""
 
-_AS_WRITTEN = ("method", "normalize", "pooling", "l2", "epochs", "batch_size")
+_AS_WRITTEN = ("method", "normalize", "pooling", "l2", "epochs", "batch_size", "batch_tokens")
 _OF_DRAW = ("depth", "shots", "fraction")
 _NUMBERS = ("control", "hold_out", "weight_decay", "warmup")
 _BY_STEPS = "adam"

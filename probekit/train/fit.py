@@ -1,7 +1,7 @@
 """Train a group of heads side by side: every row is read once for all of them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, nullcontext
 from typing import TYPE_CHECKING
 
@@ -21,6 +21,7 @@ from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
 from probekit.train.scoring import Assessed, ScoredSplit
+from probekit.train.snapshot import Snapshot
 from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Stream, StreamSpec
 
@@ -55,6 +56,7 @@ def fit_group(
     predictions: bool = False,
     ablate: bool = False,
     live: "LiveModel | None" = None,
+    snapshot: Snapshot | None = None,
     report: Report = lambda news: None,
 ) -> list[tuple[FitResult, ...]]:
     """Train the members of all streams and score them on dev and on other splits.
@@ -77,6 +79,7 @@ def fit_group(
         predictions: keep the predictions of the best checkpoints.
         ablate: find the loss on dev when the rows of each layer are their mean over train.
         live: the model that makes the rows, in place of the cache; one member may train it.
+        snapshot: keeps the run of one that trains it, and is where the run goes on.
         report: receives the number of steps done, counted over members, and which member was
             scored last, in words.
 
@@ -94,6 +97,8 @@ def fit_group(
     )
     found: dict[Member, FitResult] = {}
     group = _Group(streams, dev, metric, residency, report)
+    if live is not None and snapshot is not None:
+        group.resume(live, snapshot)
     with ExitStack() as reading_ahead:
         for one in group.running:
             if isinstance(one, Stream):
@@ -134,6 +139,7 @@ class _Group:
         self._dev = ScoredSplit(dev, dev_sources, metric)
         self._judges = {id(dev): self._dev}
         self._folds: dict[int, DevFolds] = {}
+        self._keep: Callable[[], None] = lambda: None
         on_disk = [one for own in sources for one in own.values() if one.resident is None]
         ahead = residency.read_ahead(len(on_disk))
         opened = iter(sources)
@@ -196,8 +202,8 @@ class _Group:
         for point in range(max((len(stream.points) for stream in streams), default=0)):
             judged: dict[ScoredSplit, list[Stream]] = {}
             for stream, judge in zip(streams, judges, strict=True):
-                if point < len(stream.points):
-                    stream.advance(stream.points[point], self._report)
+                if point < len(stream.points) and stream.points[point] > stream.scored_at:
+                    stream.advance(stream.points[point], self._stepped)
                     judged.setdefault(judge, []).append(stream)
             for judge, own in judged.items():
                 members = [(stream, member) for stream in own for member in stream.members]
@@ -211,6 +217,26 @@ class _Group:
                     self._report(f"{member.name}: {score}")
                 for stream in own:
                     stream.scored_at = stream.step
+
+    def resume(self, live: "LiveModel", snapshot: Snapshot) -> None:
+        """Go on from the snapshot of the one run, if there is one, and keep it there from now on.
+
+        Args:
+            live: the model that it trains.
+            snapshot: where it is kept.
+        """
+        (stream,) = self.running
+        assert isinstance(stream, Stream), "a model is trained by steps"
+        if (state := snapshot.read()) is not None:
+            stream.restore(state)
+            live.passes = state["passes"]
+            self._report(stream.step)
+        self._keep = lambda: snapshot.keep(lambda: stream.state() | {"passes": live.passes})
+
+    def _stepped(self, stream: Stream) -> None:
+        """Report a step, and keep where the run is."""
+        self._report(len(stream.members))
+        self._keep()
 
     def _assess_by_fold(self, member: Member, *, keep: bool) -> Assessed:
         """Return what is said of each row of dev by the state chosen for its fold."""

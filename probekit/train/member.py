@@ -74,6 +74,15 @@ class Checkpoint:
     predicted: np.ndarray
     state: Mapping[str, Tensor]
 
+    def to_state(self) -> dict[str, Any]:
+        """Return the same as tensors and plain values."""
+        return {**vars(self), "predicted": torch.from_numpy(self.predicted)}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> "Checkpoint":
+        """Return what `to_state` described."""
+        return cls(**{**state, "predicted": state["predicted"].numpy()})
+
 
 class Member:
     """A head in training, with everything that is its own but the steps it takes.
@@ -208,6 +217,31 @@ class Member:
                 for new, old, use in zip(found, held, better, strict=True)
             ]
             self.best, *self.by_fold = kept
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs to go on as if nothing had been between."""
+        return {
+            "probe": self.probe.state_dict(),
+            "dropout": self.dropout.get_state(),
+            "curve": self.curve,
+            "last_score": self.last_score,
+            "kept": [one and one.to_state() for one in (self.best, *self.by_fold)],
+            "diverged": self.diverged,
+            "loss": self._loss,
+            "steps": self._steps,
+            "seconds": self.reading.seconds + self.stepping.seconds,
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of a member of the same spec and seed."""
+        self.probe.load_state_dict(state["probe"])
+        self.dropout.set_state(state["dropout"])
+        self.curve = [(step, loss, score) for step, loss, score in state["curve"]]
+        self.last_score, self.diverged = state["last_score"], state["diverged"]
+        self.best, *self.by_fold = [one and Checkpoint.from_state(one) for one in state["kept"]]
+        self._loss.copy_(state["loss"])
+        self._steps = state["steps"]
+        self.stepping.add(state["seconds"])
 
     def settle(
         self, scores: Mapping[str, float], metric: type[Metric], predicted: np.ndarray

@@ -1,8 +1,9 @@
 """The optimizer of probes, with learning rates that follow a schedule."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from operator import attrgetter
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -56,6 +57,24 @@ class Optimizer:
                 for rate, own in self._by_rate.items()
             ]
             self._own = fitter.optimizer(given, self._decay)
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs to go on as if nothing had been between."""
+        own = None if self._own is None else self._own.state_dict()
+        return {"moments": [moments for _, *moments in self._values()], "own": own}
+
+    @torch.no_grad()
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of an optimizer over the same probes."""
+        for (_, *moments), kept in zip(self._values(), state["moments"], strict=True):
+            for value, was in zip(moments, kept, strict=True):
+                value.copy_(was)
+        if self._own is not None:
+            self._own.load_state_dict(state["own"])
+
+    def _values(self) -> Iterator[tuple[Tensor, ...]]:
+        """Yield each trained value with its moments and its number of steps."""
+        return chain.from_iterable(self._by_rate.values())
 
     @torch.no_grad()
     def step(self, *, remaining: float) -> None:

@@ -26,7 +26,7 @@ class OwnSteps:
         """Start its optimizer."""
         self._member = member
         fitter = FITTERS[member.spec.fitter]
-        self._optimizer = Optimizer([member.probe], member.spec.descent, fitter)
+        self.optimizer = Optimizer([member.probe], member.spec.descent, fitter)
 
     def step(self, inputs: Inputs, *, remaining: float) -> None:
         """Take one step, unless the member has diverged.
@@ -37,7 +37,7 @@ class OwnSteps:
             inputs: what is read of the batch.
             remaining: the share of the run that is left, in (0, 1].
         """
-        member, trains = self._member, not self._optimizer.idle
+        member, trains = self._member, not self.optimizer.idle
         if member.diverged:
             return
         z = inputs.of(member.normalization, member.spec.layers)
@@ -49,7 +49,7 @@ class OwnSteps:
                 torch.autograd.backward(loss)
                 if member.probe.tuned is not None:
                     member.probe.tuned.before_step(remaining)
-            self._optimizer.step(remaining=remaining)
+            self.optimizer.step(remaining=remaining)
             member.count(loss.detach())
 
 
@@ -69,7 +69,7 @@ class LinearProbes:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
         self._probes = [(one, cast(LinearDecoder, one.probe.decoder)) for one in members]
         first, probes = members[0].spec, [member.probe for member in members]
-        self._optimizer = Optimizer(probes, first.descent, FITTERS[first.fitter])
+        self.optimizer = Optimizer(probes, first.descent, FITTERS[first.fitter])
         self._dropout = members[0].dropout
         self._stopwatch = Stopwatch(self._dropout.device, among=len(members))
         for member in members:
@@ -98,7 +98,7 @@ class LinearProbes:
             for (_, layer), h, gradient in zip(probes, hidden, gradients, strict=True):
                 layer.weight.grad = gradient.t() @ h
                 layer.bias.grad = gradient.sum(0)
-            self._optimizer.step(remaining=remaining)
+            self.optimizer.step(remaining=remaining)
             for (member, _), loss in zip(probes, losses, strict=True):
                 member.count(loss)
 

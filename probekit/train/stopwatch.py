@@ -47,6 +47,10 @@ class Stopwatch:
             self._count_oldest()
         return self._seconds / self._among
 
+    def add(self, seconds: float) -> None:
+        """Count what was spent for one before, in a process that is gone."""
+        self._seconds += seconds * self._among
+
     def _count_oldest(self) -> None:
         # Events are passed in the order in which the device reaches them: what was queued first is
         # done first, and waiting for the last event of a stretch waits for nothing behind it.

@@ -1,17 +1,18 @@
 """A stream: the members that share a sample, an order and therefore every batch."""
 
 import math
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
+from typing import Any
 
-from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.fitters import solves
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
 from probekit.train.order import batches
-from probekit.train.source import Inputs, Source
+from probekit.train.source import Inputs, Source, Step
 from probekit.train.steps import Stepper, steps_of
 from probekit.train.stopwatch import Stopwatch
 
@@ -102,6 +103,7 @@ class Stream:
             for member in spec.members
         )
         # Heads that read rows and heads that read subwords have batches, and times, of their own.
+        self._orders: list[Iterator[Step]] = []
         self._parts: list[tuple[Generator[Inputs, None, None], Stopwatch, list[Stepper]]] = []
         for reads, source in sources.items():
             readers = [member for member in self.members if member.spec.head.reads == reads]
@@ -110,6 +112,7 @@ class Stream:
                 member.reading = reading
             lengths, size = spec.train.lengths, spec.batch_size
             order = batches(lengths, seed=spec.seed, epochs=spec.epochs, batch_size=size)
+            self._orders.append(order)
             self._parts.append((source.batches(order, memory=ahead), reading, steps_of(readers)))
         self.points = spec.points
         self.step, self.scored_at = 0, -1
@@ -119,8 +122,13 @@ class Stream:
         """The members that are trained and scored to the end: all or none, as they go together."""
         return self.members if self.scored_at == self.points[-1] else ()
 
-    def advance(self, step: int, report: Report) -> None:
-        """Train every member up to ``step``."""
+    def advance(self, step: int, stepped: Callable[["Stream"], None]) -> None:
+        """Train every member up to ``step``.
+
+        Args:
+            step: steps of the run.
+            stepped: called after each of them.
+        """
         for member in self.members:
             member.probe.train()
         total = self.spec.total_steps
@@ -132,9 +140,31 @@ class Stream:
                 for one in steppers:
                     one.step(inputs, remaining=remaining)
             self.step += 1
-            report(len(self.members))
+            stepped(self)
         for member in self.members:
             member.probe.eval()
+
+    def state(self) -> dict[str, Any]:
+        """Return what `restore` needs to go on as if nothing had been between."""
+        return {
+            "step": self.step,
+            "scored_at": self.scored_at,
+            "members": [member.state() for member in self.members],
+            "optimizers": [
+                one.optimizer.state() for *_, steppers in self._parts for one in steppers
+            ],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state of a stream of the same spec; before the first step."""
+        self.step, self.scored_at = state["step"], state["scored_at"]
+        for order in self._orders:
+            next(islice(order, self.step, self.step), None)  # past the batches that are done
+        for member, kept in zip(self.members, state["members"], strict=True):
+            member.restore(kept)
+        steppers = [one for *_, steppers in self._parts for one in steppers]
+        for stepper, kept in zip(steppers, state["optimizers"], strict=True):
+            stepper.optimizer.restore(kept)
 
     def close(self) -> None:
         """End the reading ahead."""

@@ -29,14 +29,18 @@ class TokenLayout:
         view: the same examples, with subwords as their rows (and no targets).
     """
 
-    def __init__(self, rows: FeatureView) -> None:
+    def __init__(self, rows: FeatureView, *, stored: bool = True) -> None:
         """Look up the subwords of every example of ``rows``.
+
+        Args:
+            rows: what is predicted.
+            stored: whether they are read from the entry, and not computed anew.
 
         Raises:
             DataError: the entry does not keep subwords.
         """
         entry, examples = rows.entry, rows.entry.examples
-        if ARRAY not in entry.arrays:
+        if stored and ARRAY not in entry.arrays:
             held = missing_array(entry, ARRAY)
             raise DataError(f"this head reads the subwords of whole texts: {held}")
         self._rows = rows
@@ -60,7 +64,7 @@ class TokenLayout:
         starts = examples.token_start[rows.positions] + tokens[first] - text_start
         self.view = replace(
             rows,
-            array=entry.arrays[ARRAY],
+            array=entry.arrays[ARRAY] if stored else rows.array,
             rows=ragged_arange(starts, counts),
             offsets=bounds_of(counts),
             targets=np.zeros(int(counts.sum()), np.int64),

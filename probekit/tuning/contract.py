@@ -121,9 +121,9 @@ class Tuned(nn.Module):
         self._outside = (model,)  # a tuple: as a part of this module, all of it would be saved
 
     def train(self, mode: bool = True) -> Self:
-        """Switch the model as well, unless it has no dropout to switch on."""
+        """Switch the model, and with it its dropout, as well."""
         super().train(mode)
-        self._outside[0].train(mode and self._method.trains)
+        self._outside[0].train(mode)
         return self
 
     @property

@@ -6,17 +6,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from transformers import PreTrainedModel
 
 from probekit.backbone import Backbone, GivenModel, load_again
 from probekit.backbone.cutting import cut, reached
 from probekit.backbone.tuned import with_room
-from probekit.base.numbers.seeding import derive, torch_generator
+from probekit.base.numbers.seeding import derive, seeded, torch_generator
 from probekit.data.encoded import EncodedSplit
+from probekit.data.places import windows_of
 from probekit.data.pooling import Pooling, pool
-from probekit.data.token_batch import token_batches
+from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
@@ -24,29 +28,38 @@ from probekit.tuning.packaging import TrainedValues
 logger = logging.getLogger(__name__)
 
 BATCH_TOKENS = 4096
-"""Padded tokens that run at once; the states of a step stay until it has gone back through them."""
+"""Padded subwords that run through the model at once, unless told otherwise."""
 
 
 @dataclass(eq=False)
 class LiveModel:
     """A model in training, or frozen, that makes rows as an entry holds them.
 
+    A step whose texts are more than ``batch_tokens`` is computed in parts, each of which forgets
+    what it computed on the way to its rows, and computes it again when gradients come back through
+    them (gradient caching, Gao et al. 2021; Chen et al. 2016): the gradients are those of the whole
+    step, for the memory of one part and a third more time.
+
     Attributes:
         backbone: the model, its later blocks cut off.
         method: what is trained of it.
-        tuned: those values.
+        tuned: those values; None of a frozen model.
         seed: of what the method draws, and of the model's own dropout.
         pooling: which subwords make a word's row.
         dtype: what rows are rounded to: that of the cache where the model is frozen.
+        batch_tokens: padded subwords that run at once; of a longer window, which runs alone, each
+            block computes again what it needs.
+        passes: batches that have run in training, which their dropout depends on.
     """
 
     backbone: Backbone
     method: Method
-    tuned: Tuned
+    tuned: Tuned | None
     seed: int
     pooling: Pooling
     dtype: torch.dtype
-    _passes: int = 0
+    batch_tokens: int = BATCH_TOKENS
+    passes: int = 0
 
     def check_fits(self, encoded: EncodedSplit) -> None:
         """Check that the model reads every window, and what the method puts before it.
@@ -65,7 +78,11 @@ class LiveModel:
             )
 
     def rows(
-        self, encoded: EncodedSplit, array: str, layers: Sequence[int]
+        self,
+        encoded: EncodedSplit,
+        array: str,
+        layers: Sequence[int],
+        wanted: Int64[np.ndarray, " wanted"],
     ) -> Float[Tensor, "layers rows dim"]:
         """Run the model over texts and return their rows, in float32.
 
@@ -75,30 +92,39 @@ class LiveModel:
             encoded: the texts.
             array: an array of rows.
             layers: layer numbers, ascending.
+            wanted: numbers of the rows that are read: no window runs without one, and other rows
+                may be zeros.
         """
         backbone, count = self.backbone, int(encoded.rows[array].sum())
         blocks = [torch.zeros(count, backbone.info.dim, device=backbone.device) for _ in layers]
-        batches = token_batches(
-            encoded,
-            0,
-            len(encoded.ids),
-            batch_tokens=BATCH_TOKENS,
-            pad_id=backbone.pad_id,
-            pooling=self.pooling,
-            arrays=(array,),
-            batching=backbone.batching,
+        several = len(encoded.window_lengths) > len(encoded.ids)
+        needed = windows_of(encoded, array, self.pooling, wanted) if several else None
+        batches = list(
+            token_batches(
+                encoded,
+                0,
+                len(encoded.ids),
+                batch_tokens=self.batch_tokens,
+                pad_id=backbone.pad_id,
+                pooling=self.pooling,
+                arrays=(array,),
+                batching=backbone.batching,
+                needed=needed,
+            )
         )
-        with self._own_dropout():
-            for batch in batches:
-                picks = batch.picks[array].to(backbone.device, backbone.device)
-                states = backbone.states_of(batch, layers)
-                for state, block in zip(states, blocks, strict=True):
-                    pool(state, picks, block)
+        size = sum(batch.input_ids.numel() for batch in batches)
+        in_parts = len(batches) > 1 and size > self.batch_tokens
+        for batch in batches:
+            picks = batch.picks[array].to(backbone.device, backbone.device)
+            for state, block in zip(self._states(batch, layers, in_parts), blocks, strict=True):
+                pool(state, picks, block)
         return torch.stack(blocks).to(self.dtype).float()
 
     @property
-    def trained(self) -> TrainedValues:
-        """The model as a saved run keeps it, with the values that it has now."""
+    def trained(self) -> TrainedValues | None:
+        """The model as a saved run keeps it, with the values that it has now; None if frozen."""
+        if self.tuned is None:
+            return None
         inspection = self.backbone.inspection
         structure, source = inspection.structure, inspection.checkpoint
         return TrainedValues(
@@ -111,17 +137,38 @@ class LiveModel:
             code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
         )
 
-    @contextmanager
-    def _own_dropout(self) -> Iterator[None]:
-        """Have the model's dropout depend on the run's seed and the number of the pass alone."""
+    def _states(self, batch: TokenBatch, layers: Sequence[int], in_parts: bool) -> list[Tensor]:
+        """Return some layers of a batch, through which gradients may go."""
         if not self.backbone.model.training:
-            yield
-            return
-        device = self.backbone.device
-        with torch.random.fork_rng([device] if device.type == "cuda" else []):
-            torch.manual_seed(derive(self.seed, "backbone", self._passes))
-            self._passes += 1
-            yield
+            return self.backbone.states_of(batch, layers)
+        seed = derive(self.seed, "backbone", self.passes)
+        self.passes += 1
+        long = batch.input_ids.shape[1] > self.batch_tokens
+
+        def run() -> list[Tensor]:  # with the same dropout whenever it is called
+            with seeded(seed, self.backbone.device), by_block(self.backbone.model, long):
+                return self.backbone.states_of(batch, layers)
+
+        if not in_parts:
+            return run()
+        # stopped early, a pass would end in an exception that `hidden_states` takes for the model's
+        found = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)
+        return list(found)
+
+
+@contextmanager
+def by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
+    """Have a model's blocks keep their input alone for the way back, where it can."""
+    blocks: Any = model  # transformers types none of the methods
+    if not (wanted and blocks.supports_gradient_checkpointing):
+        yield
+        return
+    blocks.activation_checkpointing_enable({"use_reentrant": False})
+    blocks.disable_input_require_grads()  # which the other way of checkpointing needs
+    try:
+        yield
+    finally:
+        blocks.activation_checkpointing_disable()
 
 
 def open_live(
@@ -133,6 +180,7 @@ def open_live(
     pooling: Pooling,
     dtype: torch.dtype,
     compute_dtype: str,
+    batch_tokens: int | None = None,
     model: str | GivenModel | None = None,
     device: str = "auto",
     made: str,
@@ -148,6 +196,7 @@ def open_live(
         pooling: which subwords make a word's row.
         dtype: what rows of a frozen model are rounded to.
         compute_dtype: in which the entry was computed.
+        batch_tokens: padded subwords that run at once; None is `BATCH_TOKENS`.
         model: where the model lies now; None is where it was.
         device: where it runs.
         made: what was made with it, for messages.
@@ -169,14 +218,14 @@ def open_live(
         learns=method.trains,
         quantize_for=f"--method {method.name}" if method.quantizes else None,
     )
+    tokens = batch_tokens or BATCH_TOKENS
     if not method.trains:
-        frozen = Tuned(backbone.model, {}, method)
-        return LiveModel(backbone, method, frozen, seed, pooling, dtype)
+        return LiveModel(backbone, method, None, seed, pooling, dtype, tokens)
     backbone = cut(backbone, max(layers))
     backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
     values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    tuned = Tuned(backbone.model, reached(backbone, values, layers), method)
-    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32)
+    tuned = Tuned(backbone.model, reached(backbone, values, layers), method).eval()
+    return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)
 
 
 def _check_weights(about: Mapping[str, Any], method: Method) -> None:

@@ -37,7 +37,6 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
         (("--fit", "lbfgs"), "--method full trains what makes them; leave --fit out"),
         (("--lr", "backbones=1e-5"), "has no parameters called backbones; it trains weights and"),
         (("--depth", "9"), "--depth 9: this model has"),
-        (("--head", "extra-layers"), "heads that read all subwords (extra-layers) train from the"),
     ],
 )
 def test_what_cannot_be_fine_tuned(extracted, words, says):

@@ -61,6 +61,7 @@ OPTIONS: Mapping[str, Option] = {
     "lr": Option("lr {}", number=True, origin="head"),
     "rates": Option("lr {}", none="one lr", settled_by=("head", "decoder", "lr"), origin="head"),
     "batch_size": Option("batch {}", number=True, settled_by=("head",), origin="steps"),
+    "batch_tokens": Option("{} subwords at once", number=True, origin="steps"),
     "optimizer": Option(settled_by=("head",), origin="steps"),
     "layers": Option("layers {}", settled_by=("model", "head", "depth"), origin="head"),
     "protocol": Option(settled_by=("shots", "fraction"), origin="others"),

@@ -110,7 +110,7 @@ class Outputs:
         if key in self.heads:
             own = {n: one for n, one in result.state.items() if not n.startswith("backbone.")}
             trained = None
-            if live is not None and result.n_backbone_params:
+            if live is not None and live.tuned is not None and result.n_backbone_params:
                 load_under("backbone.", result.state, live.tuned)
                 trained = live.trained
             saved = _described(run, result, splits)

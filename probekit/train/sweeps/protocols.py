@@ -1,4 +1,4 @@
-"""Named presets of training options: how the papers train, as far as frozen features allow.
+"""Named presets of training options: how the papers train, on frozen features and with the model.
 
 A preset only fills in options that were not given, so any of them can be overridden; a record
 holds the options themselves, not the preset's name.
@@ -32,11 +32,16 @@ class Protocol:
     decoders: Mapping[str, str] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
 
+    @property
+    def tunes(self) -> bool:
+        """Whether it trains the model as well."""
+        return "method" in self.options
+
 
 _AS_PUBLISHED: Mapping[str, Any] = {"as_published": True, "rate_from": PUBLISHED}
 """The papers give all parameters of a head and its decoder one rate."""
 
-PROTOCOLS: Mapping[str, Protocol] = {
+_FROZEN: Mapping[str, Protocol] = {
     "dwatt": Protocol(
         summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
         "epochs, 5 seeds; choose --shots",
@@ -74,6 +79,48 @@ PROTOCOLS: Mapping[str, Protocol] = {
     ),
 }
 
+
+_TUNED: Mapping[str, Any] = {"select": "dev", **_AS_PUBLISHED, "method": "full"}
+"""What the papers that train the model have in common: all of it, at the rate of its head."""
+
+PROTOCOLS: Mapping[str, Protocol] = {
+    **_FROZEN,
+    "dwatt-ft": Protocol(
+        summary="the whole model is trained: AdamW with linear decay, 5e-5 for all, batches of 16, "
+        "best dev score of 50 epochs, 5 seeds; choose --shots",
+        source="DWAtt, Figure 5 and section 9.1 (Table 4 says 1e-5)",
+        heads=("extra-layers", "concat", "dwatt"),
+        seeds=5,
+        options={**_TUNED, "lr": 5e-5, "epochs": 50, "batch_size": 16},
+    ),
+    "attention-fusion-ft": Protocol(
+        summary="the whole model is trained: Adam at a constant 2e-5, two hidden layers of 256 for "
+        "whole texts and a CRF for words, batches of 32, 3 seeds",
+        source="attention fusion, section 4, the row fine-tune (batches of 16 to 64; epochs and "
+        "schedule not given: 20 and constant here; each lighter method at the rate of its paper, "
+        "so give --lr with another --method)",
+        heads=("last",),
+        seeds=3,
+        decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
+        options={
+            **_TUNED,
+            "lr": 2e-5,
+            "epochs": 20,
+            "batch_size": 32,
+            "optimizer": "adam",
+            "schedule": "constant",
+        },
+    ),
+    "p32-ft": Protocol(
+        summary="the whole model is trained: AdamW with linear decay, 2e-5 for all, batches of 16, "
+        "3 epochs, 1 seed",
+        source="P-32, section 4 (BERT in full, decoders by QLoRA, which is --method qlora; one run "
+        "each; a 'low' rate and 'aggressive' clipping without numbers: the rest is ours)",
+        heads=("last", "mean", "p32"),
+        seeds=1,
+        options={**_TUNED, "lr": 2e-5, "epochs": 3, "batch_size": 16},
+    ),
+}
 
 PLAIN = Protocol(summary="", source="", heads=("last", "p32", "concat", "dwatt"), seeds=1)
 """What stands in for a preset where none is named."""

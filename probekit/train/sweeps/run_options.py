@@ -102,6 +102,8 @@ class Tuning(Group):
         method: name of a method of ``probekit.tuning.METHODS``, with settings where they differ
             from the default: ``lora:rank=4``. The model then runs in every step, cut to the last
             layer that the head reads. ``None`` is a run from the cache.
+        batch_tokens: padded subwords that run through it at once, 4,096 if unset. A step with more
+            runs in parts, which moves its dropout.
     """
 
     method: str | None = option(
@@ -111,6 +113,20 @@ class Tuning(Group):
         show_default="from the cache",
         each=str,
     )
+    batch_tokens: int | None = option(
+        None,
+        "With --method: most subwords, padding included, that run through the model at once.",
+        show_default="4096",
+    )
+
+    def __post_init__(self) -> None:
+        """Check the subwords, and that a model runs at all."""
+        check_whole("batch_tokens", self.batch_tokens, least=1)
+        if self.batch_tokens is not None and self.method is None:
+            raise OptionError(
+                f"--batch-tokens {self.batch_tokens}: a run from the cache runs no model; leave it "
+                "out, or give --method."
+            )
 
 
 @dataclass(frozen=True, kw_only=True)

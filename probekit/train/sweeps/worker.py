@@ -23,6 +23,7 @@ from probekit.store.codec import READ_DTYPES
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
+from probekit.train.snapshot import Snapshot
 from probekit.train.stream import StreamSpec
 from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
 from probekit.train.sweeps.resolve import Run, resolve
@@ -108,6 +109,9 @@ class GroupJob:
             device = pick_device(self.device)
             trust = self.trust_remote_code
             live = open_method(runs, splits, device, self.given, trust_remote_code=trust)
+            # a run that trains the model has a group of its own, and takes minutes to hours
+            tunes = runs[0].spec.tunes
+            snapshot = Snapshot.beside(self.out, keys[0]) if tunes else None
             results = fit_runs(
                 runs,
                 splits,
@@ -116,6 +120,7 @@ class GroupJob:
                 memory=self.memory,
                 predictions=bool(self.outputs.predictions),
                 ablate=bool(self.outputs.ablated),
+                snapshot=snapshot,
                 report=report,
             )
             for place, result in results:
@@ -125,7 +130,10 @@ class GroupJob:
                 note = self.notes.get(run.options.key)
                 record = record if note is None else note.on(record)
                 record = carried_over(record, known.get(run.options.key))
-                yield record if claims.record(record) else record.key
+                ours = claims.record(record)
+                if snapshot is not None and ours:
+                    snapshot.remove()
+                yield record if ours else record.key
 
 
 def fit_runs(
@@ -137,6 +145,7 @@ def fit_runs(
     memory: int | None,
     predictions: bool,
     ablate: bool = False,
+    snapshot: Snapshot | None = None,
     report: Report,
 ) -> Iterator[tuple[int, FitResult]]:
     """Train runs of the same data side by side; yield each result with the place of its run.
@@ -155,6 +164,11 @@ def fit_runs(
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     interrupt = None
+    if live is not None and live.tuned is not None:
+        from probekit.train.live_forecast import check_run  # with transformers
+
+        (stream,) = streams
+        check_run(live, stream, views["dev"])
     try:
         groups = fit_group(
             streams,
@@ -166,6 +180,7 @@ def fit_runs(
             predictions=predictions,
             ablate=ablate,
             live=live,
+            snapshot=snapshot,
             report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]
@@ -211,6 +226,7 @@ def open_method(
         pooling=cast(Pooling, manifest.pooling),
         dtype=READ_DTYPES[manifest.dtype],
         compute_dtype=manifest.compute_dtype,
+        batch_tokens=spec.batch_tokens,
         model=given,
         device=device,
         trust_remote_code=trust_remote_code,

@@ -39,9 +39,10 @@ def words(request, tmp_path_factory):
     return TrainSpec(model=str(model), task=str(corpus), head="p32", epochs=3), root
 
 
-def run(spec, root, method, dtype="float32", **more):
+def run(spec, root, method, dtype="float32", batch_tokens=None, **more):
+    spec = replace(spec, method=method, batch_tokens=batch_tokens)
     where = {"location": Location(cache=root / dtype), "out": root / f"{dtype}.jsonl"}
-    (record,) = sweep([replace(spec, method=method)], predictions=True, **where, **more)
+    (record,) = sweep([spec], predictions=True, **where, **more)
     return record
 
 
@@ -70,6 +71,22 @@ def test_a_frozen_model_is_the_cache_word_by_word(words, head, dtype):
     spec = replace(spec, head=head, fit="adam")
     live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
     check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_a_frozen_model_is_the_cache_for_a_head_over_subwords(words, dtype):
+    spec, root = words
+    spec = replace(spec, head="extra-layers")
+    live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
+    check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
+
+
+def test_a_head_over_subwords_trains_with_the_model(words, tmp_path):
+    spec, root = words
+    spec = replace(spec, head="extra-layers", depth=2)  # a layer that the cache has no subwords of
+    record = run(spec, root, "full", save=tmp_path / "head", batch_tokens=40)
+    assert record.layers == (2,) and record.n_backbone_params and record.batch_tokens == 40
+    assert predict(tmp_path / "head", dev_words(root / "corpus")) == predicted(record)
 
 
 def test_a_frozen_model_is_the_cache_under_a_solver(words):
@@ -235,7 +252,7 @@ def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
         ({"method": None, "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
         ({"rates": (("gates", 1e-3),)}, "no parameters called gates; it trains weights and backb"),
         ({"method": "prefix:length=64"}, "64 virtual tokens leave nothing of the 64 positions"),
-        ({"head": "extra-layers"}, "heads that read all subwords"),
+        ({"method": None, "rates": (), "batch_tokens": 64}, "a run from the cache runs no model"),
         ({"depth": 9}, "this model has 3 blocks"),
     ],
 )

@@ -144,6 +144,15 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
         assert record.eval_score == min(score for _, _, score in record.curve)
 
 
+def test_a_model_that_runs_is_the_cache_and_one_that_learns_is_better(place):
+    asked = spec(place, head="p32", epochs=1)
+    live, cached = (fit(replace(asked, method=m), location=place[2]) for m in ("frozen", None))
+    np.testing.assert_allclose(*([p[1:] for p in r.curve] for r in (live, cached)), rtol=1e-4)
+    learns = replace(asked, method="full", rates=(("backbone", 3e-3),))
+    tuned = fit(learns, location=place[2])
+    assert tuned.scores["dev/loss"] < cached.scores["dev/loss"] - 0.05
+
+
 def test_a_share_of_the_pieces_is_drawn_and_shots_are_refused(place):
     whole, part = (
         fit(spec(place, fraction=share, epochs=1, batch_size=1), location=place[2]).curve[-1][0]

@@ -40,6 +40,7 @@ OTHER = {
     "normalize": "standardize",
     "pooling": "cls",
     "method": "full",
+    "batch_tokens": 64,
     "shots": 4,
     "fraction": 0.5,
     "hold_out": 0.25,
@@ -67,7 +68,11 @@ OTHER = {
 }
 """Another value of every option than its default."""
 
-BESIDE = {"freeze_fusion": {"fusion_from": "saved"}, "l2": {"fit": "lbfgs"}}
+BESIDE = {
+    "freeze_fusion": {"fusion_from": "saved"},
+    "l2": {"fit": "lbfgs"},
+    "batch_tokens": {"method": "full"},
+}
 """What an option needs beside it."""
 
 NAMES = {group: [field.name for field in fields(group)] for group in GROUPS}
@@ -100,14 +105,15 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "resample", "group", "method"}
+    assert later == {"warmup", "resample", "group", "method", "batch_tokens"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)
         for usual in (field.default, field.metadata.get("unset", field.default)):
             assert key() == key(**{name: usual})
             assert name not in spec(**{name: usual}).to_json()
-        assert spec(**{name: OTHER[name]}).to_json()[name] == OTHER[name]
+        beside = BESIDE.get(name, {})
+        assert spec(**beside | {name: OTHER[name]}).to_json()[name] == OTHER[name]
 
 
 @pytest.mark.parametrize("name", NAMES[Data])

@@ -1,0 +1,85 @@
+"""A snapshot: a run half-way, on disk, so that it goes on from there when its process is lost."""
+
+import logging
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from probekit.errors import reason_of
+from probekit.version import __version__
+
+logger = logging.getLogger(__name__)
+
+EVERY = 300.0
+"""Seconds between two snapshots, so what a run that is killed loses."""
+
+
+@dataclass(eq=False)
+class Snapshot:
+    """The file that keeps one run.
+
+    Attributes:
+        path: the file; it is written beside, and renamed when it is whole.
+        key: record key of the run. What another run, or another version, has left is not read.
+    """
+
+    path: Path
+    key: str
+    _last: float = field(default_factory=time.monotonic, init=False)
+
+    @classmethod
+    def beside(cls, out: Path, key: str) -> "Snapshot":
+        """Return the snapshot of a run that is recorded in ``out``."""
+        return cls(out.with_name(f"{out.name}.{key[:16]}.snapshot"), key)
+
+    def read(self) -> Mapping[str, Any] | None:
+        """Return the state that was kept; None where there is none, or none that can be used."""
+        try:
+            found = torch.load(self.path, map_location="cpu", weights_only=True)
+        except FileNotFoundError:
+            return None
+        except Exception as error:  # whatever torch makes of bytes that it did not write
+            logger.warning("%s is damaged (%s): the run begins anew.", self.path, reason_of(error))
+            return None
+        if not isinstance(found, dict) or found.get("of") != self._of:
+            logger.warning("%s is of another run or version: the run begins anew.", self.path)
+            return None
+        logger.info("%s: going on after step %d.", self.path, found["state"]["step"])
+        state: Mapping[str, Any] = found["state"]
+        return state
+
+    def keep(self, state: Callable[[], Mapping[str, Any]]) -> None:
+        """Write a state, if it is time to.
+
+        A disk that is full does not end the run: what cannot be written is said.
+        """
+        if time.monotonic() - self._last < EVERY:
+            return
+        try:
+            torch.save({"of": self._of, "state": state()}, self._fresh)
+            os.replace(self._fresh, self.path)
+        except (OSError, RuntimeError) as error:
+            logger.warning(
+                "%s cannot be written (%s): a run that is killed would begin anew.",
+                self.path,
+                reason_of(error),
+            )
+        self._last = time.monotonic()
+
+    def remove(self) -> None:
+        """Remove the file, if there is one: the run is recorded."""
+        self._fresh.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
+
+    @property
+    def _of(self) -> list[str]:
+        return [self.key, __version__]
+
+    @property
+    def _fresh(self) -> Path:
+        return self.path.with_name(f"{self.path.name}.new")

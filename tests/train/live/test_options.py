@@ -1,0 +1,101 @@
+"""Options of runs that train the model: what they draw, what they normalise, what they refuse."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.errors import OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location
+from probekit.train import live_forecast
+from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
+from probekit.train.sweeps.run_views import open_splits, scored_views
+from probekit.train.sweeps.specs import TrainSpec, product
+from probekit.train.sweeps.worker import make_streams, open_method
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    root = tmp_path_factory.mktemp("options")
+    model, corpus = build("bert", root / "model"), root / "corpus"
+    write_corpus(corpus)
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=options)
+    spec = TrainSpec(
+        model=str(model), task=str(corpus), head="mean", method="full", epochs=1, batch_size=8
+    )
+    return spec, Location(cache=root / "cache")
+
+
+def test_samples_and_seeds_are_those_of_runs_from_the_cache(base, tmp_path):
+    spec, at = base
+    varied = {"method": ["bitfit", None], "seeds": 2}
+    spec = replace(spec, select="dev")
+    few = product(replace(spec, shots=4), varied)
+    part = product(replace(spec, fraction=0.5), {"method": ["bitfit", None]})
+    records = sweep([*few, *part], location=at, out=tmp_path / "runs.jsonl", device="cpu")
+    assert len({record.key for record in records}) == 6
+    for live, cached in zip(records[0:2], records[2:4], strict=True):
+        assert live.seen["examples"] == cached.seen["examples"] == 4  # of one class
+        assert live.seed == cached.seed and live.curve != cached.curve
+    assert records[0].curve != records[1].curve
+    assert [record.seen["examples"] for record in records[4:]] == [12, 12]
+
+
+@pytest.mark.parametrize("normalize", ["standardize", "layernorm"])
+def test_what_is_normalised_are_rows_of_the_model_as_it_was(base, normalize):
+    """Standardised is by mean and deviation before the first step, as from the cache."""
+    spec, at = base
+    spec = replace(spec, normalize=normalize)
+    live = fit(spec, location=at)
+    cached = fit(replace(spec, method=None, fit="adam"), location=at)
+    names = [name for name in cached.state if name.startswith("normalization.")]
+    assert bool(names) == (normalize == "standardize")
+    for name in names:
+        torch.testing.assert_close(live.state[name], cached.state[name], rtol=1e-3, atol=1e-4)
+
+
+def test_a_run_that_diverges_is_recorded_under_its_seed(base, tmp_path):
+    spec, at = base
+    spec = replace(spec, seed=3, epochs=2, rates=(("backbone", 1e9),), evals=2)
+    (record,) = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
+    assert record.diverged and record.seed == 3 and record.rates == {"backbone": 1e9}
+    again = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
+    assert list(again) == [record], "it is not tried again with another seed"
+
+
+def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatch):
+    spec, at = base
+    with caplog.at_level("INFO"):
+        found = fit(spec, location=at)
+    line = next(line for line in caplog.messages if "beside the model" in line)
+    assert re.search(r"full trains ([\d,]+) of \1 values of .*: 3 steps in about \d+ s, with", line)
+    monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
+    with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
+        fit(spec, location=at)
+    assert found.n_backbone_params
+
+
+def test_the_forecast_is_what_a_step_holds(base):
+    """Of states alone: what is held grows as the subwords do, and copies are four of the values."""
+    spec, at = base
+    splits = open_splits(spec, at)
+    run = resolve(spec, splits)
+    ((stream,), _), live = make_streams([run], splits), open_method([run], splits, "cpu")
+    dev = scored_views(spec, splits)["dev"]
+    before = {name: value.clone() for name, value in live.tuned.state_dict().items()}
+    found = live_forecast.forecast(live, stream, dev)
+    values = sum(value.numel() for value in live.tuned.parameters())
+    assert found.copies == 4 * 4 * values
+    less = live_forecast.forecast(replace(live, batch_tokens=40), stream, dev)
+    assert less.held < found.held / 2
+    assert live.passes == 0 and not live.backbone.model.training
+    assert all(value.grad is None for value in live.tuned.parameters())
+    assert all(torch.equal(value, before[name]) for name, value in live.tuned.state_dict().items())
+    assert np.isfinite(found.seconds) and found.seconds > 0

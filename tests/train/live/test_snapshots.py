@@ -1,0 +1,124 @@
+"""Runs that train the model and are killed go on where they were, to the same record."""
+
+import json
+import signal
+import subprocess
+import sys
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location
+from probekit.train import snapshot
+from probekit.train.snapshot import Snapshot
+from probekit.train.sweeps.run import sweep
+from probekit.train.sweeps.specs import TrainSpec
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+
+SCRIPT = """
+import json, os, signal, sys
+from probekit.train import snapshot
+from tests.train.live.test_snapshots import train
+
+keep, kept = snapshot.Snapshot.keep, []
+
+def kill(self, state):
+    keep(self, state)
+    kept.append(1)
+    if len(kept) == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+snapshot.EVERY, snapshot.Snapshot.keep = 0.0, kill
+train(json.loads(sys.argv[1]))
+"""
+
+
+def train(given):
+    """Train the runs of some options; return their records."""
+    plan = [TrainSpec(**given["spec"] | {"seed": seed}) for seed in given.get("seeds", [0])]
+    where = {"location": Location(cache=Path(given["cache"])), "out": Path(given["out"])}
+    return sweep(plan, workers=given.get("workers", 1), device="cpu", **where)
+
+
+@pytest.fixture(scope="module")
+def given(tmp_path_factory):
+    """Options of a run of nine steps, whose dev is scored after three, six and nine."""
+    root = tmp_path_factory.mktemp("snapshots")
+    model, corpus = build("bert", root / "model", max_positions=24), root / "corpus"
+    write_corpus(corpus)
+    options = ExtractOptions(compute_dtype="float32", dtype="float32", layers="-1")
+    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=options)
+    spec = {"model": str(model), "task": str(corpus), "head": "p32", "method": "full"}
+    spec |= {"epochs": 3, "batch_size": 8, "evals": 3, "batch_tokens": 60}
+    return {"spec": spec, "cache": str(root / "cache"), "out": str(root / "whole.jsonl")}
+
+
+@pytest.fixture(scope="module")
+def whole(given):
+    (record,) = train(given)
+    assert not list(Path(given["out"]).parent.glob("*.snapshot*"))
+    return record
+
+
+def killed(given, out, after):
+    """Have a process killed after so many steps; return the snapshot that it left."""
+    given = given | {"out": str(out)}
+    words = [sys.executable, "-c", SCRIPT, json.dumps(given), str(after)]
+    done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, timeout=300)
+    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    (path,) = out.parent.glob("*.snapshot")
+    return given, path
+
+
+def same(record):
+    """What of a record is the same whenever and wherever it is trained."""
+    return {name: one for name, one in asdict(record).items() if name != "train_seconds"}
+
+
+# before any score; after a step that is to be scored
+@pytest.mark.parametrize("after", [pytest.param(2, marks=pytest.mark.slow), 6])
+def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplog):
+    again, path = killed(given, tmp_path / "runs.jsonl", after)
+    with caplog.at_level("INFO"):
+        (record,) = train(again)
+    assert f"going on after step {after}" in caplog.text
+    assert same(record) == same(whole)
+    assert not path.exists()
+
+
+def test_what_was_not_written_by_this_run_is_not_read(given, whole, tmp_path, caplog):
+    found = Snapshot.beside(tmp_path / "runs.jsonl", whole.key)
+    path = found.path
+    torch.save({"of": ["another", "0"], "state": {"step": 1}}, path)
+    for content in (path.read_bytes()[:-50], b"", b"no such thing"):
+        path.write_bytes(content)
+        assert found.read() is None and "is damaged" in caplog.text
+        caplog.clear()
+    torch.save({"of": ["another", "0"], "state": {"step": 1}}, path)
+    (record,) = train(given | {"out": str(tmp_path / "runs.jsonl")})
+    assert "is of another run or version: the run begins anew" in caplog.text
+    assert same(record) == same(whole) and not path.exists()
+
+
+def test_a_full_disk_does_not_end_the_run(given, whole, tmp_path, caplog, monkeypatch):
+    monkeypatch.setattr(snapshot, "EVERY", 0.0)
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(torch, "save", full)
+    (record,) = train(given | {"out": str(tmp_path / "runs.jsonl")})
+    assert same(record) == same(whole)
+    assert "No space left on device" in caplog.text
+
+
+@pytest.mark.slow
+def test_two_workers_train_what_one_does(given, whole, tmp_path):
+    several = {"out": str(tmp_path / "runs.jsonl"), "workers": 2, "seeds": [0, 1]}
+    one, other = train(given | several)
+    assert same(one) == same(whole) and other.curve != one.curve
+    assert replace(other, seed=0).n_backbone_params == one.n_backbone_params

@@ -51,7 +51,7 @@ def open_all(model, batch_tokens):
     """Return a model of which everything is trained."""
     backbone = load_backbone(inspect_backbone(str(model)), compute_dtype="float32", learns=True)
     method = parse("method", "full", METHODS)
-    tuned = Tuned(backbone.model, method.attach(backbone.model, torch.Generator()))
+    tuned = Tuned(backbone.model, method.attach(backbone.model, torch.Generator()), method)
     return LiveModel(backbone, method, tuned, 0, "first", torch.float32, batch_tokens)
 
 

@@ -34,7 +34,7 @@ from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
 from probekit.data.batching import PADDED, Batching
 from probekit.data.token_batch import TokenBatch
-from probekit.errors import BackboneError
+from probekit.errors import BackboneError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
 
@@ -241,6 +241,11 @@ def load_backbone(
         BackboneError: weights are missing, left over or of the wrong shape; its states depend on
             chance (``prove_batching``).
     """
+    if inspection.tuned is not None and device_map is not None:
+        raise OptionError(
+            f"--device-map {device_map}: the model of a saved run ({inspection.info.name}) runs on "
+            "one device: give --device."
+        )
     keep_few_kernels()
     place = torch.device(choose_device(inspection, device))
     dtype = resolve_compute_dtype(compute_dtype, str(place))

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file
-from probekit.errors import BackboneError, MissingFileError
+from probekit.errors import BackboneError, MissingFileError, reason_of
 from probekit.store.json_types import read_object
 from probekit.store.layout import model_slug
 from probekit.tuning import Method, method_of
@@ -38,7 +38,7 @@ class SavedRun:
         base: the model that was trained, the fields of ``BackboneInfo``.
         method: what was trained of it, as it is typed.
         deepest: the last layer that the run read; what comes after it was cut off.
-        packaging: in which the values are kept.
+        packaging: how the values are kept.
     """
 
     name: str
@@ -53,7 +53,7 @@ class SavedRun:
         """Return the run that is saved in a folder; None where no run or head is.
 
         Raises:
-            BackboneError: a head is, whose run trained nothing of its model.
+            BackboneError: a head is, whose run trained nothing of its model; or it is damaged.
             MissingFileError: the values are not there.
         """
         path = local_path(str(model))
@@ -72,14 +72,20 @@ class SavedRun:
                 f"{file} is missing, and with it what the run trained of its model. Train it again "
                 "with --save."
             )
-        return cls(
-            name=str(model),
-            folder=folder,
-            base=said["model"],
-            method=said["options"]["method"],
-            deepest=max(said["layers"]),
-            packaging=packaging,
-        )
+        try:
+            return cls(
+                name=str(model),
+                folder=folder,
+                base=said["model"],
+                method=said["options"]["method"],
+                deepest=max(said["layers"]),
+                packaging=packaging,
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise BackboneError(
+                f"{path / 'config.json'}: not what a saved run says of its model "
+                f"({reason_of(error)}). Train it again with --save."
+            ) from error
 
     @cached_property
     def digest(self) -> str:

@@ -120,7 +120,10 @@ class Packaging:
 
 @dataclass(frozen=True)
 class PeftAdapter(Packaging):
-    """What ``PeftModel.from_pretrained`` loads, over the whole base model, cut or not."""
+    """What ``PeftModel.from_pretrained`` loads, over the whole base model, cut or not.
+
+    A prefix of keys alone needs a base of as many blocks.
+    """
 
     name: str = "adapter"
     file: str = "adapter_model.safetensors"

@@ -201,8 +201,8 @@ def save_head(
         beside = folder / f"{WEIGHTS}.partial"
         save_file(dict(state), beside)
         backbone, fresh = folder / BACKBONE_FOLDER, folder / f"{BACKBONE_FOLDER}.partial"
+        remove_path(fresh)  # of a run that was killed
         if trained is not None and head.backbone is not None:
-            remove_path(fresh)
             fresh.mkdir()
             PACKAGINGS[head.backbone].write(fresh, trained)
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go

@@ -302,6 +302,20 @@ def test_what_is_no_trained_model(runs, tmp_path):
         predict(run, [["Paris"]], device="cpu")
 
 
+def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
+    pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
+    folder = tmp_path / "run"
+    shutil.copytree(runs.saved("full")[0], folder)
+    at = {"cache": tmp_path / "cache", "options": FLOAT32, "splits": ["dev"]}
+    with pytest.raises(OptionError, match=r"the model of a saved run .* runs on one device"):
+        extract(str(folder), runs.spec.task, device_map="auto", **at)
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    del config["options"]
+    (folder / "config.json").write_text(json.dumps(config), "utf-8")
+    with pytest.raises(BackboneError, match=r"config\.json: not what a saved run says .*options"):
+        extract(str(folder), runs.spec.task, **at)
+
+
 def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
     spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
     shutil.copytree(runs.model, folder / "backbone")
@@ -312,5 +326,6 @@ def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
     shutil.rmtree(folder / "backbone")
     fit(spec, location=runs.location, save=folder)
     fit(replace(spec, seed=1), location=runs.location, save=folder)
+    shutil.copytree(folder / "backbone", folder / "backbone.partial")  # as one that was killed
     fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
-    assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
+    assert not list(folder.glob("backbone*")), "what another run trained is no part of this one"

@@ -44,9 +44,9 @@ class DiffPrune(Method):
     """
 
     name: ClassVar[str] = "diff-prune"
-    learning_rate: ClassVar[float] = 1e-5
+    learning_rate: ClassVar[float] = 5e-5
     group_rates: ClassVar[Mapping[str, float]] = {GATES: 0.1}
-    source: ClassVar[str] = "Guo et al. 2021, section 3; rates and penalty: their code for SST-2"
+    source: ClassVar[str] = "Guo et al. 2021, section 3; rates and penalty: their code"
     summary: ClassVar[str] = "a difference of every value, of which a share stays"
 
     share: float = 0.005

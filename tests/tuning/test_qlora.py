@@ -125,7 +125,9 @@ def test_weights_of_a_gguf_file_are_unpacked_and_not_quantized(tmp_path, caplog)
     entry = extracted(str(path), tmp_path / "cache")
     with pytest.raises(OptionError, match=r"--method qlora: .* is a GGUF file, whose weights are"):
         live(entry)
-    with caplog.at_level("INFO"):
-        found = live(entry, "full")
-    assert "unpacked to float32, and what is trained is saved in safetensors" in caplog.text
-    assert {value.dtype for value in found.tuned.parameters()} == {torch.float32}
+    for name in ("full", "lora:rank=2", "adapter:size=4", "diff-prune"):
+        with caplog.at_level("INFO"):
+            found = live(entry, name)
+        assert "unpacked to float32, and what is trained is saved in safetensors" in caplog.text
+        assert {value.dtype for value in found.tuned.parameters()} == {torch.float32}
+        caplog.clear()

@@ -1,9 +1,9 @@
-"""A run whose head is given as Python has it: a class, a function, or a spec instead of a name."""
+"""A run whose head, or model, is given as Python has it: a class, a function, a model in memory."""
 
 from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from torch import nn
 
@@ -13,6 +13,11 @@ from probekit.probe.heads import HEADS, register_head
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory
 from probekit.train.sweeps.specs import TrainSpec
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from probekit.backbone import GivenModel
 
 GivenHead = str | HeadSpec | type[HeadSpec] | ModuleFactory
 
@@ -40,6 +45,39 @@ def spec_of(
     for name in given:
         choose("training option", name, dict.fromkeys(known))
     return TrainSpec(model=str(model), task=task, head=head_text(head), **given)
+
+
+def named(model: "str | Path | PreTrainedModel") -> str | Path:
+    """Return what a model is called, by which entries are found.
+
+    Raises:
+        OptionError: it is one in memory.
+    """
+    if isinstance(model, str | Path):
+        return model
+    raise OptionError(
+        "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, ...), "
+        "model=MODEL, tokenizer=TOKENIZER)."
+    )
+
+
+def in_memory(spec: TrainSpec, model: object, tokenizer: object) -> "GivenModel | None":
+    """Return the model in memory that a run is to train; None where none is given.
+
+    Raises:
+        OptionError: the run trains a head from the cache.
+        BackboneError: it cannot serve.
+    """
+    if model is None and tokenizer is None:
+        return None
+    if spec.method is None:
+        raise OptionError(
+            "a head is trained from the cache, and the model in memory is not read: leave model= "
+            "out, or give a method that runs it, such as method='full'."
+        )
+    from probekit.backbone import GivenModel  # with transformers
+
+    return GivenModel.of(model, tokenizer, spec.model)
 
 
 def head_text(head: GivenHead) -> str:

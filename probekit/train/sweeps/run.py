@@ -26,7 +26,7 @@ from probekit.results.tracking import Tracking
 from probekit.store.objects.object_path import check_seen_by_others, root_of
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
-from probekit.train.sweeps.given_heads import GivenHead, spec_of
+from probekit.train.sweeps.given_heads import GivenHead, in_memory, named, spec_of
 from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
 from probekit.train.sweeps.outputs import OutputOptions, Outputs
 from probekit.train.sweeps.resolve import Run, resolve
@@ -39,8 +39,6 @@ from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-    from probekit.backbone import GivenModel
 
 logger = logging.getLogger(__name__)
 
@@ -218,14 +216,14 @@ def fit(
     if spec is None:
         if head is None or task is None or model is None:
             raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
-        spec, model = spec_of(head, model=_named(model), task=task, options=options), None
+        spec, model = spec_of(head, model=named(model), task=task, options=options), None
     elif (head, task, options) != (None, None, None) or isinstance(model, str | Path):
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)
     wanted = OutputOptions(save=None if save is None else Path(save))
     outputs = Outputs.of([run], Path(), wanted)
-    given = _in_memory(spec, model, tokenizer)
+    given = in_memory(spec, model, tokenizer)
     live = open_method([run], splits, device, given, trust_remote_code=trust_remote_code)
     ((_, result),) = fit_runs(
         [run],
@@ -239,30 +237,6 @@ def fit(
     )
     outputs.write(run, result, splits, live)
     return result
-
-
-def _named(model: "str | Path | PreTrainedModel") -> str | Path:
-    """Return what a model is called, by which entries are found."""
-    if isinstance(model, str | Path):
-        return model
-    raise OptionError(
-        "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, ...), "
-        "model=MODEL, tokenizer=TOKENIZER)."
-    )
-
-
-def _in_memory(spec: TrainSpec, model: object, tokenizer: object) -> "GivenModel | None":
-    """Return the model in memory that a run is to train, if there is one."""
-    if model is None and tokenizer is None:
-        return None
-    if spec.method is None:
-        raise OptionError(
-            "a head is trained from the cache, and the model in memory is not read: leave model= "
-            "out, or give a method that runs it, such as method='full'."
-        )
-    from probekit.backbone import GivenModel  # with transformers
-
-    return GivenModel.of(model, tokenizer, spec.model)
 
 
 @dataclass(frozen=True, kw_only=True)

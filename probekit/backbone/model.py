@@ -285,9 +285,9 @@ def load_backbone(
         place = main_device(model)
     else:
         model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if learns or tuned is not None:  # which computes what it did as it learned
+    if learns or tuned is not None:  # which computes in 4 bits what it did as it learned
         keep_gradients(model)
-    elif place.type == "cpu" and layout_of(model) is None:
+    if place.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(

@@ -47,12 +47,15 @@ def pack_linear_layers(model: nn.Module) -> None:
     Only where this machine has packed products; measured on x86, where oneDNN has them all.
 
     Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
+    So do those with hooks or parts of their own, such as the adapter of a saved run.
     """
     measured = platform.machine().lower() in ("x86_64", "amd64")
     if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
         return
     for name, layer in list(model.named_modules()):
         if type(layer) not in (nn.Linear, Conv1D):
+            continue
+        if layer._forward_hooks or layer._forward_pre_hooks or next(layer.children(), None):
             continue
         dtype = layer.weight.dtype
         half = dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -1,5 +1,6 @@
 """Runs that trained their model, saved as others load it: states, one copy, and what is refused."""
 
+import hashlib
 import json
 import shutil
 from dataclasses import replace
@@ -250,6 +251,13 @@ def test_runs_are_told_apart(runs, tmp_path):
     at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
     one, two = (extract(str(runs.saved("full", d)[0]), runs.spec.task, **at)[0] for d in (2, None))
     assert one.manifest.key != two.manifest.key and one.manifest.model == "model-full"
+    for entry, depth in ((one, 2), (two, 3)):  # as cache/README.md says
+        folder = runs.saved("full", depth % 3 or None)[0] / "backbone"
+        values = (folder / "model.safetensors").read_bytes()
+        text = json.dumps([depth, hashlib.sha256(values).hexdigest()], separators=(",", ":"))
+        model = entry.manifest.request["model"]
+        assert model["tuned"] == hashlib.sha256(text.encode()).hexdigest()
+        assert model["method"] == "full" and entry.manifest.model_info["base"] == str(runs.model)
     assert extract(str(runs.saved("full")[0]), runs.spec.task, **at)[0].path == two.path
     shutil.copytree(runs.saved("full")[0], tmp_path / "moved")
     assert extract(str(tmp_path / "moved"), runs.spec.task, **at)[0].path == two.path

@@ -23,6 +23,8 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert "method" in table and "frozen" in table and "full" in table
     assert "1 of 1 runs are recorded" in done("finetune", *extracted, *steps, "--save", "head").err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
+    said = refused("train", *extracted, "--head", "last", "--init-from", "head")
+    assert "the model was trained with this head (--method full), and no run starts from" in said
     assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
 
 

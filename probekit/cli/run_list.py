@@ -109,6 +109,8 @@ def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | No
 def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
     """Read ``--lr``: numbers, ``auto``, ``search``, and rates of groups as ``mixing=0.1``.
 
+    A number alone is the rate of the group ``weights``, and may be written with its name.
+
     Returns:
         The numbers, and every combination of the rates of groups, sorted by group; one that names
         none where no group was given.
@@ -118,12 +120,14 @@ def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str
     """
     # "auto,mixing=0.1,mixing=0.3,a=1" has the number auto, and two combinations of rates:
     # (a=1, mixing=0.1) and (a=1, mixing=0.3)
+    from probekit.probe.parameter_groups import WEIGHTS
+
     plain: list[str] = []
     groups: dict[str, list[tuple[str, float]]] = {}
     for item in split_list(text):
         name, equals, value = item.partition("=")
-        if not equals:
-            plain.append(item)
+        if not equals or name.strip() == WEIGHTS:
+            plain.append(value if equals else item)
             continue
         (rate,) = each(value, float, f"--lr {name}") or [None]
         if rate is None:

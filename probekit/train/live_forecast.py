@@ -35,7 +35,7 @@ class Forecast:
     """What a run takes beside its model.
 
     Attributes:
-        held: bytes of what one part of a step keeps for its way back.
+        held: bytes that one batch keeps for the way back, or all of a step that is no more.
         copies: bytes of gradients, moments and the best state.
         seconds: of all steps, and of scoring dev between them.
     """
@@ -72,7 +72,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
     if needed > free:
         raise OptionError(
             f"--method {method} of {name} takes about {human_bytes(needed)} beside the model "
-            f"({human_bytes(found.held)} of it for a part of a step), and {human_bytes(free)} are "
+            f"({human_bytes(found.held)} of it for one batch), and {human_bytes(free)} are "
             f"free on {device}. Give a smaller --batch-tokens than {live.batch_tokens}, a method "
             "that trains less (lora, bitfit), or --depth."
         )

@@ -76,7 +76,8 @@ class Checkpoint:
 
     def to_state(self) -> dict[str, Any]:
         """Return the same as tensors and plain values."""
-        return {**vars(self), "predicted": torch.from_numpy(self.predicted)}
+        scores = {name: float(score) for name, score in self.scores.items()}
+        return {**vars(self), "scores": scores, "predicted": torch.from_numpy(self.predicted)}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any]) -> "Checkpoint":
@@ -223,8 +224,8 @@ class Member:
         return {
             "probe": self.probe.state_dict(),
             "dropout": self.dropout.get_state(),
-            "curve": self.curve,
-            "last_score": self.last_score,
+            "curve": [(step, float(loss), float(score)) for step, loss, score in self.curve],
+            "last_score": float(self.last_score),
             "kept": [one and one.to_state() for one in (self.best, *self.by_fold)],
             "diverged": self.diverged,
             "loss": self._loss,
@@ -236,7 +237,7 @@ class Member:
         """Go on from a state of a member of the same spec and seed."""
         self.probe.load_state_dict(state["probe"])
         self.dropout.set_state(state["dropout"])
-        self.curve = [(step, loss, score) for step, loss, score in state["curve"]]
+        self.curve = list(state["curve"])
         self.last_score, self.diverged = state["last_score"], state["diverged"]
         self.best, *self.by_fold = [one and Checkpoint.from_state(one) for one in state["kept"]]
         self._loss.copy_(state["loss"])

@@ -20,7 +20,11 @@ from probekit.train.stopwatch import Stopwatch
 
 
 class OwnSteps:
-    """One member, stepping by itself."""
+    """One member, stepping by itself.
+
+    Attributes:
+        optimizer: updates it.
+    """
 
     def __init__(self, member: Member) -> None:
         """Start its optimizer."""
@@ -63,6 +67,9 @@ class LinearProbes:
 
     Products run probe by probe: in a batch of products the terms of a sum may be added in another
     order than alone, and a probe's numbers must not depend on the probes beside it.
+
+    Attributes:
+        optimizer: updates them.
     """
 
     def __init__(self, members: Sequence[Member]) -> None:

@@ -35,10 +35,10 @@ BATCH_TOKENS = 4096
 class LiveModel:
     """A model in training, or frozen, that makes rows as an entry holds them.
 
-    A step whose texts are more than ``batch_tokens`` is computed in parts, each of which forgets
-    what it computed on the way to its rows, and computes it again when gradients come back through
-    them (gradient caching, Gao et al. 2021; Chen et al. 2016): the gradients are those of the whole
-    step, for the memory of one part and a third more time.
+    A step of more than ``batch_tokens`` is several batches, each of which forgets what it computed
+    on the way to its rows, and computes it again when gradients come back through them (gradient
+    caching, Gao et al. 2021; Chen et al. 2016): the gradients are those of the whole step, for the
+    memory of one batch and a third more time.
 
     Attributes:
         backbone: the model, its later blocks cut off.
@@ -113,10 +113,10 @@ class LiveModel:
             )
         )
         size = sum(batch.input_ids.numel() for batch in batches)
-        in_parts = len(batches) > 1 and size > self.batch_tokens
+        again = len(batches) > 1 and size > self.batch_tokens
         for batch in batches:
             picks = batch.picks[array].to(backbone.device, backbone.device)
-            for state, block in zip(self._states(batch, layers, in_parts), blocks, strict=True):
+            for state, block in zip(self._states(batch, layers, again), blocks, strict=True):
                 pool(state, picks, block)
         return torch.stack(blocks).to(self.dtype).float()
 
@@ -137,8 +137,14 @@ class LiveModel:
             code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
         )
 
-    def _states(self, batch: TokenBatch, layers: Sequence[int], in_parts: bool) -> list[Tensor]:
-        """Return some layers of a batch, through which gradients may go."""
+    def _states(self, batch: TokenBatch, layers: Sequence[int], again: bool) -> list[Tensor]:
+        """Return some layers of a batch, through which gradients may go.
+
+        Args:
+            batch: windows of texts.
+            layers: layer numbers, ascending.
+            again: whether they are computed again on the way back, and nothing is held until then.
+        """
         if not self.backbone.model.training:
             return self.backbone.states_of(batch, layers)
         seed = derive(self.seed, "backbone", self.passes)
@@ -149,7 +155,7 @@ class LiveModel:
             with seeded(seed, self.backbone.device), by_block(self.backbone.model, long):
                 return self.backbone.states_of(batch, layers)
 
-        if not in_parts:
+        if not again:
             return run()
         # stopped early, a pass would end in an exception that `hidden_states` takes for the model's
         found = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)

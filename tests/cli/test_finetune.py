@@ -23,6 +23,8 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert "method" in table and "frozen" in table and "full" in table
     assert "1 of 1 runs are recorded" in done("finetune", *extracted, *steps, "--save", "head").err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
+    said = refused("train", *extracted, "--head", "last", "--init-from", "head")
+    assert "the model was trained with this head (--method full), and no run starts from" in said
     assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
 
 
@@ -35,12 +37,23 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
         ),
         (("--method", "lora:rank=0"), "rank and alpha must be at least 1"),
         (("--fit", "lbfgs"), "--method full trains what makes them; leave --fit out"),
-        (("--lr", "backbones=1e-5"), "has no parameters called backbones; it trains weights and"),
+        (("--batch-tokens", "0"), "--batch-tokens must be a whole number of at least 1"),
         (("--depth", "9"), "--depth 9: this model has"),
     ],
 )
 def test_what_cannot_be_fine_tuned(extracted, words, says):
     assert says in refused("finetune", *extracted, *words)
+
+
+def test_rates_of_groups_and_a_protocol_that_trains_the_model(extracted):
+    steps = ("--head", "p32", "--epochs", "1", "--shots", "2", "--seeds", "1", "--json")
+    lr = ("--lr", "backbone=2e-5,weights=2e-3,mixing=1e-2")
+    (row,) = done("finetune", *extracted, *steps, *lr, "--method", "bitfit").rows
+    assert (row["lr"], row["rates"]) == (2e-3, {"backbone": 2e-5, "mixing": 1e-2})
+    (row,) = done("finetune", *extracted, *steps, "--protocol", "p32-ft").rows
+    assert (row["method"], row["lr"], row["rates"]["backbone"]) == ("full", 2e-5, 2e-5)
+    said = refused("finetune", *extracted, "--head", "p32", "--lr", "backbones=2e-5")
+    assert "has no parameters called backbones; it trains weights and mixing and backbone" in said
 
 
 def test_without_an_entry_it_says_how_to_make_one(bert, corpus, here):

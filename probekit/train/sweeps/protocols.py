@@ -81,7 +81,7 @@ _FROZEN: Mapping[str, Protocol] = {
 
 
 _TUNED: Mapping[str, Any] = {"select": "dev", **_AS_PUBLISHED, "method": "full"}
-"""What the papers that train the model have in common: all of it, at the rate of its head."""
+"""What the papers that train the model have in common: all of it, at one rate."""
 
 PROTOCOLS: Mapping[str, Protocol] = {
     **_FROZEN,

@@ -102,8 +102,8 @@ class Tuning(Group):
         method: name of a method of ``probekit.tuning.METHODS``, with settings where they differ
             from the default: ``lora:rank=4``. The model then runs in every step, cut to the last
             layer that the head reads. ``None`` is a run from the cache.
-        batch_tokens: padded subwords that run through it at once, 4,096 if unset. A step with more
-            runs in parts, which moves its dropout.
+        batch_tokens: padded subwords that run through it at once, 4,096 if unset. Other batches
+            have other dropout masks.
     """
 
     method: str | None = option(

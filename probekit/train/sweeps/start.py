@@ -19,6 +19,7 @@ from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.model_parts.kept import differing_entries
 from probekit.train.saved.folder import CONFIG, WEIGHTS, SavedHead, read_saved
 from probekit.train.sweeps.specs import TrainSpec
+from probekit.tuning import method_of
 
 logger = logging.getLogger(__name__)
 
@@ -63,7 +64,8 @@ def open_start(
         RecordError: it is damaged.
         OptionError: it was saved for another head, width, depth or normalisation; or,
             under ``init_from``, for other rows or another decoder, or without one of the labels
-            of train, or with more than two where the metric scores two.
+            of train, or with more than two where the metric scores two; or its model was trained
+            with it.
     """
     folder = spec.fusion_from or spec.init_from
     if folder is None:
@@ -92,7 +94,14 @@ def open_start(
             )
     if spec.init_from is not None:
         _check_labels(folder, saved.labels, splits)
-    if saved.model.get("identity") != splits.manifest.model_info.get("identity"):
+    same = saved.model.get("identity") == splits.manifest.model_info.get("identity")
+    method = method_of(saved.options.get("method"))
+    if same and method is not None and method.trains:  # these rows are of the model before that
+        raise OptionError(
+            f"{option} {folder}: the model was trained with this head (--method {method.name}), "
+            "and no run starts from one that was. Give a head that was trained on frozen rows."
+        )
+    if not same:
         name = str(saved.model.get("name", "unknown"))
         warn_once(logger, _OTHER_MODEL, folder, name)
     wanted_parts = ("head.", "decoder.", "normalization.") if spec.init_from else ("head.",)

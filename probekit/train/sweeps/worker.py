@@ -164,7 +164,7 @@ def fit_runs(
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     interrupt = None
-    if live is not None and live.tuned is not None:
+    if live is not None and live.tuned is not None and streams[0].total_steps:
         from probekit.train.live_forecast import check_run  # with transformers
 
         (stream,) = streams

@@ -1,4 +1,4 @@
-"""Steps in parts: the gradients of the whole step, for the memory of a part."""
+"""Steps of several batches: the gradients of the whole, for the memory of one."""
 
 import json
 import shutil
@@ -82,7 +82,7 @@ def check_equal(found, wanted):
 
 @pytest.mark.parametrize("array", ["words", "tokens"])
 @pytest.mark.parametrize("batch_tokens", [48, 9])
-def test_parts_and_blocks_have_the_gradients_of_the_whole(texts, batch_tokens, array):
+def test_batches_and_blocks_have_the_gradients_of_the_whole(texts, batch_tokens, array):
     # some windows of up to 24 subwords are longer than 9: alone, and block by block
     whole, held = gradients(*texts, 10**6, drops=False, array=array)
     parts, least = gradients(*texts, batch_tokens, drops=False, array=array)
@@ -90,7 +90,7 @@ def test_parts_and_blocks_have_the_gradients_of_the_whole(texts, batch_tokens, a
     assert least < held / 4
 
 
-def test_dropout_is_the_same_when_a_part_is_computed_again(texts, monkeypatch):
+def test_dropout_is_the_same_when_a_batch_is_computed_again(texts, monkeypatch):
     again, held = gradients(*texts, 48, drops=True)
     other, _ = gradients(*texts, 10**6, drops=True)
     assert any(not torch.allclose(again[name], other[name], rtol=1e-2) for name in again)

@@ -11,6 +11,7 @@ from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
@@ -138,8 +139,8 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
         title=f"{curve.name}: {task_title(curve.records[0])}",
         caption="a line goes through all thresholds of a rule; a point is the threshold that "
         f"{'the other half' if found.chosen_on == 'halves' else found.chosen_on} chose for a loss "
-        f"of at most {found.tolerance * factor:g}\n95 % bootstrap intervals over "
-        f"{found.n_sentences:,} sentences of {found.split}",
+        f"of at most {found.tolerance * factor:g} against {BELOW[found.below]}\n95 % bootstrap "
+        f"intervals over {found.n_sentences:,} sentences of {found.split}",
         columns=["rule", "mean layers used", f"{found.split} {metric_text(found.metric)}",
                  *CURVE_COLUMNS],
         rows=rows,

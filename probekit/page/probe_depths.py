@@ -7,7 +7,7 @@ from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
 from probekit.page.score_curves import TASK, score_limits, task_title
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves, with_refits
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import TEXTS
@@ -15,7 +15,7 @@ from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import Key, grouped, key_of
+from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.scored import Scored
 from probekit.results.summaries.wording import metric_text
 
@@ -37,8 +37,7 @@ def overthinking_figures(
         bootstrap: of the intervals.
         progress: show progress on stderr.
     """
-    refitted = {_whose(one) for one in records if one.resample is not None}
-    held = [one for one in records if _whose(one) in refitted]
+    held = with_refits(records)
     return _each(
         "overthinking", held, lambda curve: _shares_figure(curve, split, bootstrap), progress
     )
@@ -57,10 +56,6 @@ def exit_figures(
     """
     held = [one for one in records if one.predictions is not None and one.resample is None]
     return _each("exit", held, lambda curve: _exit_figure(curve, split, bootstrap), progress)
-
-
-def _whose(record: Record) -> Key:
-    return key_of(record, _CURVE)
 
 
 def _each(

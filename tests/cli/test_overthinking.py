@@ -157,7 +157,8 @@ def left_early(depths, threshold):
 def test_figures_of_a_records_file_and_of_the_commands(runs, here):
     look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
     for kind in ("overthinking", "exit"):
-        done("plot", kind, runs, "--where", "head=last", *look, f"{kind}.svg")
+        only = ("--where", "head=last") if kind == "exit" else ()  # there are scalar mixes as well
+        done("plot", kind, runs, *only, *look, f"{kind}.svg")
         done(kind, runs, "--samples", 100, *look, "own.svg")
         assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
         assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()

@@ -320,5 +320,7 @@ def _check(spec: type[HeadSpec]) -> None:
     try:
         made = spec()
     except Exception as error:  # whatever its constructor does
-        raise PluginError(f"{spec.__name__}() without options failed: {clause_of(error)}.") from error
+        raise PluginError(
+            f"{spec.__name__}() without options failed: {clause_of(error)}."
+        ) from error
     run_checks("head", made, HEAD_CHECKS if made.reads == "rows" else OF_SPECS)

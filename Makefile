@@ -64,7 +64,7 @@ bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hour
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
 	$(BIN)/python benchmarks/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
-analyses: $(STAMP)  ## run every analysis again, from where it was; MODELS and DATA are folders (days)
+analyses: $(STAMP)  ## run every analysis again, from where it was; MODELS and DATA are folders (a day)
 	$(BIN)/python analyses/run_all.py --models $(or $(MODELS),models) --data $(or $(DATA),data)
 
 house: $(STAMP)  ## measure how the package is built: rooms, arrows, lines, walks

@@ -40,9 +40,9 @@ lost: in bold where it is sure at 5 % after Holm's correction of all rows of the
 labelled test, each half of dev is judged by what the other half chose."""
 
 EXITS = """\
-Thresholds are chosen for a loss of at most one point of the metric on dev (or the other half of
-it); loss and layers are those of the reported split. A rule earns its keep where it uses fewer
-layers than one fixed depth at the same loss."""
+Thresholds are chosen for a loss of at most one point of the metric against the last depth on dev
+(or the other half of it); loss and layers are those of the reported split. A rule earns its keep
+where it uses fewer layers than one fixed depth at the same loss."""
 
 
 def main() -> None:

@@ -20,6 +20,10 @@ from probekit import load_records
 
 HERE = Path(__file__).parent
 SMALL, LARGER = ENCODERS
+WITHOUT_CACHE = ("interval_coverage.py", "fits.py")
+"""Scripts that read no entry."""
+TEXTS = ("rte", "sst2")
+"""Tasks that say which pooling reads whole texts best."""
 
 Command = tuple[str, ...]
 
@@ -41,8 +45,8 @@ def main() -> None:
             continue
         print(f"== {' '.join(command)}", flush=True)
         extracting = ("-m", "probekit") if command[0] == "extract" else ()
-        simulated = command[0].endswith("interval_coverage.py")
-        options = () if simulated else ("--cache", str(args.cache))
+        without = Path(command[0]).name in WITHOUT_CACHE or "--cache" in command
+        options = () if without else ("--cache", str(args.cache))
         if subprocess.run([sys.executable, *extracting, *command, *options]).returncode != 0:
             failed.append(" ".join(command))
     print(f"{hours():.0f} hours of one core are recorded")
@@ -87,6 +91,12 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     small, larger, decoder = (str(args.models / model) for model in MODELS)
     workers = ("--workers", args.workers)
     yield (_path("interval_coverage.py"),)
+    own = ("--cache", str(args.work / "cache_is_right"))  # several entries of one split
+    words = str(args.data / SUBJECTS["conll"].folder)
+    yield (_path("cache_is_right.py"), words, small, larger, decoder, *own)
+    rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
+    texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
+    yield (_path("default_rows.py"), f"{small}:atis", *texts, *rates[:2], *workers)
     yield (_path("depths.py"), small, larger, decoder, *workers)
     yield (_path("overthinking.py"), larger, decoder, *workers)
     yield (_path("nine_tasks.py"), small, larger, decoder, "--large", small, *workers)
@@ -95,7 +105,9 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("crf.py"), small, larger, "--large", small, *workers)
     yield (_path("transfer_wikiann.py"), small, "--work", str(args.work), *workers)
     yield (_path("wikitext_depth.py"), decoder, *workers)
+    yield (_path("default_rates.py"), *rates, *workers)
     yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)
+    yield (_path("fits.py"),)
 
 
 def _path(name: str) -> str:

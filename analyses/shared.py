@@ -10,6 +10,7 @@ from probekit import Location, Record, TrainSpec, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
+from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
@@ -31,6 +32,9 @@ AVERAGE = "head=mean,normalize=standardize"
 
 LARGE = ("concat", "dwatt")
 """Large heads of these, whose rates are searched."""
+
+STAR = rf"\{MARK}"
+"""`MARK`, as Markdown shows it."""
 
 PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
@@ -139,7 +143,8 @@ def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[
     """Return a titled table of scores, each with its difference to the reference of the same data.
 
     Differences are in points with their 95 % intervals, over seeds and sentences together where
-    seeds differ; in bold what is sure at 5 % after Holm's correction of all rows of the table.
+    seeds differ; in bold what is sure at 5 % after Holm's correction of all rows of the table. A
+    star marks the score of runs with a trouble, which a line below the table names.
 
     Args:
         title: of the table.
@@ -161,12 +166,15 @@ def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[
         names = [model_text(first.model), first.task, f"`{first.head}`"]
         names += [value_text(name, getattr(first, name)) for name in by]
         score = "eval_score" if first.test_score is None else "test_score"
-        lines.append([*names, cell(run.records, score), difference_text(by_name.get(run.text))])
+        starred = cell(run.records, score) + STAR * bool(marks(run.records))
+        lines.append([*names, starred, difference_text(by_name.get(run.text))])
     reference = "standardised `mean`" if against == AVERAGE else f"`{against}`"
     header = ["model", "task", "head", *by, "score", f"less {reference}"]
     sure = sum(one.verdict is not None for one in by_name.values())
-    count = f"{sure} of {len(by_name)} differences are sure."
-    return f"## {title}\n\n{markdown(header, lines, words=3 + len(by))}\n\n{count}"
+    below = [f"{sure} of {len(by_name)} differences are sure."]
+    troubles = marks([record for run in runs.values() for record in run.records])
+    below += [f"{STAR} {', '.join(troubles)}"] * bool(troubles)
+    return "\n\n".join([f"## {title}", markdown(header, lines, words=3 + len(by)), *below])
 
 
 def difference_text(found: Judged | None) -> str:

@@ -18,10 +18,22 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from shared import RESULTS, arguments, markdown, runner, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
-from probekit.plots.style import RC
+from probekit.plots.curves import layer_axis
+from probekit.plots.legend import LegendPlan, put_legend
+from probekit.plots.panels import PANEL_HEIGHT
+from probekit.plots.style import (
+    COLUMN_WIDTH,
+    RC,
+    CurveStyle,
+    curve_styles,
+    hollow_options,
+    new_figure,
+)
+from probekit.results.summaries.diagnosis import marks
 from probekit.train.sweeps.specs import depths
 
 NAME = "wikitext_depth"
@@ -91,15 +103,24 @@ def layer_table(lens: Sequence[Record], transformed: Sequence[Record]) -> str:
 def figure(curves: Mapping[str, Sequence[Record]]) -> Figure:
     """Draw the test loss in nats by depth: perplexities of the first layers fit no axis."""
     with matplotlib.rc_context(RC):
-        drawn = Figure(figsize=(5, 3.2), layout="constrained")
+        drawn = new_figure(COLUMN_WIDTH, PANEL_HEIGHT)
         axes = drawn.subplots()
-        for (name, records), marker in zip(curves.items(), "os", strict=True):
-            losses = [math.log(record.test_score or math.nan) for record in records]
-            axes.plot([record.depth or 0 for record in records], losses, marker=marker, label=name)
-        axes.set(xlabel="layer (0 = emb)", ylabel="test loss (nats), logarithmic", yscale="log")
+        handles, styles = [], curve_styles([*curves])
+        for name, records in curves.items():
+            style = styles[name]
+            losses = {one.depth or 0: math.log(one.test_score or math.nan) for one in records}
+            handles += axes.plot([*losses], [*losses.values()], label=name, **style.line_options())
+            troubled = [one.depth or 0 for one in records if marks([one])]
+            axes.plot(troubled, [losses[at] for at in troubled], **hollow_options(style))
+            layer_axis(axes, [*losses])
+        axes.set(ylabel="test loss (nats)", yscale="log")
         axes.set_yticks(TICKS, labels=map(str, TICKS))
-        axes.minorticks_off()
-        axes.legend()
+        axes.yaxis.minorticks_off()
+        axes.grid(axis="y")
+        wrong = marks([record for records in curves.values() for record in records])
+        grey = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
+        hollow = Line2D([], [], label=f"hollow: {', '.join(wrong)}", **grey)
+        put_legend(drawn, LegendPlan(handles, [hollow] * bool(wrong), "one seed"), [axes])
     return drawn
 
 

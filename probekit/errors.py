@@ -87,5 +87,10 @@ def install_extra(extra: str) -> str:
 
 def reason_of(error: Exception) -> str:
     """Return another library's error, short enough for a message: ``ValueError: no such key``."""
-    text = " ".join(str(error).split()) or "no message"
+    text = " ".join(clause_of(error).split()) or "no message"
     return f"{type(error).__name__}: {text:.200}"
+
+
+def clause_of(error: object) -> str:
+    """Return a message without its final stop, for a sentence that it is a part of."""
+    return str(error).rstrip(". ")

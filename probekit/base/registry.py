@@ -12,7 +12,7 @@ from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
-from probekit.errors import OptionError, UnknownNameError
+from probekit.errors import OptionError, UnknownNameError, clause_of
 
 T = TypeVar("T")
 _Types = tuple[Any, ...]
@@ -106,7 +106,7 @@ def revive(kind: str, value: Mapping[str, Any], registry: Mapping[str, Callable[
     try:
         return make(**options)
     except TypeError as error:
-        raise OptionError(f"{kind} {name!r}: {error}.") from None
+        raise OptionError(f"{kind} {name!r}: {clause_of(error)}.") from None
 
 
 def parse(kind: str, text: str, registry: Mapping[str, Callable[..., T]]) -> T:

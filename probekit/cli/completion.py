@@ -126,6 +126,7 @@ VALUES: Mapping[str, Values] = {
     "style": _styles,
     "of": _some("scores", "depth", "weights", "initial", "shares", "ablation"),
     "overlay": _some("model", "task", "head"),
+    "below": _some("last", "best"),
     "along": _some("step", "epoch"),
     "sort": _some("name", "size", "created"),
     "form": _some("npz", "safetensors", "repeng"),

@@ -35,8 +35,8 @@ FIRST: Mapping[str, tuple[str, ...]] = {
         "device",
     ),
     "exit": (
-        *("head", "every", "split", "label", "kind", "shots", "tolerance", "output", "workers"),
-        "device",
+        *("head", "every", "split", "label", "kind", "shots", "tolerance", "below", "output"),
+        "workers",
     ),
     "import": (
         *("layer_ids", "layers_first", "special_tokens", "last_layer", "kind", "label", "data"),

@@ -142,6 +142,13 @@ def exit_early(
             help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
         ),
     ] = 0.01,
+    below: Annotated[
+        str,
+        typer.Option(
+            "--below",
+            help="What a loss is counted from: the last depth, or best: the rule's best threshold.",
+        ),
+    ] = "last",
     look: arguments.FigureLook,
     asked: Asked,
     own: arguments.OwnData,
@@ -152,19 +159,18 @@ def exit_early(
     Probes that are not recorded are trained, as by `probekit depth`.
     """
     from probekit.results.overthinking import early_exit
-    from probekit.results.overthinking.early_exit import check_tolerance
+    from probekit.results.overthinking.exit_thresholds import Allowance
     from probekit.results.overthinking.report_text import exit_text
 
     look.check(probes.output)
     probes.check()
-    check_tolerance(tolerance)
+    allowed = asdict(Allowance(tolerance=tolerance, below=below))
     given = _Asked(source=model, task=task, probes=probes, asked=asked, own=own, shared=shared)
     records = _records(given, refits=False)
     split, samples = probes.split, probes.samples
-    found = early_exit(records, split=split, tolerance=tolerance, samples=samples)
+    found = early_exit(records, split=split, samples=samples, **allowed)
     if probes.output is not None:
-        options = {"split": split, "tolerance": tolerance, "look": look.parse()}
-        _draw("exit", records, probes.output, **options)
+        _draw("exit", records, probes.output, split=split, look=look.parse(), **allowed)
     if shared.json:
         print_json([asdict(one) for one in found])
     else:

@@ -7,14 +7,15 @@ from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
 from probekit.page.score_curves import TASK, score_limits, task_title
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves, with_refits
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import Key, grouped, key_of
+from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.scored import Scored
 from probekit.results.summaries.wording import metric_text
 
@@ -36,8 +37,7 @@ def overthinking_figures(
         bootstrap: of the intervals.
         progress: show progress on stderr.
     """
-    refitted = {_whose(one) for one in records if one.resample is not None}
-    held = [one for one in records if _whose(one) in refitted]
+    held = with_refits(records)
     return _each(
         "overthinking", held, lambda curve: _shares_figure(curve, split, bootstrap), progress
     )
@@ -56,10 +56,6 @@ def exit_figures(
     """
     held = [one for one in records if one.predictions is not None and one.resample is None]
     return _each("exit", held, lambda curve: _exit_figure(curve, split, bootstrap), progress)
-
-
-def _whose(record: Record) -> Key:
-    return key_of(record, _CURVE)
 
 
 def _each(
@@ -138,8 +134,8 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
         title=f"{curve.name}: {task_title(curve.records[0])}",
         caption="a line goes through all thresholds of a rule; a point is the threshold that "
         f"{'the other half' if found.chosen_on == 'halves' else found.chosen_on} chose for a loss "
-        f"of at most {found.tolerance * factor:g}\n95 % bootstrap intervals over "
-        f"{found.n_sentences:,} sentences of {found.split}",
+        f"of at most {found.tolerance * factor:g} against {BELOW[found.below]}\n95 % bootstrap "
+        f"intervals over {found.n_sentences:,} sentences of {found.split}",
         columns=["rule", "mean layers used", f"{found.split} {metric_text(found.metric)}",
                  *CURVE_COLUMNS],
         rows=rows,

@@ -4,6 +4,7 @@ import itertools
 import logging
 import math
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -15,7 +16,7 @@ from probekit.plots.curves import draw_bars, octave_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.panels import TASK, add_legend, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.scored import Scored, shown
 
 logger = logging.getLogger(__name__)
@@ -79,7 +80,8 @@ def plot_fraction(
     Scores are the best ones on dev, or those of the same checkpoints on test.
 
     Args:
-        records: records; those that were not trained on a fraction are left out.
+        records: records; few-shot ones are left out, and those of all of train, which stand at
+            100 %, where the same setting has no run of another fraction.
         split: whose scores; None is test where all the records have one, else dev.
         ax: axes of your own, one per panel.
         look: width, title and font size.
@@ -94,7 +96,7 @@ def plot_fraction(
         "a curve over fractions needs records of at least two; run `probekit sweep` with "
         "--fraction 0.01,0.1,1 first."
     )
-    return _draw_amounts(records, "fraction", split, missing, ax, look)
+    return _draw_amounts(_with_whole(records), "fraction", split, missing, ax, look)
 
 
 def _draw_amounts(
@@ -151,6 +153,21 @@ def _draw_amounts(
     share_scores(drawn, drawn_curves)
     add_legend(drawn, extra=[_ground_entry(amount)] * apart)
     return drawn.figure
+
+
+def _with_whole(records: Sequence[Record]) -> list[Record]:
+    """Return the records of a fraction, and beside them those of all of train as fraction 1.
+
+    A setting has one of the two for all of train: ``fraction=1`` where it was asked for.
+    """
+    kept: list[Record] = []
+    for task in grouped([one for one in records if one.shots is None], TASK).values():
+        for members in series(task, given=["fraction"]).values():
+            parts = [one for one in members if one.fraction is not None]
+            whole = [replace(one, fraction=1.0) for one in members if one.fraction is None]
+            lacking = bool(parts) and all(one.fraction != 1 for one in parts)
+            kept += [*parts, *(whole if lacking else ())]
+    return kept
 
 
 def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:

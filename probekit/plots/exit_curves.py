@@ -13,6 +13,7 @@ from probekit.results.overthinking import EarlyExit, depth_curves
 from probekit.results.overthinking.early_exit import measure_exits
 from probekit.results.overthinking.estimates import Bootstrap
 from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.exit_thresholds import Allowance
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.record import Record
 from probekit.results.summaries.wording import metric_text
@@ -36,6 +37,7 @@ def plot_exit(
     split: str | None = None,
     *,
     tolerance: float = 0.01,
+    below: str = "last",
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
@@ -51,6 +53,7 @@ def plot_exit(
         records: of ``probekit depth`` or ``exit``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         tolerance: loss of score that is allowed where thresholds are chosen.
+        below: what it is counted from: the ``last`` depth, or the ``best`` threshold of the rule.
         ax: axes of your own, one per head, model and task.
         look: width, title and font size.
 
@@ -59,7 +62,9 @@ def plot_exit(
             many.
         MissingFileError: a side file of predictions does not exist.
         OptionError: the axes do not fit the panels, or a tolerance below 0 or above 1.
+        UnknownNameError: ``below`` is neither.
     """
+    allowance = Allowance(tolerance=tolerance, below=below)
     curves = depth_curves([one for one in records if one.resample is None])
     panels = panels_of(curves)
     pairs = [read_reported(curve, split) for curve in curves]
@@ -68,7 +73,7 @@ def plot_exit(
     labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
-        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), tolerance=tolerance))
+        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), allowance))
     share_scores(drawn)
     explain(drawn, curves, [*entries, ring])
     return drawn.figure

@@ -11,6 +11,7 @@ from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.measured_panels import Line, draw_estimates, explain, panels_of
 from probekit.plots.panels import PANEL_HEIGHT, panel_figure
 from probekit.results.overthinking import depth_curves
+from probekit.results.overthinking.depth_curves import with_refits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
@@ -56,7 +57,8 @@ def plot_overthinking(
     the destructive share and the others, the axis leaves the middle out.
 
     Args:
-        records: of ``probekit overthinking``, refits included.
+        records: of ``probekit overthinking``, refits included; heads without any, such as the
+            scalar mixes of ``--expected-layer``, are left out where others have some.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         ax: axes of your own, one per head, model and task.
         look: width, title and font size.
@@ -66,7 +68,7 @@ def plot_overthinking(
         MissingFileError: a side file of predictions does not exist.
         OptionError: the axes do not fit the panels.
     """
-    curves = depth_curves(records, refits=True)
+    curves = depth_curves(with_refits(records) or records, refits=True)
     panels = panels_of(curves)
     reported = [read_reported(curve, split)[0] for curve in curves]
     labels = [f"% of {one.split} {one.unit}" for one in reported]

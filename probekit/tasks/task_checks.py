@@ -6,7 +6,7 @@ from typing import Any
 
 from probekit.base.contract_checks import Check, demand, refuses, run_checks
 from probekit.base.kinds import KINDS
-from probekit.errors import PluginError, UnknownNameError
+from probekit.errors import PluginError, UnknownNameError, clause_of
 from probekit.tasks.task import Family, Task
 
 
@@ -115,7 +115,7 @@ def _family(task: Any) -> Family:
     try:
         made = task()
     except Exception as error:  # whatever the function does
-        raise PluginError(f"the function that makes it failed: {error}.") from error
+        raise PluginError(f"the function that makes it failed: {clause_of(error)}.") from error
     if not isinstance(made, Task):
         raise PluginError(f"expected a function that makes a Task; it made {made!r}.")
     summary = (task.__doc__ or "a task of your own").strip().splitlines()[0]

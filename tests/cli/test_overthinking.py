@@ -1,14 +1,16 @@
 """``overthinking`` and ``exit``: probes are trained where they are missing, and only there."""
 
+import json
 import shutil
 
+import numpy as np
+import pandas
 import pytest
+from seqeval.metrics import f1_score
 
 from probekit.results import load_records
-from probekit.results.comparison import pairing
 from tests.cli.console import done, refused
 from tests.planted import plant_all
-from tests.results.overthinking.held import probabilities_of
 
 RUN = ("planted", "conll", "--label", "ner")
 
@@ -16,22 +18,6 @@ RUN = ("planted", "conll", "--label", "ner")
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     return plant_all(tmp_path_factory.mktemp("planted"), noise=0.05)
-
-
-@pytest.fixture(autouse=True)
-def with_probabilities(monkeypatch):
-    """Give side files of classes probabilities where they hold none."""
-    read = pairing.read_predicted
-
-    def reading(path, **options):
-        about, splits = read(path, **options)
-        for found in splits.values():
-            if found.content == "classes" and found.probabilities is None:
-                rows = probabilities_of(found.predicted, len(found.names))
-                object.__setattr__(found, "probabilities", rows)
-        return about, splits
-
-    monkeypatch.setattr(pairing, "read_predicted", reading)
 
 
 @pytest.fixture(scope="module")
@@ -87,10 +73,92 @@ def test_exit_saves_the_planted_layer(runs, cache, here):
     assert len(load_records(here / "fresh.jsonl")) == 4  # no refits
 
 
+@pytest.fixture(scope="module")
+def lost(tmp_path_factory):
+    """The records file of probes and refits where layer 2 alone holds the labels."""
+    root = tmp_path_factory.mktemp("lost")
+    cache = plant_all(root / "cache", signal=(2,), noise=0.05)
+    options = ("--l2", 0.01, "--cache", cache, "--out", root / "runs.jsonl", "--samples", 100)
+    done("overthinking", *RUN, *options)  # equally right strengths are not equally sure: one given
+    return root / "runs.jsonl"
+
+
+def read_rows(runs, split):
+    """Return the rows of a split of each depth and resample, from the Parquet files alone."""
+    records = [json.loads(line) for line in runs.read_text().splitlines()]
+    files = [pandas.read_parquet(runs.parent / record["predictions"]) for record in records]
+    kept = [rows[rows["split"] == split] for rows in files]
+    return {(r["depth"], r.get("resample")): rows for r, rows in zip(records, kept, strict=True)}
+
+
+def test_shares_are_those_of_the_parquet_files(lost):
+    (found,) = done("overthinking", lost, "--samples", 100, "--json").rows
+    shares = {one["name"]: one for one in found["shares"]}
+    words = {run: rows[["gold", "predicted"]].explode(["gold", "predicted"])
+             for run, rows in read_rows(lost, "test").items()}  # fmt: skip
+    right = {run: (rows["gold"] == rows["predicted"]).to_numpy() for run, rows in words.items()}
+    last = right[3, None]
+    for side, run in {
+        "share": lambda depth: (depth, None),
+        "refitted": lambda depth: (depth, depth + 1),
+        "chance": lambda depth: (3, depth + 1),
+    }.items():
+        earlier = np.any([right[run(depth)] for depth in range(3)], axis=0)
+        expected = {"wasteful": last & earlier, "destructive": ~last & earlier,
+                    "cumulative": last | earlier}  # fmt: skip
+        for name, rows in expected.items():
+            assert shares[name][side]["value"] == pytest.approx(rows.mean()), (name, side)
+    assert shares["destructive"]["share"]["value"] > 0.5  # layer 2 knows, and the last does not
+
+
+def test_exit_below_the_best_saves_the_planted_layer_by_the_parquet_files(lost, here):
+    (loose,) = done("exit", lost, "--samples", 100, "--json").rows
+    command = ("exit", lost, "--samples", 100, "--below", "best")
+    (found,) = done(*command, "--json", "-o", "best.svg").rows
+    assert (loose["below"], found["below"]) == ("last", "best")
+    points = {point["rule"]: point for point in found["points"]}
+    for point in loose["points"][1:3]:  # as bad as the last depth, at the first
+        assert point["layers"]["value"] < 0.1 and point["score"]["value"] < 0.4
+    for rule, most in (("confidence", 2), ("entropy", 2), ("fixed", 2)):
+        assert most - 0.1 < points[rule]["layers"]["value"] <= most
+        assert points[rule]["score"]["value"] > 0.99
+    assert "against the rule's best threshold there" in done(*command).out
+    done("exit", lost, "--samples", 100, "-o", "last.svg")
+    assert (here / "best.svg").read_bytes() != (here / "last.svg").read_bytes()
+
+    test, dev = (
+        [read_rows(lost, split)[depth, None] for depth in range(4)] for split in ("test", "dev")
+    )
+    grid = [*np.quantile(least_sure(dev)[:-1], np.linspace(0, 1, 41)), np.inf]
+    tried = [left_early(dev, threshold) for threshold in grid]
+    best = max(score for score, _ in tried)
+    *_, n = min((layers, -f1, n) for n, (f1, layers) in enumerate(tried) if f1 >= best - 0.01)
+    score, layers = left_early(test, grid[n])
+    assert points["confidence"]["layers"]["value"] == pytest.approx(layers)
+    assert points["confidence"]["score"]["value"] == pytest.approx(score)
+
+
+def least_sure(depths):
+    """Return the largest probability of each sentence's least sure word, by depth."""
+    return np.array(
+        [[min(max(word) for word in words) for words in rows["probabilities"]] for rows in depths]
+    ).astype(float)
+
+
+def left_early(depths, threshold):
+    """Return the score and the mean layers of sentences that leave by their confidence."""
+    surely = least_sure(depths) >= threshold
+    surely[-1] = True
+    places = surely.argmax(0)
+    predicted = [list(depths[at]["predicted"].iloc[n]) for n, at in enumerate(places)]
+    return f1_score([list(words) for words in depths[0]["gold"]], predicted), places.mean()
+
+
 def test_figures_of_a_records_file_and_of_the_commands(runs, here):
     look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
     for kind in ("overthinking", "exit"):
-        done("plot", kind, runs, "--where", "head=last", *look, f"{kind}.svg")
+        only = ("--where", "head=last") if kind == "exit" else ()  # there are scalar mixes as well
+        done("plot", kind, runs, *only, *look, f"{kind}.svg")
         done(kind, runs, "--samples", 100, *look, "own.svg")
         assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
         assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()
@@ -143,6 +211,7 @@ def test_what_cannot_be_measured_is_refused_in_one_line(runs):
     ("command", "option", "said"),
     [
         ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
+        ("exit", ("--below", "frist"), "unknown reference of --below 'frist'"),
         ("exit", ("--samples", 5), "--samples 5:"),
         ("exit", ("-o", "a.gif"), "a.gif: cannot write a figure as '.gif'"),
         ("exit", ("--split", "tset"), "Did you mean 'test'?"),

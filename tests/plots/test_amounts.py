@@ -137,6 +137,19 @@ def test_fraction_axis_is_in_percent_and_its_labels_do_not_collide():
     assert [t.get_text() for t in axes.get_xticklabels()] == ["1", "5", "", "25", "100"]
 
 
+def test_all_of_train_stands_at_100_percent_beside_its_fractions():
+    parts = [r for f in (0.2, 0.4, 0.6, 0.8) for r in sample_records(heads=("last",), fraction=f)]
+    whole = make_record("last", test_score=0.99)
+    axes = plot_fraction([*parts, whole, make_record("p32", test_score=0.1)]).axes[0]
+    curve, *_ = axes.lines
+    assert curve.get_xdata().tolist() == [0.2, 0.4, 0.6, 0.8, 1.0]
+    assert curve.get_ydata()[-1] == pytest.approx(99)
+    assert [t.get_text() for t in axes.get_xticklabels()] == ["20", "40", "60", "80", "100"]
+    assert [t.get_text() for t in axes.figure.legends[0].get_texts()] == ["last"]  # no lone point
+    asked = plot_fraction([*parts, whole, make_record("last", test_score=0.5, fraction=1.0)])
+    assert asked.axes[0].lines[0].get_ydata()[-1] == pytest.approx(50)
+
+
 def test_one_fraction_is_no_curve():
     with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
-        plot_fraction([make_record(fraction=0.5), make_record()])
+        plot_fraction([make_record(fraction=0.5), make_record("last")])

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from probekit import overthinking, plot_overthinking
+from probekit.errors import RecordError
 from probekit.plots.broken_axis import BrokenAxis
 from tests.results.overthinking.held import add_depths
 
@@ -43,6 +44,15 @@ def test_lines_end_at_what_the_table_calls_refitted_and_are_named_so():
     assert "refitted: earlier depths on a resample of train" in " ".join(
         legend.get_title().get_text().split()
     )
+
+
+def test_heads_without_refits_are_left_out_where_others_have_them():
+    records = _records(0.7)
+    mixes = [one for one in _records(0.7, head="scalar-mix") if one.resample is None]
+    (axes,) = plot_overthinking([*records, *mixes]).axes
+    assert axes.get_title("left").endswith("last")
+    with pytest.raises(RecordError, match="scalar-mix: 6 of 6 refits"):
+        plot_overthinking(mixes)
 
 
 def test_shares_that_lie_far_apart_have_an_axis_without_the_empty_middle():

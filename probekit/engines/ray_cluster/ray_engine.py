@@ -184,7 +184,7 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         with _sigterm_kept():
             ray.init(**how, log_to_driver=False, logging_level="error")
     except _REFUSALS as error:
-        why = reason_of(error).rstrip(".")
+        why = reason_of(error)
         raise EngineError(
             f"no Ray cluster can be reached at {address}: {why}. `ray status` says what runs; "
             "without --address one is started here."

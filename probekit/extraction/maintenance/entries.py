@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.notices import human_bytes
 from probekit.base.registry import choose
-from probekit.errors import EntryError, EntryVersionError
+from probekit.errors import EntryError, EntryVersionError, clause_of
 from probekit.extraction.maintenance.removal import Stale, find_stale
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry, EntryFolder, list_entries
@@ -175,5 +175,5 @@ def _unreadable_labels(path: Path) -> list[str]:
         try:
             read_labels(file)
         except EntryError as error:
-            wrong.append(str(error).rstrip("."))
+            wrong.append(clause_of(error))
     return wrong

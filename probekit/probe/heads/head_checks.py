@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from probekit.base.contract_checks import Check, check_class, demand, refuses, run_checks
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import revive
-from probekit.errors import OptionError, PluginError
+from probekit.errors import OptionError, PluginError, clause_of
 from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module
 from probekit.probe.heads.tokens import TokenStates
@@ -320,5 +320,7 @@ def _check(spec: type[HeadSpec]) -> None:
     try:
         made = spec()
     except Exception as error:  # whatever its constructor does
-        raise PluginError(f"{spec.__name__}() without options failed: {error}.") from error
+        raise PluginError(
+            f"{spec.__name__}() without options failed: {clause_of(error)}."
+        ) from error
     run_checks("head", made, HEAD_CHECKS if made.reads == "rows" else OF_SPECS)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.errors import ProbekitError
+from probekit.errors import ProbekitError, clause_of
 from probekit.metrics import Metric
 from probekit.metrics.contract import Counts
 from probekit.results.comparison.bootstrap import PerSample, resample
@@ -135,7 +135,7 @@ def _beside(
     try:
         pairing = pair(one, other, split, metric)
     except ProbekitError as error:
-        return str(error)
+        return clause_of(error)
     return Predictions(pairing.scorer, dict(zip(seeds, pairing.a, strict=True)))
 
 

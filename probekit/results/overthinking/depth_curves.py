@@ -16,6 +16,7 @@ _OF_REFIT = ("depth", "layers", "resample", "select", "l2")
 """What a refit and the probe that it refits may differ in; the strength is compared by itself."""
 
 _TASK = ("model", "task", "label")
+_HEAD = (*_TASK, "head")
 
 _AGAIN = "run `probekit depth MODEL TASK` with the options of these runs"
 
@@ -88,6 +89,12 @@ def resample_of(depth: int) -> int:
     Depths count from 0 and resamples from 1. It is the same whatever other depths there are.
     """
     return depth + 1
+
+
+def with_refits(records: Sequence[Record]) -> list[Record]:
+    """Return the records of the heads of which some were refitted on resamples, refits included."""
+    refitted = {key_of(one, _HEAD) for one in records if one.resample is not None}
+    return [one for one in records if key_of(one, _HEAD) in refitted]
 
 
 def depth_curves(records: Sequence[Record], *, refits: bool = False) -> list[DepthCurve]:

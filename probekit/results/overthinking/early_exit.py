@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.errors import OptionError
 from probekit.metrics.contract import Counts
 from probekit.results.overthinking.choosers import choosers, chosen_on
 from probekit.results.overthinking.depth_curves import CurveReport
@@ -17,10 +16,13 @@ from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import RULES, Exits, oracle
 from probekit.results.overthinking.exit_thresholds import (
+    Allowance,
     FittedRule,
     layers_of,
     score_of,
 )
+
+_USUAL = Allowance()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,6 +71,7 @@ class EarlyExit(CurveReport):
         chosen_on: the split that chose thresholds, or ``halves``: each half of the reported split
             has those of the other.
         tolerance: loss of score that was allowed where they were chosen.
+        below: what it was counted from, see `Allowance`.
         depths: ascending; the last is that of the whole model.
         n_sentences: sentences of the reported split.
         n_seeds: seeds.
@@ -79,6 +82,7 @@ class EarlyExit(CurveReport):
     metric: str
     chosen_on: str
     tolerance: float
+    below: str
     depths: tuple[int, ...]
     n_sentences: int
     n_seeds: int
@@ -90,26 +94,22 @@ def measure_exits(
     reported: DepthPredictions,
     dev: DepthPredictions | None,
     bootstrap: Bootstrap,
-    *,
-    tolerance: float = 0.01,
+    allowance: Allowance = _USUAL,
 ) -> EarlyExit:
     """Let the sentences of a split leave early by every rule.
 
-    The threshold of a rule is the one with the fewest mean layers among those whose score, where
-    thresholds are chosen, is at most ``tolerance`` below that of the last depth there (of equally
-    few the best score). Every seed has its own.
+    The threshold of a rule is the one with the fewest mean layers among those whose score is
+    allowed where thresholds are chosen (of equally few the best score). Every seed has its own.
 
     Args:
         reported: the split that is reported.
         dev: the split that chooses; None chooses on each half of the reported one for the other.
         bootstrap: how sentences are resampled; its seed makes the halves.
-        tolerance: loss of score that is allowed, in the metric: 0.01 is one point of a percentage.
+        allowance: loss of score that is allowed.
 
     Raises:
-        OptionError: the tolerance is below 0 or above 1.
         RecordError: the side files hold no probabilities.
     """
-    check_tolerance(tolerance)
     choosing = choosers(reported, dev, bootstrap.seed)
     chosen: dict[str, list[Exits]] = {}
     words: dict[str, tuple[str, ...]] = {}
@@ -118,7 +118,7 @@ def measure_exits(
         found = [
             FittedRule.of(rule, reported, choosing, seed) for seed in range(len(reported.seeds))
         ]
-        picks = [one.choose(tolerance) for one in found]
+        picks = [one.choose(allowance) for one in found]
         chosen[name] = [one.exits(pick) for one, pick in zip(found, picks, strict=True)]
         said = [w for one, pick in zip(found, picks, strict=True) for w in one.words(pick)]
         words[name] = tuple(dict.fromkeys(said))
@@ -131,25 +131,13 @@ def measure_exits(
         **reported.about,
         metric=reported.scorer.name,
         chosen_on=chosen_on(dev),
-        tolerance=tolerance,
+        tolerance=allowance.tolerance,
+        below=allowance.below,
         n_sentences=reported.n_sentences,
         n_seeds=len(reported.seeds),
         points=_points(reported, chosen, words, bootstrap),
         curves=tuple(curves),
     )
-
-
-def check_tolerance(tolerance: float) -> None:
-    """Refuse a loss that no score can have.
-
-    Raises:
-        OptionError: it is below 0 or above 1, as one in percent is.
-    """
-    if not 0 <= tolerance <= 1:
-        raise OptionError(
-            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
-            "a percentage, and usual."
-        )
 
 
 def _curve(name: str, reported: DepthPredictions, found: Sequence[FittedRule]) -> ExitCurve:

@@ -10,6 +10,7 @@ from probekit.results.overthinking.depth_predictions import DepthPredictions, re
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.examples import ShownExample, choose_examples
+from probekit.results.overthinking.exit_thresholds import Allowance
 from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
 from probekit.results.overthinking.shares import Share, mean_of_rows, shares
 from probekit.results.record import Record
@@ -94,6 +95,7 @@ def early_exit(
     *,
     split: str | None = None,
     tolerance: float = 0.01,
+    below: str = "last",
     samples: int = 10_000,
     seed: int = 0,
 ) -> list[EarlyExit]:
@@ -103,18 +105,20 @@ def early_exit(
         records: of ``probekit depth`` or ``exit``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         tolerance: loss of score that is allowed where thresholds are chosen.
+        below: what it is counted from: the ``last`` depth, or the ``best`` threshold of the rule.
         samples: bootstrap samples.
         seed: of the bootstrap, and of the halves of a split.
 
     Raises:
         OptionError: too few samples, or a tolerance below 0 or above 1.
-        UnknownNameError: no such split.
+        UnknownNameError: no such split, or ``below`` is neither.
         RecordError: depths, predictions, probabilities or classes are missing.
         MissingFileError: a side file of predictions does not exist.
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
+    allowance = Allowance(tolerance=tolerance, below=below)
     pairs = [read_reported(curve, split) for curve in depth_curves(records)]
-    return [measure_exits(*pair, bootstrap, tolerance=tolerance) for pair in pairs]
+    return [measure_exits(*pair, bootstrap, allowance) for pair in pairs]
 
 
 def expected_layers(

@@ -10,6 +10,7 @@ from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
 from probekit.results.overthinking.estimates import Estimate
 from probekit.results.overthinking.examples import ShownExample, ShownRow
 from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.expected_layer import ExpectedLayer
 from probekit.results.overthinking.measure import Overthinking
 from probekit.results.overthinking.shares import Share
@@ -181,8 +182,8 @@ def _exit_text(found: EarlyExit) -> str:
         else f"thresholds are chosen on {found.chosen_on}"
     )
     note = (
-        f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} there; "
-        f"{_INTERVALS}"
+        f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} against "
+        f"{BELOW[found.below]} there; {_INTERVALS}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
 

@@ -57,7 +57,7 @@ def _log_in() -> None:
     try:
         known = wandb.login()
     except Exception as error:  # its own classes change from version to version
-        raise OptionError(f"--track wandb: {reason_of(error)} {_REMEDY}") from error
+        raise OptionError(f"--track wandb: {reason_of(error)}. {_REMEDY}") from error
     if not known:
         raise OptionError(f"--track wandb: nobody is logged in. {_REMEDY}")
 

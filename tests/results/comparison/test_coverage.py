@@ -50,10 +50,13 @@ def test_seeds_vary_by_the_ratio(simulated):
     assert right.var() / rows == pytest.approx(4.0, rel=0.1)
 
 
-@pytest.mark.parametrize(("seeds", "ratio"), [(3, 0.0), (3, 4.0), (5, 1.0)])
-def test_some_settings_are_covered(simulated, seeds, ratio):
-    """Four standard errors of a share of 150 below 95 %; one source alone is far below."""
-    shares = simulated.coverage(simulated.Setting(seeds, 277, ratio), 150, seed=1)
+@pytest.mark.parametrize(
+    ("seeds", "rows", "ratio"),
+    [(3, 277, 0.0), (3, 277, 4.0), (5, 277, 1.0), (10, 277, 1.0), (3, 872, 4.0), (10, 872, 0.25)],
+)
+def test_some_settings_are_covered(simulated, seeds, rows, ratio):
+    """Four standard errors of a share of 300 below 95 %; one source alone is far below."""
+    shares = simulated.coverage(simulated.Setting(seeds, rows, ratio), 300, seed=1)
     assert min(ours(shares).values()) >= 0.95 - 4 * np.sqrt(0.05 * 0.95 / 300)
     if ratio >= 4:
         assert shares["rows alone"] < 0.8

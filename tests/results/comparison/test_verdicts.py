@@ -2,6 +2,7 @@
 
 import csv
 import io
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -77,6 +78,12 @@ def test_all_pairs_are_one_family(file):
     assert smallest.corrected == pytest.approx(12 * smallest.p)
     # so many samples that p can be below 5 % / 12, though fewer were asked for
     assert smallest.p == pytest.approx(2 / 961)
+
+
+def test_predictions_that_are_gone_are_said_in_one_sentence(file):
+    gone = [replace(one, predictions=f"/nowhere/{one.seed}.parquet") for one in load_records(file)]
+    text = " ".join(verdicts(gone, samples=500).lines)
+    assert "again with --predictions. Train with --predictions, or more seeds" in text
 
 
 def test_without_predictions_seeds_are_all_there_is(file):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from probekit import early_exit, expected_layers
-from probekit.errors import OptionError
+from probekit.errors import OptionError, UnknownNameError
 from probekit.metrics import METRICS, Gold
 from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.exit_rules import RULES, exits, oracle
@@ -22,13 +22,13 @@ def measure(records, **options):
     return {point.rule: point for point in found.points}, found
 
 
-def planted(rows=120, depths=5, known_from=2):
-    """Return records that guess before a depth, unsurely, and are right and sure from there on."""
+def planted(rows=120, depths=5, known_from=2, lost_at=5):
+    """Return records that are right and sure at some depths, and guess at others, unsurely."""
     rng = np.random.default_rng(0)
     gold = rng.integers(0, 2, rows)
     records = []
     for depth in range(depths):
-        knows = depth >= known_from
+        knows = known_from <= depth < lost_at
         predicted = gold if knows else rng.integers(0, 2, rows)
         own = {"depth": depth, "seen": {"blocks": depths - 1}}
         records.append(add(predicted, gold, confidence=0.95 if knows else 0.55, **own))
@@ -46,6 +46,21 @@ def test_exit_saves_the_planted_layers():
     assert 2 < points["patience"].layers.value <= 4
     assert points["oracle"].layers.value < 2 and points["oracle"].score.value == 1
     assert found.chosen_on == "halves" and found.n_sentences == 120
+
+
+def test_what_the_last_depth_has_lost_is_saved_below_the_best():
+    records = planted(lost_at=3)  # depth 2 alone is right
+    points, found = measure(records)
+    for rule in ("confidence", "entropy", "fixed"):  # as bad as the last depth is allowed
+        assert points[rule].layers.value < 2 and points[rule].score.value < 0.7
+    best, again = measure(records, below="best")
+    assert (found.below, again.below) == ("last", "best") and again.curves == found.curves
+    for rule in ("confidence", "entropy", "fixed"):
+        assert best[rule].layers.value == 2 and best[rule].saved.value == 0.5
+        assert best[rule].score.value == 1
+        assert best[rule].loss.value == pytest.approx(points["last"].score.value - 1)
+    with pytest.raises(UnknownNameError, match=r"--below 'worst'\. Choose from: best, last"):
+        early_exit(records, below="worst")
 
 
 def tagging(seeds=2):
@@ -102,9 +117,10 @@ def test_exits_equal_an_independent_script(rule):
             assert ours[e] == place
 
 
-def test_score_and_layers_are_those_of_mixed_predictions():
+@pytest.mark.parametrize("below", ["last", "best"])
+def test_score_and_layers_are_those_of_mixed_predictions(below):
     records = tagging(seeds=1)
-    points, found = measure(records, tolerance=0.05)
+    points, found = measure(records, tolerance=0.05, below=below)
     assert found.split == "test" and found.chosen_on == "dev"
     files = [HELD[Path(r.predictions)][1] for r in records]
     offsets = files[0]["test"].offsets
@@ -127,10 +143,11 @@ def test_score_and_layers_are_those_of_mixed_predictions():
     least = [np.minimum.reduceat(one.astype(float), offsets[:-1][held]) for one in sure]
     grid = [*np.quantile(np.stack(least), np.linspace(0, 1, 41)), np.inf]
     outcomes = [mixed("dev", threshold) for threshold in grid]
+    reference = outcomes[-1] if below == "last" else max(outcomes)
     allowed = [
         (layers, -score, n)
         for n, (score, layers) in enumerate(outcomes)
-        if score >= outcomes[-1][0] - 0.05
+        if score >= reference[0] - 0.05
     ]
     best = grid[min(allowed)[2]]
     assert text == ("never" if np.isinf(best) else f">= {best:.3f}")

@@ -34,6 +34,8 @@ def start_messages(*, debug: bool, quiet: bool) -> None:
     logger.handlers = [terminal]
     logger.setLevel(terminal.level)
     logger.propagate = False
+    # when peft imports it, it warns of a kernel that it can do without
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
 
 
 def log_to(file: Path | None) -> Path | None:

@@ -107,6 +107,9 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("wikitext_depth.py"), decoder, *workers)
     yield (_path("default_rates.py"), *rates, *workers)
     yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)
+    yield (_path("finetuned_fewshot.py"), small, *workers)
+    yield (_path("p32_finetuned.py"), small, decoder, *workers)
+    yield (_path("early_and_late.py"), small, *workers)
     yield (_path("fits.py"),)
 
 

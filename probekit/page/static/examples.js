@@ -32,7 +32,7 @@ class Examples {
 
   listen() {
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("reset", () => setTimeout(() => this.restart()));
+    this.form.addEventListener("reset", (event) => this.restart(event));
     this.form.addEventListener("change", (event) => {
       if (["gold", "predicted"].includes(event.target.name)) this.others = null;
       if (event.target.name === "grid") this.choose();
@@ -92,7 +92,12 @@ class Examples {
   }
 
   /** Return to all examples of the grid that is shown, judged at its last column. */
-  restart() {
+  restart(event) {
+    if (this.restarting) return; // the event of the call below
+    event.preventDefault(); // else fields are reset after it, and what is shown would follow a timer
+    this.restarting = true;
+    this.form.reset();
+    this.restarting = false;
     clearTimeout(this.typing); // a search that was typed before would be shown after it
     this.field.grid.value = this.grids.findIndex((_, place) => this.read.get(place) === this.grid);
     this.choose();

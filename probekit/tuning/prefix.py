@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from probekit.errors import BackboneError, OptionError
 from probekit.tuning.blocks import blocks_of
-from probekit.tuning.contract import Method
 from probekit.tuning.packaging import Packaging, PeftAdapter
 from probekit.tuning.peft_parts import drawing_from, known_to_peft
-from probekit.tuning.virtual_tokens import check_length, check_takes, put_before, seen_mask
+from probekit.tuning.virtual_tokens import VirtualTokens, check_takes, put_before, seen_mask
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -23,13 +22,12 @@ _INSTEAD = "--method prefix:of=states, or prompt"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prefix(Method):
+class Prefix(VirtualTokens):
     """What attention sees before the text, in each of L blocks (P-Tuning v2, Liu et al. 2021).
 
     As it is attended to, the states of the text are other ones from the start.
 
     Attributes:
-        length: virtual tokens.
         of: ``keys``: a key and a value of each, 2 L ``length`` values of the width of keys; by
             peft, for families that take ``past_key_values``. ``states``: what a block reads, of
             which its own projections make both; L ``length`` D values, for every family.
@@ -40,17 +38,7 @@ class Prefix(Method):
     source: ClassVar[str] = "Li and Liang 2021; Liu et al. 2021; rate: their code for RTE"
     summary: ClassVar[str] = "what attention sees before the text, in every block"
 
-    length: int = 20
     of: Literal["keys", "states"] = "keys"
-
-    def __post_init__(self) -> None:
-        """Check the number."""
-        check_length(self.name, self.length)
-
-    @property
-    def positions(self) -> int:
-        """All virtual tokens have a position."""
-        return self.length
 
     @property
     def packaging(self) -> Packaging:

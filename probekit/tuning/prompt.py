@@ -7,41 +7,26 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import nn
 
-from probekit.tuning.contract import Method
 from probekit.tuning.packaging import Packaging, PeftAdapter
 from probekit.tuning.peft_parts import drawing_from, known_to_peft
-from probekit.tuning.virtual_tokens import check_length, check_takes, put_before
+from probekit.tuning.virtual_tokens import VirtualTokens, check_takes, put_before
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompt(Method):
+class Prompt(VirtualTokens):
     """Embeddings of virtual tokens, drawn from the vocabulary's own (Lester et al. 2021, 2.1).
 
     As they are attended to, the states of the text are other ones from the start. ``length`` x
     width values.
-
-    Attributes:
-        length: virtual tokens.
     """
 
     name: ClassVar[str] = "prompt"
     learning_rate: ClassVar[float] = 1e-2
     source: ClassVar[str] = "Lester et al. 2021, section 2; rate: P-Tuning v2's code for RTE"
     summary: ClassVar[str] = "the embeddings of virtual tokens before the text"
-
-    length: int = 20
-
-    def __post_init__(self) -> None:
-        """Check the number."""
-        check_length(self.name, self.length)
-
-    @property
-    def positions(self) -> int:
-        """All virtual tokens have a position."""
-        return self.length
 
     @property
     def packaging(self) -> Packaging:

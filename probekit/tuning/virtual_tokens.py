@@ -1,6 +1,7 @@
 """Virtual tokens: positions before a text that attention sees, and of which no row is made."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from inspect import signature
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from probekit.errors import OptionError
+from probekit.tuning.contract import Method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -17,10 +19,27 @@ if TYPE_CHECKING:
 Embedded = Float[Tensor, "batch time width"]
 
 
-def check_length(method: str, length: int) -> None:
-    """Raise OptionError unless there is a virtual token."""
-    if length < 1:
-        raise OptionError(f"--method {method}: length must be at least 1; found {length}.")
+@dataclass(frozen=True, kw_only=True)
+class VirtualTokens(Method):
+    """A method that puts virtual tokens before every text, each of which takes a position.
+
+    Attributes:
+        length: how many.
+    """
+
+    length: int = 20
+
+    def __post_init__(self) -> None:
+        """Check the number."""
+        if self.length < 1:
+            raise OptionError(
+                f"--method {self.name}: length must be at least 1; found {self.length}."
+            )
+
+    @property
+    def positions(self) -> int:
+        """All virtual tokens have a position."""
+        return self.length
 
 
 def check_takes(method: str, model: "PreTrainedModel", argument: str, instead: str) -> None:

@@ -9,10 +9,14 @@ import torch
 from jaxtyping import Float64, Int64
 from torch import Tensor
 
-from probekit.base.numbers.seeding import numpy_generator
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
-from probekit.measures.measured_rows import BLOCK_BYTES, default_array, rows_with_states
+from probekit.measures.measured_rows import (
+    BLOCK_BYTES,
+    default_array,
+    drawn_places,
+    rows_with_states,
+)
 from probekit.measures.measuring import ROWS, defined, find_measured
 from probekit.results.layer_change import Change, LayerChange
 from probekit.store import Entry
@@ -99,8 +103,6 @@ class PairedRows:
             if name not in entry.arrays:
                 held = ", ".join(entry.arrays)
                 raise OptionError(f"--array {name}: {entry.path} holds {held}; choose one of both.")
-        if most is not None and most < 1:
-            raise OptionError(f"--rows {most}: expected at least 1, or 0 for all rows.")
         _check_same_texts(after, before)
         one, other = after.arrays[name], before.arrays[name]
         layers = tuple(sorted(set(one.layers) & set(other.layers)))
@@ -117,10 +119,7 @@ class PairedRows:
                 f"{name} with a state: their models read the texts otherwise, and their rows are "
                 "not the same."
             )
-        places = np.stack(every, 1)
-        if most is not None and most < len(places):
-            drawn = numpy_generator(seed, "geometry").choice(len(places), most, replace=False)
-            places = places[np.sort(drawn)]
+        places = np.stack(every, 1)[drawn_places(len(every[0]), most, seed)]
         return cls(after=one, before=other, places=places, of_rows=len(every[0]), layers=layers)
 
     def blocks(self, layer: int) -> Iterator[tuple[Tensor, Tensor]]:

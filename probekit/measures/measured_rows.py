@@ -64,19 +64,15 @@ class MeasuredRows:
         if name not in entry.arrays:
             held = ", ".join(entry.arrays)
             raise OptionError(f"--array {name}: {entry.path} holds {held}; choose one of these.")
-        if most is not None and most < 1:
-            raise OptionError(f"--rows {most}: expected at least 1, or 0 for all rows.")
         stored, every = entry.arrays[name], rows_with_states(entry, name)
+        chosen = drawn_places(len(every), most, seed)
         if not len(every):
             raise EntryError(f"{entry.path}: no row of {name!r} has a state to measure.")
-        rows = every
-        if most is not None and most < len(every):
-            rows = numpy_generator(seed, "geometry").choice(every, most, replace=False)
         fitting = max(BLOCK_BYTES // (8 * len(stored.layers) * stored.dim), 1)
         where = f"{name!r} of {entry.path}"
         return cls(
             array=stored,
-            rows=np.sort(rows),
+            rows=every[chosen],
             of_rows=len(every),
             block=block or fitting,
             where=where,
@@ -122,6 +118,24 @@ class MeasuredRows:
                 f"{self.where}: layer {layer} holds values that are not finite, of which nothing "
                 "can be measured; extract again with --dtype float32."
             )
+
+
+def drawn_places(count: int, most: int | None, seed: int) -> Int64[np.ndarray, " places"]:
+    """Return the places of the rows that are measured, ascending.
+
+    Args:
+        count: rows that there are.
+        most: draw so many, if there are more; None is all of them.
+        seed: of the draw.
+
+    Raises:
+        OptionError: none is to be drawn.
+    """
+    if most is not None and most < 1:
+        raise OptionError(f"--rows {most}: expected at least 1, or 0 for all rows.")
+    if most is None or most >= count:
+        return np.arange(count)
+    return np.sort(numpy_generator(seed, "geometry").choice(count, most, replace=False))
 
 
 def default_array(entry: Entry) -> str:

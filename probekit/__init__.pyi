@@ -12,12 +12,12 @@ from .page.report_page import write_report as write_report
 from .plots.amount import plot_fewshot as plot_fewshot
 from .plots.amount import plot_fraction as plot_fraction
 from .plots.attention import plot_attention as plot_attention
+from .plots.change_panels import plot_change as plot_change
 from .plots.classes import plot_classes as plot_classes
 from .plots.confusion import plot_confusion as plot_confusion
 from .plots.depth import plot_depth as plot_depth
 from .plots.exit_curves import plot_exit as plot_exit
 from .plots.geometry_panels import plot_geometry as plot_geometry
-from .plots.layer_changes import plot_change as plot_change
 from .plots.learning import plot_learning as plot_learning
 from .plots.look import Look as Look
 from .plots.overthinking_shares import plot_overthinking as plot_overthinking

@@ -146,7 +146,7 @@ def _change(
     else:
         _print_columns(change_columns(found), change_caption(found))
     if output is not None:
-        from probekit.plots.layer_changes import plot_change
+        from probekit.plots.change_panels import plot_change
         from probekit.plots.style import save_figure
 
         save_figure(plot_change(found, look=look.parse()), output)

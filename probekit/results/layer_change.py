@@ -83,11 +83,15 @@ def change_columns(found: Change) -> list[Column]:
 
 def change_caption(found: Change) -> str:
     """Return what was measured, and what the columns are."""
+    return f"{change_title(found)}; change: ||after - before|| / ||before||, mean ± SD over rows."
+
+
+def change_title(found: Change) -> str:
+    """Return which models were compared, and on which rows."""
     of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
     return (
         f"{model_text(found.model)} against {model_text(found.before)}, {found.task} "
-        f"{found.split}: {found.rows:,}{of} rows of {found.array}; change: "
-        "||after - before|| / ||before||, mean ± SD over rows."
+        f"{found.split}: {found.rows:,}{of} rows of {found.array}"
     )
 
 

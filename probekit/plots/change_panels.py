@@ -11,8 +11,7 @@ from probekit.plots.curves import layer_axis
 from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
 from probekit.plots.naming import fitted_text
 from probekit.plots.style import PAGE_WIDTH, font_scale, new_figure
-from probekit.results.layer_change import Change
-from probekit.results.summaries.wording import model_text
+from probekit.results.layer_change import Change, change_title
 
 _HEIGHT = 2.2  # of the figure, inches
 _COLOUR = "#0072B2"
@@ -49,7 +48,7 @@ def plot_change(found: Change, *, ax: Given = None, look: Look = PLAIN) -> Figur
     _draw(places[1], numbers, alike, _CKA)
     figure = places[0].get_figure(root=True)  # type: ignore[assignment]
     assert figure is not None
-    title = _about(found) if look.title is None else look.title
+    title = change_title(found) if look.title is None else look.title
     if own and title:
         figure.suptitle(fitted_text(title, figure.get_figwidth(), 8 * font_scale()))
     return figure
@@ -60,12 +59,3 @@ def _draw(axes: Axes, numbers: Sequence[int], values: "np.ndarray", label: str) 
     axes.set_title(label, loc="left")
     axes.grid(axis="y")
     layer_axis(axes, numbers)
-
-
-def _about(found: Change) -> str:
-    """Return what was measured."""
-    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    return (
-        f"{model_text(found.model)} against {model_text(found.before)}, {found.task} "
-        f"{found.split}: {found.rows:,}{of} rows of {found.array}"
-    )

@@ -14,6 +14,7 @@ from probekit.base.notices import human_bytes, human_time
 from probekit.errors import OptionError
 from probekit.features import FeatureView
 from probekit.train.live_rows import LiveRows
+from probekit.train.source import Source
 from probekit.train.stream import StreamSpec
 from probekit.train.token_rows import TokenLayout
 from probekit.tuning.live_model import LiveModel
@@ -101,7 +102,9 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
     places = np.argsort(lengths, kind="stable")[len(lengths) // 2 :]  # of middling length, and up
     most = min(_TOKENS, live.batch_tokens)
     count = max(int(np.searchsorted(np.cumsum(lengths[places]), most)), 1)
-    first, full = (_measure(live, stream, places[: max(n, 1)]) for n in (count // 4, count))
+    (source,) = LiveRows(live).sources(stream.train, [stream]).values()
+    some = (places[: max(n, 1)] for n in (count // 4, count))
+    first, full = (_measure(live, source, one, int(lengths[one].sum())) for one in some)
     per_token = max(full.held - first.held, 0) / max(full.tokens - first.tokens, 1)
     fixed = max(full.held - per_token * full.tokens, 0)  # such as weights in another dtype
     largest = min(int(np.sort(lengths)[-stream.batch_size :].sum()), live.batch_tokens)
@@ -119,10 +122,11 @@ def tokens_of(view: FeatureView) -> Int64[np.ndarray, " examples"]:
     return TokenLayout(view, stored=False).view.lengths
 
 
-def _measure(live: LiveModel, stream: StreamSpec, examples: Int64[np.ndarray, " some"]) -> _Pass:
+def _measure(
+    live: LiveModel, source: Source, examples: Int64[np.ndarray, " some"], tokens: int
+) -> _Pass:
     """Run the model over some examples of train, there and back, and leave no trace."""
     assert live.tuned is not None, "something is trained"
-    (source,) = LiveRows(live).sources(stream.train, [stream]).values()
     own = {value.untyped_storage().data_ptr() for value in live.backbone.model.parameters()}
     held: dict[int, int] = {}
 
@@ -141,5 +145,4 @@ def _measure(live: LiveModel, stream: StreamSpec, examples: Int64[np.ndarray, " 
     seconds = time.perf_counter() - start
     live.tuned.eval().zero_grad()
     live.passes = 0
-    tokens = int(tokens_of(stream.train)[examples].sum())
     return _Pass(tokens=tokens, held=sum(held.values()), seconds=seconds)

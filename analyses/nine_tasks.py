@@ -12,7 +12,6 @@ seeds, and of draws that large heads have too; else a solver has one. Finished r
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from shared import (
     AVERAGE,
@@ -28,7 +27,7 @@ from shared import (
     with_rates,
     write,
 )
-from subjects import SUBJECTS, is_decoder, subject
+from subjects import SUBJECTS, is_decoder, published_subject, subject
 
 from probekit import Record, TrainSpec, plot_weights, save_figure
 
@@ -97,10 +96,7 @@ def plan_of(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:
 
 def published_plan(model: str, task: str, heads: Sequence[str]) -> list[TrainSpec]:
     """Return the same heads at published rates, with the decoder and rows of the converged ones."""
-    decoder = "regression" if task == "glue/stsb" else "linear"
-    base = subject(model, task, fit="adam", epochs=EPOCHS, as_published=True, decoder=decoder)
-    if SUBJECTS[task].of_texts:
-        base = replace(base, pooling="last" if is_decoder(model) else "mean")
+    base = published_subject(model, task, epochs=EPOCHS)
     return with_rates(base, heads, {"seed": SEEDS}, PUBLISHED)
 
 

@@ -5,7 +5,8 @@ are random but the same for each word type (Hewitt & Liang 2019); selectivity is
 real labels minus that on control labels. The online code (Voita & Titov 2020) is what it costs to
 send the train labels. C = 45 tags, so 8 shots are 360 sentences; 3 seeds. Light heads are solved,
 real and control labels alike; the rates of the large ones (30 epochs) are those that trials on
-other seeds chose with real labels. Finished runs are skipped. A randomly initialised backbone is
+other seeds chose with real labels. Beside them every head as published: as many epochs at its
+paper's rate. Finished runs are skipped. A randomly initialised backbone is
 run as well if the cache has one.
 
     probekit extract MODEL conll --data DATA --split train,dev,test
@@ -18,6 +19,7 @@ from dataclasses import replace
 
 from shared import (
     LARGE,
+    PUBLISHED,
     RESULTS,
     SOLVED,
     arguments,
@@ -25,6 +27,7 @@ from shared import (
     markdown,
     of_head,
     runner,
+    with_rates,
     write,
 )
 
@@ -32,6 +35,7 @@ from probekit import Location, Record, TrainSpec, product
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import interval
 from probekit.train.baselines import run_baselines
+from probekit.train.baselines.held_against import Baselines
 
 NAME = "selectivity"
 SHOTS = 8
@@ -61,14 +65,26 @@ def main() -> None:
         product(replace(steps, lr="search"), {"head": LARGE, "seed": SEEDS})
     )
     large = [replace(steps, head=one.head, lr=one.lr, seed=one.seed) for one in searched]
-    found = run_baselines(
-        [*product(base, {"head": SOLVED, "seed": SEEDS}), *large],
-        out=RESULTS / f"{NAME}.jsonl",
-        location=Location(cache=args.cache),
-        workers=args.workers,
-        device="cpu",
-        progress=True,
-    )
+    converged = [*product(base, {"head": SOLVED, "seed": SEEDS}), *large]
+    by_paper = replace(steps, as_published=True, decoder="linear")
+    published = with_rates(by_paper, (*SOLVED, *LARGE), {"seed": SEEDS}, PUBLISHED)
+    title = f"# Selectivity on CoNLL-2003 part of speech, {SHOTS} shots, {searched[0].model}"
+    parts = [title, INTRODUCTION]
+    for name, plan in {"Converged or searched": converged, "As published": published}.items():
+        found = run_baselines(
+            plan,
+            out=RESULTS / f"{NAME}.jsonl",
+            location=Location(cache=args.cache),
+            workers=args.workers,
+            device="cpu",
+            progress=True,
+        )
+        parts += [f"## {name}", table(found)]
+    write(NAME, [*parts, *found.notes])
+
+
+def table(found: Baselines) -> str:
+    """Return a line per head, and one per baseline."""
     lines = [line(head, of_head(found.heads, head)) for head in (*SOLVED, *LARGE)]
     lines += [
         line(f"{head} ({model})", [with_accuracy(record) for record in records])
@@ -78,8 +94,7 @@ def main() -> None:
         line(head, [with_accuracy(record) for record in records])
         for (head,), records in grouped(found.guesses, ["head"]).items()
     ]
-    title = f"# Selectivity on CoNLL-2003 part of speech, {SHOTS} shots, {found.heads[0].model}"
-    write(NAME, [title, INTRODUCTION, markdown(["head", *COLUMNS], lines), *found.notes])
+    return markdown(["head", *COLUMNS], lines)
 
 
 def line(name: str, records: Sequence[Record]) -> list[str]:

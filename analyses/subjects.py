@@ -71,3 +71,16 @@ def subject(model: str, task: str, **options: Any) -> TrainSpec:
     fraction = None if is_decoder(model) else own.fraction
     spec = TrainSpec(model=model, task=task, label=own.label, head="last", fraction=fraction)
     return replace(spec, **options)
+
+
+def published_subject(model: str, task: str, **options: Any) -> TrainSpec:
+    """Return the options of a run of `subject` by steps as published, over the solved one's rows.
+
+    The decoder and the pooling are those of the solved run, which are not the papers' (P-32's
+    comparison as far as frozen features allow: AdamW with linear decay).
+    """
+    decoder = "regression" if task == "glue/stsb" else "linear"
+    spec = subject(model, task, fit="adam", as_published=True, decoder=decoder)
+    if SUBJECTS[task].of_texts:
+        spec = replace(spec, pooling="last" if is_decoder(model) else "mean")
+    return replace(spec, **options)

@@ -2,11 +2,12 @@
 
 A fusion trained on English is frozen, and only the decoder is trained on the target, on all of it
 (Table 4) and on 5 % (Table 3); against the same head trained on that of the target alone, and
-against the average of layers, a frozen fusion that was trained on nothing. Twice: solved, with a
-linear decoder, and by the paper's protocol (Adam, constant 2e-3, CRF, batches of 32; 5 epochs of
-all, 20 of 5 %). Three seeds, which start from the saved head of the same seed; a solver on all of
-train has none, so that there is one. Finished runs are skipped. The saved heads of English go to
---work, not into the results; whoever deletes them trains English, and what starts from it, again.
+against the average of layers, a frozen fusion that was trained on nothing. Three times: solved,
+with a linear decoder; by the paper's steps (Adam, constant 2e-3, batches of 32; 5 epochs of all, 20
+of 5 %), with that decoder; and by its protocol, with a CRF. Three seeds, which start from the saved
+head of the same seed; a solver on all of train has none, so that there is one. Finished runs are
+skipped. The saved heads of English go to --work, not into the results; whoever deletes them trains
+English, and what starts from it, again.
 
     make analyses MODELS=models DATA=data
     python analyses/transfer_wikiann.py MODEL --workers 2 --work runs/transfer
@@ -77,16 +78,18 @@ def bases(model: str) -> dict[str, TrainSpec]:
     """Return the options of a run on English, by how it is fitted."""
     protocol = get_protocol("attention-fusion")
     solved = TrainSpec(model=model, task=SOURCE, head=FUSION)
-    options = {**protocol.options, "epochs": 5, "evals": 1}
+    published = replace(solved, **{**protocol.options, "epochs": 5, "evals": 1})
     return {
         "Solved, with a linear decoder": solved,
-        "Published, with a CRF": replace(solved, decoder=protocol.decoders["tagging"], **options),
+        "Published steps, with a linear decoder": replace(published, decoder="linear"),
+        "Published, with a CRF": replace(published, decoder=protocol.decoders["tagging"]),
     }
 
 
 def save(spec: TrainSpec, fit: str, args: argparse.Namespace) -> str:
     """Train a run on English if it is missing, and return the folder of its saved head."""
-    folder: Path = args.work / NAME / f"{fit.partition(',')[0].lower()}-seed{spec.seed}"
+    name = fit.lower().replace(",", "").replace(" ", "-")
+    folder: Path = args.work / NAME / f"{name}-seed{spec.seed}"
     sweep([spec], out=RECORDS, location=Location(cache=args.cache), save=folder, progress=True)
     return str(folder)
 

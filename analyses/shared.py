@@ -1,6 +1,7 @@
 """What the analyses share: their arguments, resumable runs, tables and paired differences."""
 
 import argparse
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -38,6 +39,9 @@ STAR = rf"\{MARK}"
 
 PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
+
+TRIAL = 1000
+"""The seed of trials."""
 
 
 def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
@@ -118,6 +122,41 @@ def with_rates(
     """Return every combination of choices for heads, each at its rate."""
     plan = product(base, choices)
     return [replace(one, head=head, lr=rates[head]) for head in heads for one in plan]
+
+
+def at_best_rates(
+    run: Run,
+    settings: Iterable[TrainSpec],
+    rates: Callable[[TrainSpec], Iterable[float]],
+    seeds: Iterable[int],
+) -> list[Record]:
+    """Return runs of settings whose model learns, each at the best of some rates of its model.
+
+    The best is that of a trial on a seed that is not reported, by what chooses the checkpoint.
+
+    Args:
+        run: trains a plan.
+        settings: one run of each, of any seed.
+        rates: of a setting's model, to choose among.
+        seeds: that are reported.
+    """
+    plan = []
+    seeds = [*seeds]
+    for setting in settings:
+        trials = [
+            replace(setting, seed=TRIAL, rates=(("backbone", rate),)) for rate in rates(setting)
+        ]
+        scored = dict(zip(trials, map(chosen_by, run(trials)), strict=True))
+        best = max(trials, key=scored.__getitem__)
+        plan += [replace(best, seed=seed) for seed in seeds]
+    return run(plan)
+
+
+def chosen_by(record: Record) -> float:
+    """Return the score that chose the checkpoint; minus infinity of a run that diverged."""
+    if record.diverged:
+        return -math.inf
+    return record.diagnosis.get("selection_score", record.eval_score)
 
 
 def subject(text: str) -> TrainSpec:

@@ -71,10 +71,10 @@ def every_depth(model: str, task: str, cache: Path) -> list[TrainSpec]:
     return product(subject(model, task), {"depth": depths(splits.manifest.n_blocks)})
 
 
-def by_steps(plan: Sequence[TrainSpec]) -> list[TrainSpec]:
+def by_steps(plan: Sequence[TrainSpec], seeds: Sequence[int] = SEEDS) -> list[TrainSpec]:
     """Return the same probes by steps at a fixed rate, on the same rows."""
     steps = {"fit": "adam", "epochs": 20, "lr": 2e-3, "evals": 1}
-    return [replace(spec, **steps, seed=seed) for spec in plan for seed in SEEDS]
+    return [replace(spec, **steps, seed=seed) for spec in plan for seed in seeds]
 
 
 def table(records: Sequence[Record]) -> str:

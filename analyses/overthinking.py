@@ -1,7 +1,8 @@
 """Overthinking and early exit of two models on four tasks, against what chance gives.
 
-Reads the probes of ``depths.py`` and fits them again on bootstrap resamples (Kaya and Dumitras
-2019, with the null that ``probekit overthinking`` describes). Finished runs are skipped;
+Reads the probes of ``depths.py``, converged and, of one seed, as published, and fits them again on
+bootstrap resamples (Kaya and Dumitras 2019, with the null that ``probekit overthinking``
+describes). Finished runs are skipped;
 predictions lie beside the records and are not tracked.
 
     make analyses MODELS=models DATA=data
@@ -9,9 +10,10 @@ predictions lie beside the records and are not tracked.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from depths import NAME as DEPTHS
-from depths import every_depth
+from depths import by_steps, every_depth
 from shared import RESULTS, argument_parser, markdown, write
 
 from probekit import (
@@ -50,26 +52,38 @@ def main() -> None:
     parser = argument_parser(__doc__)
     parser.add_argument("models", nargs="+")
     args = parser.parse_args()
-    records: list[Record] = []
+    converged: list[Record] = []
+    published: list[Record] = []
+    train = partial(
+        sweep_depths,
+        out=RESULTS / f"{DEPTHS}.jsonl",
+        location=Location(cache=args.cache),
+        workers=args.workers,
+        progress=True,
+    )
     for task in TASKS:
         for model in args.models:
-            records += sweep_depths(
-                every_depth(model, task, args.cache),
-                out=RESULTS / f"{DEPTHS}.jsonl",
-                location=Location(cache=args.cache),
-                workers=args.workers,
-                progress=True,
-            )
-    probes = [record for record in records if record.resample is None]
-    exits = early_exit(probes)
-    parts = ["# Overthinking and early exit", INTRODUCTION, shares_table(overthinking(records))]
-    write(NAME, [*parts, "## Early exit", EXITS, exit_table(exits)])
+            plan = every_depth(model, task, args.cache)
+            converged += train(plan)
+            published += train(by_steps(plan, seeds=[0]))
+    parts = ["# Overthinking and early exit", INTRODUCTION]
+    kinds = {"Converged": converged, "As published": published}
+    for title, records in kinds.items():
+        parts += [f"## {title}", shares_table(overthinking(records))]
+    parts += ["## Early exit", EXITS]
+    for title, records in kinds.items():
+        parts += [f"### {title}", exit_table(early_exit(without_refits(records)))]
+    write(NAME, parts)
     for task in TASKS:
-        own = [record for record in records if record.task == task]
+        own = [record for record in converged if record.task == task]
         stem = task.rpartition("/")[2]
         save_figure(plot_overthinking(own), RESULTS / f"{NAME}_{stem}.png")
-        only = [record for record in own if record.resample is None]
-        save_figure(plot_exit(only), RESULTS / f"{NAME}_{stem}_exit.png")
+        save_figure(plot_exit(without_refits(own)), RESULTS / f"{NAME}_{stem}_exit.png")
+
+
+def without_refits(records: Sequence[Record]) -> list[Record]:
+    """Return the records of probes, without their refits on resamples."""
+    return [record for record in records if record.resample is None]
 
 
 def shares_table(found: Sequence[Overthinking]) -> str:

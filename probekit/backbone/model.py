@@ -248,45 +248,18 @@ def load_backbone(
         )
     keep_few_kernels()
     place = torch.device(choose_device(inspection, device))
-    dtype = resolve_compute_dtype(compute_dtype, str(place))
-    if dtype != torch.float32:
-        try:
-            check_runs(inspection.info.name, inspection.config, dtype, place)
-        except BackboneError as error:
-            if compute_dtype != "auto":
-                raise BackboneError(f"{error} Give --compute-dtype float32.") from error
-            logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
-            dtype = torch.float32
-    batching = prove_batching(inspection, _layers_of, place, dtype)
-    seed = inspection.info.identity.random_init
-    tuned = inspection.tuned
-    products, dtype = dtype, torch.float32 if learns else dtype
-    read_as = dtype if tuned is None else torch.float32  # in which the values were trained
-    bits = inspection.info.identity.quantize
-    if tuned is not None:
-        quantize_for = tuned.run.quantize_for
-    if bits is None and quantize_for is not None:
-        check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
-        bits = "4bit"
-    quantized = quantization(bits, products)
-    placed = {**quantized, **placing(device_map, place, bool(quantized))}
-    if seed is None:
-        model = load_model(inspection, read_as, placed)
-    else:
-        model = draw_model(inspection, read_as, seed, placed)
+    products = _products_in(inspection, compute_dtype, place)
+    batching = prove_batching(inspection, _layers_of, place, products)
+    dtype = torch.float32 if learns else products
+    model = _read_model(
+        inspection, place, dtype, products, device_map=device_map, quantize_for=quantize_for
+    )
     if learns and isinstance(inspection.checkpoint, GivenModel):
         for value in model.parameters():  # which may be those of the given model
             value.data = value.data.clone()
-    if tuned is not None:
-        tuned.put_into(model)
-        if not quantized:
-            model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if placed:
-        place = main_device(model)
-    else:
-        model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if learns or tuned is not None:  # which computes in 4 bits what it did as it learned
+    if learns or inspection.tuned is not None:  # which computes in 4 bits what it did as it learned
         keep_gradients(model)
+    place = main_device(model)
     if place.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
@@ -301,6 +274,59 @@ def load_backbone(
         _model=model,
         products=products if learns else None,
     )
+
+
+def _products_in(inspection: Inspection, asked: str, place: torch.device) -> torch.dtype:
+    """Return the dtype in which a model's products run: one that its family runs in.
+
+    Raises:
+        OptionError: the dtype is unknown.
+        BackboneError: the family does not run in the dtype that was asked for.
+    """
+    dtype = resolve_compute_dtype(asked, str(place))
+    if dtype == torch.float32:
+        return dtype
+    try:
+        check_runs(inspection.info.name, inspection.config, dtype, place)
+    except BackboneError as error:
+        if asked != "auto":
+            raise BackboneError(f"{error} Give --compute-dtype float32.") from error
+        logger.info("%s does not run in bfloat16: computing in float32.", inspection.info.name)
+        return torch.float32
+    return dtype
+
+
+def _read_model(
+    inspection: Inspection,
+    place: torch.device,
+    dtype: torch.dtype,
+    products: torch.dtype,
+    *,
+    device_map: DeviceMap | None,
+    quantize_for: str | None,
+) -> PreTrainedModel:
+    """Return the model with its values where they are to be; see `load_backbone`."""
+    tuned, bits = inspection.tuned, inspection.info.identity.quantize
+    if tuned is not None:
+        quantize_for = tuned.run.quantize_for
+    if bits is None and quantize_for is not None:
+        check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
+        bits = "4bit"
+    quantized = quantization(bits, products)
+    placed = {**quantized, **placing(device_map, place, bool(quantized))}
+    read_as = dtype if tuned is None else torch.float32  # in which the values were trained
+    seed = inspection.info.identity.random_init
+    if seed is None:
+        model = load_model(inspection, read_as, placed)
+    else:
+        model = draw_model(inspection, read_as, seed, placed)
+    if tuned is not None:
+        tuned.put_into(model)
+        if not quantized:
+            model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    if not placed:
+        model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    return model
 
 
 def choose_device(inspection: Inspection, name: str) -> str:

@@ -108,7 +108,7 @@ def main() -> None:
 def rates(spec: TrainSpec) -> tuple[float, float]:
     """Return the published rate of a method, and a faster one."""
     published = METHODS[spec.method].learning_rate
-    return published, FASTER * published
+    return published, float(f"{FASTER * published:.3g}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ from dataclasses import replace
 from shared import (
     PUBLISHED,
     RESULTS,
-    arguments,
+    argument_parser,
     at_best_rates,
     judged,
     runner,
@@ -44,13 +44,16 @@ was better on dev with another seed. `solved` is a frozen head at its optimum.""
 
 def main() -> None:
     """Train what is missing, then write the tables and the figure."""
-    args = arguments(__doc__)
+    parser = argument_parser(__doc__)
+    parser.add_argument("model")
+    parser.add_argument("--shots", nargs="+", type=int, choices=list(EPOCHS), default=list(EPOCHS))
+    args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     base = TrainSpec(model=args.model, task="conll", head="last", select="dev", decoder="linear")
     steps = replace(base, fit="adam", evals=2, as_published=True)
     frozen, tuned, solved = [], [], []
-    for shots, epochs in EPOCHS.items():
-        some = replace(steps, shots=shots, epochs=epochs)
+    for shots in args.shots:
+        some = replace(steps, shots=shots, epochs=EPOCHS[shots])
         frozen += run(with_rates(some, HEADS, {"seed": SEEDS}, PUBLISHED))
         solved += run(product(replace(base, shots=shots), {"head": SOLVED, "seed": SEEDS}))
         live = with_rates(replace(some, method="full"), HEADS, {}, PUBLISHED)

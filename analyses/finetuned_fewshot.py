@@ -72,9 +72,16 @@ def main() -> None:
                 by=("shots", "method"),
             ),
             judged("Solved, against the last layer", solved, "last", by=("shots",)),
+            judged(
+                "Fine-tuned, against a solved average of frozen layers",
+                [*tuned, *(record for record in solved if record.head == "mean")],
+                "head=mean,method=none",
+                by=("shots", "method"),
+            ),
         ],
     )
-    save_figure(plot_fewshot([*frozen, *tuned]), RESULTS / f"{NAME}.png")
+    if len(args.shots) > 1:
+        save_figure(plot_fewshot([*frozen, *tuned]), RESULTS / f"{NAME}.png")
 
 
 if __name__ == "__main__":

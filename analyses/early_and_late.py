@@ -109,7 +109,7 @@ def main() -> None:
                 "head=attention-fusion,method=none",
                 by=by,
             ),
-            judged("Late fusion, solved", converged, AVERAGE),
+            judged("Late fusion, solved", converged, AVERAGE, by=("normalize",)),
         ],
     )
     first = args.tasks[0]

@@ -94,7 +94,7 @@ def test_one_layer_costs_one_layer(both, asked):
 
 
 def test_a_mirror_is_read_again(both, asked, tmp_path):
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", 10_000_000)  # however full this disk is
     rows = Entry.open(both[0], mirror).arrays["words"].read(slice(None))
     assert asked
     asked.clear()
@@ -130,7 +130,7 @@ def test_a_mirror_removes_nothing_of_others(both, tmp_path, name):
 
 @pytest.mark.parametrize("damage", ["zeros", "short", "gone"])
 def test_a_damaged_mirror_is_fetched_anew(both, tmp_path, damage):
-    mirror = Mirror(tmp_path / "mirror")
+    mirror = Mirror(tmp_path / "mirror", 10_000_000)  # however full this disk is
     rows = Entry.open(both[0], mirror).arrays["words"].read(slice(None))
     for file in (tmp_path / "mirror").glob("*/words/*"):
         size = file.stat().st_size

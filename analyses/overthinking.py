@@ -49,9 +49,7 @@ where it uses fewer layers than one fixed depth at the same loss."""
 
 def main() -> None:
     """Train what is missing, then write both tables and the figures."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    args = parser.parse_args()
+    args = argument_parser(__doc__, "models").parse_args()
     converged: list[Record] = []
     published: list[Record] = []
     train = partial(
@@ -72,18 +70,13 @@ def main() -> None:
         parts += [f"## {title}", shares_table(overthinking(records))]
     parts += ["## Early exit", EXITS]
     for title, records in kinds.items():
-        parts += [f"### {title}", exit_table(early_exit(without_refits(records)))]
+        parts += [f"### {title}", exit_table(early_exit(records))]
     write(NAME, parts)
     for task in TASKS:
         own = [record for record in converged if record.task == task]
         stem = task.rpartition("/")[2]
         save_figure(plot_overthinking(own), RESULTS / f"{NAME}_{stem}.png")
-        save_figure(plot_exit(without_refits(own)), RESULTS / f"{NAME}_{stem}_exit.png")
-
-
-def without_refits(records: Sequence[Record]) -> list[Record]:
-    """Return the records of probes, without their refits on resamples."""
-    return [record for record in records if record.resample is None]
+        save_figure(plot_exit(own), RESULTS / f"{NAME}_{stem}_exit.png")
 
 
 def shares_table(found: Sequence[Overthinking]) -> str:

@@ -65,7 +65,7 @@ def plot_exit(
         UnknownNameError: ``below`` is neither.
     """
     allowance = Allowance(tolerance=tolerance, below=below)
-    curves = depth_curves([one for one in records if one.resample is None])
+    curves = depth_curves(records)
     panels = panels_of(curves)
     pairs = [read_reported(curve, split) for curve in curves]
     entries = [dict(_COMMON) | {"label": TEXTS[name]} | dict(line) for name, line in _LINES.items()]

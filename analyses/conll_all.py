@@ -39,9 +39,7 @@ over sentences, and in bold what is sure at 5 % after Holm's correction of all r
 
 def main() -> None:
     """Train what is missing, then write the tables."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    args = parser.parse_args()
+    args = argument_parser(__doc__, "models").parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []

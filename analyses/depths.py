@@ -43,8 +43,7 @@ sentences, in bold what is sure at 5 % after Holm's correction of all rows of th
 
 def main() -> None:
     """Train what is missing, then write the tables and the figures."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
+    parser = argument_parser(__doc__, "models")
     parser.add_argument("--tasks", nargs="+", default=list(SUBJECTS))
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)

@@ -55,8 +55,8 @@ in bold what is sure at 5 % after Holm's correction of all rows of the table."""
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A task of these experiments.
+class Experiment:
+    """A task, and what of it is run.
 
     Attributes:
         options: of its runs by steps.
@@ -69,19 +69,18 @@ class Subject:
     solved: Sequence[str] = SOLVED
 
 
-SUBJECTS = {
-    "glue/sst2": Subject({"fraction": 0.1, "evals": 6}),
-    "conll": Subject(),
-    "atis": Subject(methods=EARLY[:1]),
-    "atis:slots": Subject({"label": "slots"}, methods=EARLY[:1], solved=()),
+EXPERIMENTS = {
+    "glue/sst2": Experiment({"fraction": 0.1, "evals": 6}),
+    "conll": Experiment(),
+    "atis": Experiment(methods=EARLY[:1]),
+    "atis:slots": Experiment({"label": "slots"}, methods=EARLY[:1], solved=()),
 }
 
 
 def main() -> None:
     """Train what is missing, then write the tables and the figures."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("model")
-    parser.add_argument("--tasks", nargs="+", default=list(SUBJECTS))
+    parser = argument_parser(__doc__, "model")
+    parser.add_argument("--tasks", nargs="+", default=list(EXPERIMENTS))
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     seeds = {"seed": SEEDS}
@@ -89,11 +88,11 @@ def main() -> None:
     early: list[Record] = []
     converged: list[Record] = []
     for task in args.tasks:
-        own = SUBJECTS[task]
+        own = EXPERIMENTS[task]
         name = task.partition(":")[0]
-        steps = published_subject(args.model, name, **{"epochs": EPOCHS, **own.options})
+        steps = published_subject(args.model, name, epochs=EPOCHS, **own.options)
         late += run(with_rates(steps, LATE, seeds, PUBLISHED))
-        solved = replace(subject(args.model, name, fraction=steps.fraction), label=steps.label)
+        solved = subject(args.model, name, fraction=steps.fraction, label=steps.label)
         converged += run(converged_plan(solved, own.solved, {}))
         live = [replace(steps, method=method, lr=HEAD_RATE) for method in own.methods]
         early += at_best_rates(run, live, rates, SEEDS)

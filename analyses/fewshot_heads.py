@@ -33,6 +33,7 @@ from shared import (
     of_head,
     runner,
     with_rates,
+    without_raw_average,
     write,
 )
 
@@ -84,8 +85,7 @@ def main() -> None:
             judged("Published rates, against an average", published, "mean", by=BY),
         ],
     )
-    drawn = [r for r in converged if r.head != "mean" or r.normalize != "none"]
-    save_figure(plot_fewshot(drawn), RESULTS / f"{NAME}.png")
+    save_figure(plot_fewshot(without_raw_average(converged)), RESULTS / f"{NAME}.png")
 
 
 def searched(run: Run, steps: TrainSpec, heads: Sequence[str]) -> list[Record]:

@@ -44,8 +44,7 @@ was better on dev with another seed. `solved` is a frozen head at its optimum.""
 
 def main() -> None:
     """Train what is missing, then write the tables and the figure."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("model")
+    parser = argument_parser(__doc__, "model")
     parser.add_argument("--shots", nargs="+", type=int, choices=list(EPOCHS), default=list(EPOCHS))
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)

@@ -19,6 +19,7 @@ from shared import (
     judged,
     runner,
     with_rates,
+    without_raw_average,
     write,
 )
 from subjects import published_subject, subject
@@ -41,9 +42,7 @@ Holm's correction of all rows of the table at 5 %."""
 
 def main() -> None:
     """Train what is missing, then write the table and the figure."""
-    parser = argument_parser(__doc__)
-    parser.add_argument("models", nargs="+")
-    args = parser.parse_args()
+    args = argument_parser(__doc__, "models").parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     found: list[Record] = []
     published: list[Record] = []
@@ -63,8 +62,7 @@ def main() -> None:
             *tables("As published", published, "mean"),
         ],
     )
-    shown = [one for one in found if one.head != "mean" or one.normalize != "none"]
-    save_figure(plot_fraction(shown), RESULTS / f"{NAME}.png")
+    save_figure(plot_fraction(without_raw_average(found)), RESULTS / f"{NAME}.png")
 
 
 def tables(title: str, records: Sequence[Record], average: str) -> tuple[str, str]:

@@ -22,7 +22,7 @@ from shared import (
     PUBLISHED,
     RESULTS,
     SOLVED,
-    arguments,
+    argument_parser,
     interval_text,
     markdown,
     of_head,
@@ -58,7 +58,7 @@ uniform code is. Mean ± half width of the 95 % interval over {len(SEEDS)} seeds
 
 def main() -> None:
     """Train what is missing, then write the table."""
-    args = arguments(__doc__)
+    args = argument_parser(__doc__, "model").parse_args()
     base = TrainSpec(model=args.model, task="conll", label="pos", head="last", shots=SHOTS)
     steps = replace(base, fit="adam", epochs=EPOCHS)
     searched = runner(RESULTS / f"{NAME}.jsonl", args)(
@@ -69,9 +69,8 @@ def main() -> None:
     by_paper = replace(steps, as_published=True, decoder="linear")
     published = with_rates(by_paper, (*SOLVED, *LARGE), {"seed": SEEDS}, PUBLISHED)
     title = f"# Selectivity on CoNLL-2003 part of speech, {SHOTS} shots, {searched[0].model}"
-    parts = [title, INTRODUCTION]
-    for name, plan in {"Converged or searched": converged, "As published": published}.items():
-        found = run_baselines(
+    found = {
+        name: run_baselines(
             plan,
             out=RESULTS / f"{NAME}.jsonl",
             location=Location(cache=args.cache),
@@ -79,8 +78,11 @@ def main() -> None:
             device="cpu",
             progress=True,
         )
-        parts += [f"## {name}", table(found)]
-    write(NAME, [*parts, *found.notes])
+        for name, plan in {"Converged or searched": converged, "As published": published}.items()
+    }
+    tables = [f"## {name}\n\n{table(one)}" for name, one in found.items()]
+    notes = dict.fromkeys(note for one in found.values() for note in one.notes)
+    write(NAME, [title, INTRODUCTION, *tables, *notes])
 
 
 def table(found: Baselines) -> str:

@@ -5,7 +5,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from probekit import Location, Record, TrainSpec, product, sweep
 from probekit.metrics import scale_of
@@ -16,6 +16,7 @@ from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
 from probekit.results.tables import Score, caption, footnotes, summarise, table
+from probekit.train.sweeps.search import FIRST_SEED, selected_score
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -40,24 +41,21 @@ STAR = rf"\{MARK}"
 PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
 
-TRIAL = 1000
-"""The seed of trials."""
 
+def argument_parser(
+    description: str | None, models: Literal["model", "models"] | None = None
+) -> argparse.ArgumentParser:
+    """Return a parser of what `runner` needs, ``cache`` and ``workers``, and of a model or several.
 
-def arguments(description: str | None, *, work: bool = False) -> argparse.Namespace:
-    """Return ``model``, ``cache`` and ``workers``, and the folder ``work`` for saved heads."""
-    parser = argument_parser(description)
-    parser.add_argument("model")
-    if work:
-        parser.add_argument("--work", type=Path, default=Path("runs"), help="for saved heads")
-    return parser.parse_args()
-
-
-def argument_parser(description: str | None) -> argparse.ArgumentParser:
-    """Return a parser of what `runner` needs, ``cache`` and ``workers``."""
+    Args:
+        description: the docstring of the script.
+        models: the name of its models: ``model`` is one, ``models`` are one or more; None has none.
+    """
     parser = argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
+    if models is not None:
+        parser.add_argument(models, nargs="+" if models == "models" else None)
     parser.add_argument("--cache", type=Path, default=Path("cache"))
     parser.add_argument("--workers", type=int, default=1)
     return parser
@@ -65,8 +63,7 @@ def argument_parser(description: str | None) -> argparse.ArgumentParser:
 
 def models_and_large(description: str | None) -> argparse.Namespace:
     """Return ``models``, those of ``large`` that get the large heads too, and what runs need."""
-    parser = argument_parser(description)
-    parser.add_argument("models", nargs="+")
+    parser = argument_parser(description, "models")
     parser.add_argument("--large", nargs="*", default=[], metavar="MODEL")
     return parser.parse_args()
 
@@ -144,19 +141,18 @@ def at_best_rates(
     seeds = [*seeds]
     for setting in settings:
         trials = [
-            replace(setting, seed=TRIAL, rates=(("backbone", rate),)) for rate in rates(setting)
+            replace(setting, seed=FIRST_SEED, rates=(("backbone", rate),))
+            for rate in rates(setting)
         ]
-        scored = dict(zip(trials, map(chosen_by, run(trials)), strict=True))
-        best = max(trials, key=scored.__getitem__)
+        scores = dict(zip(trials, map(selected_score, run(trials)), strict=True))
+        best = max(trials, key=lambda one: -math.inf if scores[one] is None else scores[one])
         plan += [replace(best, seed=seed) for seed in seeds]
     return run(plan)
 
 
-def chosen_by(record: Record) -> float:
-    """Return the score that chose the checkpoint; minus infinity of a run that diverged."""
-    if record.diverged:
-        return -math.inf
-    return record.diagnosis.get("selection_score", record.eval_score)
+def without_raw_average(records: Iterable[Record]) -> list[Record]:
+    """Return records without averages of rows as they are: figures have the one of `AVERAGE`."""
+    return [one for one in records if one.head != "mean" or one.normalize != "none"]
 
 
 def subject(text: str) -> TrainSpec:

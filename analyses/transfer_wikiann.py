@@ -17,7 +17,7 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, arguments, judged, runner, write
+from shared import RESULTS, argument_parser, judged, runner, write
 
 from probekit import Location, TrainSpec, product, sweep
 from probekit.train.sweeps.protocols import get_protocol
@@ -42,7 +42,9 @@ correction of all rows of the table at 5 %."""
 
 def main() -> None:
     """Train what is missing, then write the tables."""
-    args = arguments(__doc__, work=True)
+    parser = argument_parser(__doc__, "model")
+    parser.add_argument("--work", type=Path, default=Path("runs"), help="for saved heads")
+    args = parser.parse_args()
     run = runner(RECORDS, args, predictions=True)
     parts = [f"# Transfer on WikiAnn, {Path(args.model).name}", INTRODUCTION]
     for fit, base in bases(args.model).items():

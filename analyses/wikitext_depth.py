@@ -20,7 +20,7 @@ from typing import Any
 import matplotlib
 from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
-from shared import PUBLISHED, RESULTS, arguments, markdown, runner, with_rates, write
+from shared import PUBLISHED, RESULTS, argument_parser, markdown, runner, with_rates, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
 from probekit.plots.curves import layer_axis
@@ -59,7 +59,7 @@ as well. Rates were searched in half decades; published ones are 2e-3 and, of `c
 
 def main() -> None:
     """Train what is missing, then write the tables and the figure."""
-    args = arguments(__doc__)
+    args = argument_parser(__doc__, "model").parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args)
     location = Location(cache=args.cache)
     n_blocks = open_features(args.model, TASK, None, location, fit_on="dev").manifest.n_blocks

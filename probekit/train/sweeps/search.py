@@ -65,6 +65,14 @@ class Note:
         return replace(record, rate_from=self.rate_from, diagnosis=diagnosis)
 
 
+def selected_score(record: Record) -> float | None:
+    """Return the score on what selects, by which trials are compared; None of a run that diverged.
+
+    The score of such a run is from before, and says little.
+    """
+    return None if record.diverged else record.diagnosis.get("selection_score", record.eval_score)
+
+
 @dataclass
 class Ladder:
     """The half decades that were tried for one setting, each with its mean score.
@@ -111,10 +119,9 @@ class Ladder:
     def add(self, rung: int, records: Sequence[Record]) -> None:
         """Note the trials of a half decade: their mean score on what selects."""
         self.sign = scale_of(records[0].metric).sign
-        found = [one.diagnosis.get("selection_score", one.eval_score) for one in records]
-        # the score of a run that diverged is from before, and says little
-        diverged = any(record.diverged for record in records)
-        self.scores[rung] = None if diverged else math.fsum(found) / len(found)
+        found = [one for one in map(selected_score, records) if one is not None]
+        whole = len(found) == len(records)
+        self.scores[rung] = math.fsum(found) / len(found) if whole else None
 
 
 @dataclass(frozen=True)

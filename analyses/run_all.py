@@ -111,6 +111,9 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("finetuned_fewshot.py"), small, *workers)
     yield (_path("p32_finetuned.py"), small, decoder, *workers)
     yield (_path("early_and_late.py"), small, *workers)
+    data = ("--data", str(args.data), "--work", str(args.work))
+    own = ("--cache", str(args.work / "finetuned_transfer"))  # of fewer sentences
+    yield (_path("finetuned_transfer.py"), small, *data, *workers, *own)
     yield (_path("fits.py"),)
 
 

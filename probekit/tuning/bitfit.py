@@ -47,3 +47,6 @@ class BitFit(Method):
         for value in biases.values():
             value.requires_grad_(True)
         return biases
+
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Leave the biases where they are."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import torch
 from torch import nn
 
+from probekit.errors import OptionError
 from probekit.probe.parameter_groups import Groups
 from probekit.tuning.packaging import Packaging
 
@@ -82,6 +83,20 @@ class Method(ABC):
             values: what is trained, by name in the model.
             remaining: the share of the run that is left, in (0, 1].
         """
+
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Take the method out of a model again, whose own values are the trained ones from then on.
+
+        Args:
+            model: as `attach` left it, its values trained.
+
+        Raises:
+            OptionError: such a model has no values of its own for what was trained.
+        """
+        raise OptionError(
+            f"--method {self.name}: what was trained has no place among the model's own values, so "
+            "there is no whole model without it. `predict` and `extract` read the run as it is."
+        )
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's values that are the run's own.

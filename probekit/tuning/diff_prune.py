@@ -85,6 +85,15 @@ class DiffPrune(Method):
                 for (_, gates), kept in zip(pairs, _largest(pairs, self.share), strict=True):
                     gates.copy_(torch.where(kept, _SURE, -_SURE))
 
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Add the largest differences to the values that they belong to."""
+        places = _places(model)
+        _keep_largest(list({id(one): one for _, _, one in places}.values()), self.share)
+        values = [getattr(module, name).detach() for module, name, _ in places]
+        for (module, name, _), value in zip(places, values, strict=True):
+            parametrize.remove_parametrizations(module, name, leave_parametrized=False)
+            getattr(module, name).data.copy_(value)
+
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""
         own = n_model // 3  # beside each of them lie a difference and a gate
@@ -129,9 +138,25 @@ class _Projection:
         if model.training or now == self._seen:
             return
         self._seen = now
-        pairs = [(one.difference, one.gates) for one in self._differences]
-        for one, kept in zip(self._differences, _largest(pairs, self._share), strict=True):
-            one.kept = kept
+        _keep_largest(self._differences, self._share)
+
+
+def _places(model: nn.Module) -> list[tuple[nn.Module, str, Difference]]:
+    """Return every value of a model with its difference: its module, its name there."""
+    found = []
+    for module in model.modules():
+        if parametrize.is_parametrized(module):
+            own: Any = module.parametrizations
+            found += [(module, name, beside[0]) for name, beside in own.items()]
+    return found
+
+
+@torch.no_grad()
+def _keep_largest(differences: Sequence[Difference], share: float) -> None:
+    """Let only the largest of all differences count in evaluation."""
+    pairs = [(one.difference, one.gates) for one in differences]
+    for one, kept in zip(differences, _largest(pairs, share), strict=True):
+        one.kept = kept
 
 
 def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:

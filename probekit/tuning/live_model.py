@@ -1,7 +1,7 @@
 """A model that runs while a head is trained: cut to the blocks that are read, with its method."""
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -125,17 +125,8 @@ class LiveModel:
         """The model as a saved run keeps it, with the values that it has now; None if frozen."""
         if self.tuned is None:
             return None
-        inspection = self.backbone.inspection
-        structure, source = inspection.structure, inspection.checkpoint
-        return TrainedValues(
-            model=self.backbone.model,
-            names=[name.replace("/", ".") for name, _ in self.tuned.named_parameters()],
-            base=inspection.info.name,
-            revision=inspection.info.revision,
-            cut=structure.n_blocks < inspection.info.n_blocks,
-            tokenizer=inspection.text_tokenizer,
-            code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
-        )
+        names = [name.replace("/", ".") for name, _ in self.tuned.named_parameters()]
+        return trained_values(self.backbone, names)
 
     def _states(self, batch: TokenBatch, layers: Sequence[int], again: bool) -> list[Tensor]:
         """Return some layers of a batch, through which gradients may go.
@@ -175,6 +166,21 @@ def by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
         yield
     finally:
         blocks.activation_checkpointing_disable()
+
+
+def trained_values(backbone: Backbone, names: Iterable[str]) -> TrainedValues:
+    """Return a model as it is written, with the names of its trained values."""
+    inspection = backbone.inspection
+    structure, source = inspection.structure, inspection.checkpoint
+    return TrainedValues(
+        model=backbone.model,
+        names=names,
+        base=inspection.info.name,
+        revision=inspection.info.revision,
+        cut=structure.n_blocks < inspection.info.n_blocks,
+        tokenizer=inspection.text_tokenizer,
+        code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
+    )
 
 
 def open_live(
@@ -244,8 +250,8 @@ def _check_weights(about: Mapping[str, Any], method: Method) -> None:
     if method.trains and about["identity"].get("tuned"):
         raise OptionError(
             f"--method {method.name}: this entry's model was trained by a run already "
-            f"({about['name']}), and is not trained further. Of a run under --method full give "
-            "its folder backbone as MODEL to extract."
+            f"({about['name']}), and is not trained further. Give extract a whole model: the run's "
+            "folder backbone under --method full, else what `probekit merge` writes."
         )
     if not method.trains or (method.quantizes and bits == "4bit"):
         return

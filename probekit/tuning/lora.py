@@ -77,3 +77,12 @@ class LoRA(Method):
                     f"--method {self.name}: {error} Give --method {self.name}:targets=linear."
                 ) from error
         return {name: value for name, value in model.named_parameters() if "lora_" in name}
+
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Add each product of matrices to the weight that it lies beside."""
+        from peft.tuners.tuners_utils import BaseTunerLayer
+
+        beside = {n: part for n, part in model.named_modules() if isinstance(part, BaseTunerLayer)}
+        for name, part in beside.items():
+            part.merge()
+            model.set_submodule(name, part.get_base_layer())

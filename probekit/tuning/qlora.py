@@ -1,9 +1,13 @@
 """QLoRA: LoRA beside linear layers in 4 bits, by bitsandbytes and peft (Dettmers et al. 2023)."""
 
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
+from probekit.errors import OptionError
 from probekit.tuning.lora import LoRA
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,3 +25,15 @@ class QLoRA(LoRA):
     quantizes: ClassVar[bool] = True
 
     targets: Literal["attention", "linear"] = "linear"
+
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Refuse it: a sum with weights in 4 bits would be rounded to 4 bits.
+
+        Raises:
+            OptionError: always.
+        """
+        raise OptionError(
+            "--method qlora: the matrices were trained beside weights in 4 bits, and what is added "
+            "to these is rounded to 4 bits. Load the base in 4 bits, and the run's folder backbone "
+            "with PeftModel.from_pretrained."
+        )

@@ -1,0 +1,55 @@
+"""The model that a run trained as a model by itself, for programs that know nothing of the run."""
+
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone.saved_run import SavedRun
+from probekit.errors import MissingFileError, OptionError, StorageError
+from probekit.store.files import remove_path
+from probekit.tuning.live_model import trained_values
+from probekit.tuning.packaging import WholeModel
+
+
+def merge_run(run: str | Path, folder: str | Path, *, trust_remote_code: bool = False) -> Path:
+    """Write the model that a saved run trained as one that ``AutoModel.from_pretrained`` loads.
+
+    What ``lora``, ``bitfit`` and ``diff-prune`` trained is added to the values of the base model,
+    in float32; a model that was cut stays so. The head is not part of it.
+
+    Args:
+        run: folder of a saved run.
+        folder: of the model; a new or an empty one.
+        trust_remote_code: run the code of the base model.
+
+    Returns:
+        the folder.
+
+    Raises:
+        MissingFileError: no saved run lies there, or not the model that it trained.
+        OptionError: its method leaves no such model; the model is whole already; or the folder
+            holds something.
+        BackboneError: the run trained nothing of its model, or another one lies where it was.
+        RecordError: the trained values are damaged.
+        StorageError: the model cannot be written.
+    """
+    saved, place = SavedRun.at(run), Path(folder)
+    if saved is None:
+        raise MissingFileError(f"{run}: no saved run is there. `finetune --save DIR` writes one.")
+    if saved.packaging.whole:
+        raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
+    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+        raise OptionError(f"{place}: something is there. Give a new folder.")
+    inspection = inspect_backbone(str(run), trust_remote_code=trust_remote_code)
+    backbone = load_backbone(inspection, device="cpu", compute_dtype="float32", learns=True)
+    saved.tuning.merge(backbone.model)
+    beside = place.with_name(f"{place.name}.partial")
+    try:
+        remove_path(beside)  # of a run that was killed
+        beside.mkdir(parents=True)
+        WholeModel().write(beside, trained_values(backbone, ()))
+        beside.replace(place)
+    except (OSError, SafetensorError) as error:
+        raise StorageError(f"{place}: cannot write the model ({error}).") from error
+    return place

@@ -7,6 +7,7 @@ process that has a chunk mapped keeps it until it lets go.
 """
 
 import fcntl
+import logging
 import os
 import shutil
 import threading
@@ -17,7 +18,10 @@ from pathlib import Path
 from uuid import uuid4
 
 from probekit.base.fingerprint import digest
+from probekit.base.notices import warn_once
 from probekit.store.files import storage_errors, write_whole
+
+logger = logging.getLogger(__name__)
 
 _LOCK = ".lock"
 _URL = "url.txt"
@@ -26,6 +30,11 @@ _NEW = ".new"
 _TORN_AFTER = 3600  # seconds after which nobody writes it any more
 _LEFT_FREE = 0.1
 """Of the disk, where nothing says how large a mirror may be."""
+
+_NO_ROOM = (
+    "--mirror %s keeps nothing: less than a tenth of its disk is free. Make room there, or say how "
+    "much it may hold: --mirror-size 20GB."
+)
 
 _FULL = 0.95
 """Of what it may hold, what is left after something has gone."""
@@ -77,6 +86,8 @@ class MirrorFolder:
             self._folder.mkdir(parents=True, exist_ok=True)
             write_whole(self._folder / _URL, url.encode())
             self.most_bytes = mirror.bound()
+        if self.most_bytes == 0:
+            warn_once(logger, _NO_ROOM, mirror.folder)
 
     def find(self, array: str, at: tuple[int, int], nbytes: int) -> Path | None:
         """Return the file of a chunk, and note that it is used; None where it is not there."""

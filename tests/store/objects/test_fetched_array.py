@@ -7,6 +7,7 @@ import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from itertools import count
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.entry import Entry
 from probekit.store.objects import fetched_array
+from probekit.store.objects import mirror as mirror_module
 from probekit.store.objects.mirror import Mirror, chunk_files
 from probekit.store.objects.object_path import root_of
 from tests.store import synthetic
@@ -109,6 +111,16 @@ def test_a_mirror_is_bounded(both, tmp_path):
         array.read(slice(None))
         held = sum(size for _, size, _ in chunk_files(mirror.folder))
         assert held <= 5000 + 17 * array.spec.plain()[0].chunk_nbytes, "what is on its way is more"
+
+
+@pytest.mark.parametrize("free", [0.05, 0.5])
+def test_a_mirror_on_a_full_disk_says_so(both, tmp_path, monkeypatch, caplog, free):
+    disk = SimpleNamespace(total=10**9, free=int(10**9 * free))
+    monkeypatch.setattr(mirror_module.shutil, "disk_usage", lambda folder: disk)
+    folder = tmp_path / "mirror"
+    Entry.open(both[0], Mirror(folder)).arrays["words"].read(slice(None))
+    said = f"--mirror {folder} keeps nothing: less than a tenth of its disk is free."
+    assert (said in caplog.text) == (free < 0.1)
 
 
 def test_a_mirror_that_is_a_file(both, tmp_path):

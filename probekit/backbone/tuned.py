@@ -46,7 +46,7 @@ class TunedValues:
         structure = shorten(run.name, model, self.whole, run.deepest)
         run.tuning.attach(model, torch.Generator())
         run.packaging.put_into(model, run.folder)
-        model.train(False).requires_grad_(False)
+        run.tuning.settle(model.train(False).requires_grad_(False))
         return structure
 
 

@@ -84,11 +84,18 @@ class Method(ABC):
             remaining: the share of the run that is left, in (0, 1].
         """
 
+    def settle(self, model: "PreTrainedModel") -> None:  # noqa: B027  # most have nothing to do
+        """Compute once what a model that learns no more would compute in every pass.
+
+        Args:
+            model: as `attach` left it, its values trained, in evaluation.
+        """
+
     def merge(self, model: "PreTrainedModel") -> None:
         """Take the method out of a model again, whose own values are the trained ones from then on.
 
         Args:
-            model: as `attach` left it, its values trained.
+            model: as `settle` left it.
 
         Raises:
             OptionError: such a model has no values of its own for what was trained.

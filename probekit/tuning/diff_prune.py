@@ -85,7 +85,7 @@ class DiffPrune(Method):
                 for (_, gates), kept in zip(pairs, _largest(pairs, self.share), strict=True):
                     gates.copy_(torch.where(kept, _SURE, -_SURE))
 
-    def merge(self, model: "PreTrainedModel") -> None:
+    def settle(self, model: "PreTrainedModel") -> None:
         """Add the largest differences to the values that they belong to."""
         places = _places(model)
         _keep_largest(list({id(one): one for _, _, one in places}.values()), self.share)
@@ -93,6 +93,12 @@ class DiffPrune(Method):
         for (module, name, _), value in zip(places, values, strict=True):
             parametrize.remove_parametrizations(module, name, leave_parametrized=False)
             getattr(module, name).data.copy_(value)
+        hooks = model._forward_pre_hooks
+        for key in [key for key, hook in hooks.items() if isinstance(hook, _Projection)]:
+            del hooks[key]
+
+    def merge(self, model: "PreTrainedModel") -> None:
+        """Leave it as `settle` did."""
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""

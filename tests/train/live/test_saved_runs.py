@@ -144,6 +144,8 @@ def test_every_method_is_what_it_was_when_it_is_read_again(runs, method, depth, 
         trained.labels[n] for n in result.predictions["dev"]
     ]
     assert verify_rows(dev, 5, device="cpu").passed
+    norm = load_backbone(inspect_backbone(str(folder)), compute_dtype="float32").final_norm
+    assert (norm is not None) == (runs.kind == "llama" and depth is None)
 
 
 @pytest.mark.parametrize("depth", [None, 2])

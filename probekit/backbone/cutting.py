@@ -96,7 +96,9 @@ def reached(
     if not values:
         return {}
     total = torch.stack([state.float().sum() for state in _states(backbone, layers)]).sum()
-    found = torch.autograd.grad(total, list(values.values()), allow_unused=True)
+    found: Sequence[Tensor | None] = [None] * len(values)
+    if total.requires_grad:
+        found = torch.autograd.grad(total, list(values.values()), allow_unused=True)
     for value, gradient in zip(values.values(), found, strict=True):
         value.requires_grad_(gradient is not None)
     return {name: value for name, value in values.items() if value.requires_grad}
@@ -104,8 +106,9 @@ def reached(
 
 def _states(backbone: "Backbone", layers: Sequence[int]) -> list[Tensor]:
     """Return the states of some layers of a text of the first ids of the vocabulary."""
-    ids = torch.arange(_TIME)[None] % backbone.info.vocab_size
-    return backbone.layers(ids, torch.tensor([_TIME]), layers)
+    time = min(_TIME, backbone.info.identity.max_length)
+    ids = torch.arange(time)[None] % backbone.info.vocab_size
+    return backbone.layers(ids, torch.tensor([time]), layers)
 
 
 def _what_went_in(norm: nn.Module, given: tuple[Any, ...], made: Any) -> Tensor:

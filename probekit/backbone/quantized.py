@@ -55,7 +55,7 @@ def check_quantizable(
     if any(find_spec(package) is None for package in ("bitsandbytes", "accelerate")):
         raise BackboneError(
             f"{said}: this needs the packages bitsandbytes and accelerate. "
-            + install_extra("quantize")
+            + install_extra("finetune" if said.startswith("--method") else "quantize")
         )
 
 

@@ -95,7 +95,8 @@ def _one_line(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here
         return (
             f"the device's memory is full ({text[:200]}). Give it less at a time: a smaller "
-            "--batch-tokens when extracting, a smaller --memory or fewer --workers when training."
+            "--batch-tokens when extracting or fine-tuning, a smaller --memory or fewer --workers "
+            "when training."
         )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "

@@ -37,7 +37,7 @@ def make_plan(
     from probekit.train.sweeps.specs import TrainSpec, product
 
     preset = get_protocol(shared.protocol)
-    fixed, lists = _read(asked, preset)
+    lists = _read(asked, preset)
     labels = lists.pop("label", [None])
     if not labels:
         raise OptionError("--label names no value.")
@@ -45,9 +45,9 @@ def make_plan(
     heads = preset.heads if head is None else split_list(head)
     seeds = parse_seeds(preset.seeds if shared.seeds is None else shared.seeds)
     varied = {"head": heads, "depth": depths, **lists, "seed": seeds}
-    preset_values = {name: one for name, one in preset.options.items() if name not in varied}
+    usual = {name: [one] for name, one in preset.options.items() if name not in varied}
     first = next(iter(heads), "last")
-    base = TrainSpec(model=target.model, task=target.task, head=first, **preset_values | fixed)
+    base = TrainSpec(model=target.model, task=target.task, head=first)
     # --label ner,pos --head last,p32 --seeds 2 are eight runs, in this order: last-0 and last-1 of
     # ner, p32-0 and p32-1 of ner, then the same four of pos.
     plan: list[TrainSpec] = []
@@ -55,16 +55,32 @@ def make_plan(
         own = decoders
         if own is None:  # a preset has some for what the column labels; None is its default
             own = [preset.decoders.get(target.kind(label)) if preset.decoders else None]
-        plan += product(base, {"label": [label], "decoder": own, **varied})
+        plan += product(base, {"label": [label], "decoder": own, **usual, **varied})
+    if not preset.tunes and shared.protocol is not None:
+        _check_frozen(shared.protocol, plan)
     # without training, no seed differs from another
     return [spec for spec in plan if not (spec.untrained and spec.seed)]
 
 
-def _read(
-    asked: Mapping[str, Any], preset: Protocol
-) -> tuple[dict[str, Any], dict[str, Sequence[Any]]]:
-    """Return the options that were given: those of one value, and the values of all others."""
-    fixed: dict[str, Any] = {}
+def _check_frozen(protocol: str, plan: "Sequence[TrainSpec]") -> None:
+    """Refuse to train a model at the rate that a protocol of frozen features has for its head.
+
+    Raises:
+        OptionError: a run has no other.
+    """
+    from probekit.tuning.contract import BACKBONE
+
+    for spec in plan:
+        if spec.tunes and BACKBONE not in dict(spec.rates):
+            raise OptionError(
+                f"--protocol {protocol} trains over frozen features, and has no rate for the model "
+                f"that --method {spec.method} trains. Give --protocol {protocol}-ft, or that rate: "
+                f"--lr {BACKBONE}=2e-5."
+            )
+
+
+def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]]:
+    """Return the options that were given, each with its values."""
     lists: dict[str, Sequence[Any]] = {}
     for name, field in OF_RUNS.fields.items():
         value, usual = asked.get(name), preset.options.get(name)
@@ -74,12 +90,12 @@ def _read(
             rates, groups = each_rate(value)
             lists |= {"lr": rates or [usual], "rates": groups, "rate_from": [None]}
         elif "each" not in field.metadata:
-            fixed[name] = value
+            lists[name] = [value]
         else:
             lists[name] = each(value, field.metadata["each"], flag(name))
         if name == "epochs":  # of which every protocol has its own
             lists[name] = [usual if one is None else one for one in lists[name]]
-    return fixed, lists
+    return lists
 
 
 def first_label(asked: Mapping[str, Any]) -> str | None:

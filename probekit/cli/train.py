@@ -58,6 +58,7 @@ def train(
         typer.Option("--baselines", help="Train what to hold it against, in the same table."),
     ] = False,
     workers: arguments.Workers = 1,
+    trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
 ) -> PlannedRuns:
@@ -67,6 +68,7 @@ def train(
     plan = make_plan(target, shared, asked, head=head, depths=[depth])
     out = shared.out or target.default_out(first_label(asked))
     ways = {"save": save, "predictions": predictions, "ablate": ablate, "workers": workers}
+    ways["trust_remote_code"] = trust_remote_code
     return PlannedRuns(
         plan=plan, target=target, out=out, shared=shared, ways=ways, baselines=baselines
     )

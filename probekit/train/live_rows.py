@@ -47,10 +47,7 @@ class LiveSource(Source):
             encoded: the texts of the view's entry.
             layout: how subwords make rows; None where rows are read.
 
-        Raises:
-            OptionError: a text is too long for the method.
         """
-        live.check_fits(encoded)
         device = live.backbone.device
         super().__init__(view, layers, device=device, resident=False, layout=layout)
         self._live, self.tuned, self._encoded = live, live.tuned, encoded

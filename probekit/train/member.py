@@ -18,7 +18,6 @@ from probekit.metrics.perplexity import ENDLESS
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads.contract import FusionHead, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
-from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe, start_from
 from probekit.train.stopwatch import Stopwatch
@@ -186,10 +185,10 @@ class Member:
             if not (finite or self.diverged):
                 self.diverged = True
                 logger.warning(
-                    "%s at lr %g: the loss or a trained value is no longer finite; lower --lr or "
-                    "use --normalize.",
+                    "%s at --lr %s: the loss or a trained value is no longer finite; lower a rate "
+                    "or use --normalize.",
                     self.spec.head.name,
-                    self.spec.descent.peak(WEIGHTS),
+                    self.spec.descent.rates_text,
                 )
         if self.diverged and self.best is not None:
             return

@@ -162,6 +162,11 @@ class Descent(Group):
         if self.optimizer == "adam" and decay not in (None, 0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
 
+    @property
+    def rates_text(self) -> str:
+        """The peak rates as they are typed, once they are settled: ``0.002,backbone=2e-05``."""
+        return ",".join([f"{self.lr:g}", *(f"{name}={rate:g}" for name, rate in self.rates)])
+
     def peak(self, group: str) -> float:
         """Return the peak learning rate of a group of parameters, once rates are settled."""
         return float(dict(self.rates).get(group, self.lr) or 0)

@@ -132,9 +132,10 @@ class Stream:
         for member in self.members:
             member.probe.train()
         total = self.spec.total_steps
+        over = all(member.diverged for member in self.members)  # nothing is read for them
         while self.step < step:
             remaining = 1 - self.step / total
-            for read, reading, steppers in self._parts:
+            for read, reading, steppers in self._parts * (not over):
                 with reading.running():
                     inputs = next(read)
                 for one in steppers:

@@ -47,6 +47,11 @@ class Method(ABC):
         return Packaging()
 
     @property
+    def blockwise(self) -> bool:
+        """Whether a long text may go back block by block."""
+        return True
+
+    @property
     def positions(self) -> int:
         """How many positions the model reads before each text."""
         return 0

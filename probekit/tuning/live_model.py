@@ -61,14 +61,25 @@ class LiveModel:
     batch_tokens: int = BATCH_TOKENS
     passes: int = 0
 
+    @property
+    def learns(self) -> bool:
+        """Whether anything of the model is trained: nothing is that no layer depends on."""
+        return self.tuned is not None and next(self.tuned.parameters(), None) is not None
+
     def check_fits(self, encoded: EncodedSplit) -> None:
-        """Check that the model reads every window, and what the method puts before it.
+        """Check that the model reads every window, there and back, and what is put before it.
 
         Raises:
             OptionError: one is too long.
         """
         longest = int(encoded.window_lengths.max(initial=0))
         most, before = self.backbone.info.identity.max_length, self.method.positions
+        if longest > self.batch_tokens and not self.method.blockwise:
+            raise OptionError(
+                f"--method {self.method.name}: a window of {longest} subwords is longer than a "
+                f"batch of {self.batch_tokens}, and would go back block by block, where its prefix "
+                f"of keys is lost. Give --batch-tokens {longest}, or --method prefix:of=states."
+            )
         if before and longest > most:
             raise OptionError(
                 f"--method {self.method.name}: {before} virtual tokens before a window of "
@@ -236,7 +247,14 @@ def open_live(
     backbone = cut(backbone, max(layers))
     backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
     values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    tuned = Tuned(backbone.model, reached(backbone, values, layers), method).eval()
+    values = reached(backbone, values, layers)
+    if not values:
+        logger.info(
+            "--method %s trains nothing that layer %d depends on: the head learns alone there.",
+            method.name,
+            max(layers),
+        )
+    tuned = Tuned(backbone.model, values, method).eval()
     return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)
 
 

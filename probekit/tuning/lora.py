@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import nn
@@ -82,7 +82,11 @@ class LoRA(Method):
         """Add each product of matrices to the weight that it lies beside."""
         from peft.tuners.tuners_utils import BaseTunerLayer
 
-        beside = {n: part for n, part in model.named_modules() if isinstance(part, BaseTunerLayer)}
-        for name, part in beside.items():
+        def first() -> tuple[str, Any] | None:
+            found = model.named_modules()
+            return next((one for one in found if isinstance(one[1], BaseTunerLayer)), None)
+
+        while (found := first()) is not None:  # they may lie within each other
+            name, part = found
             part.merge()
-            model.set_submodule(name, part.get_base_layer())
+            model.set_submodule(name, part.base_layer)

@@ -170,13 +170,26 @@ class WholeModel(Packaging):
         """Write configuration, tokenizer and the model's own code."""
         config = copy.deepcopy(trained.model.config)
         config.architectures, config.dtype = [type(trained.model).__name__], torch.float32
+        if hasattr(config, "quantization_config"):  # of a GGUF file, which is unpacked
+            del config.quantization_config
         config.save_pretrained(folder)
         trained.tokenizer.save_pretrained(folder)
         if trained.code is not None:
-            for path in trained.code.rglob("*.py"):
+            for path in _code_files(trained.code, folder):
                 place = folder / path.relative_to(trained.code)
                 place.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(path, place)
+
+
+def _code_files(code: Path, folder: Path) -> list[Path]:
+    """Return a model's own code, without what is hidden, other models in it, or ``folder``."""
+    files = []
+    for path in sorted(code.rglob("*.py")):
+        parents = [code / one for one in path.relative_to(code).parents][:-1]
+        apart = (one.name.startswith(".") or (one / "config.json").exists() for one in parents)
+        if not any(apart) and not path.resolve().is_relative_to(folder.resolve()):
+            files.append(path)
+    return files
 
 
 _AGAIN = "The saved run is damaged: train it again with --save."

@@ -45,6 +45,11 @@ class Prefix(VirtualTokens):
         """PEFT's own, of keys."""
         return PeftAdapter() if self.of == "keys" else Packaging()
 
+    @property
+    def blockwise(self) -> bool:
+        """States may; keys lie in a cache that is left out there."""
+        return self.of == "states"
+
     def attach(
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:

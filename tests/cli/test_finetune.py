@@ -56,5 +56,24 @@ def test_rates_of_groups_and_a_protocol_that_trains_the_model(extracted):
     assert "has no parameters called backbones; it trains weights and mixing and backbone" in said
 
 
+@pytest.mark.parametrize("command", ["finetune", "train"])
+def test_a_rate_of_frozen_features_is_none_for_the_model(extracted, command):
+    asked = ("--head", "last", "--protocol", "p32", "--epochs", "1", "--seeds", "1", "--json")
+    said = refused(command, *extracted, *asked, "--method", "full")
+    assert "no rate for the model that --method full trains. Give --protocol p32-ft, or" in said
+    given = ("--method", "full", "--lr", "backbone=2e-5")
+    (row,) = done(command, *extracted, *asked, *given).rows
+    assert (row["lr"], row["rates"]) == (2e-3, {"backbone": 2e-5})
+
+
+def test_batches_are_asked_for_with_any_method(extracted):
+    steps = ("--head", "last", "--epochs", "1", "--batch-tokens", "64", "--json")
+    (row,) = done("finetune", *extracted, *steps).rows
+    assert (row["method"], row["batch_tokens"]) == ("full", 64)
+    rows = done("sweep", *extracted, *steps, "--method", "bitfit,frozen", "--seeds", "1").rows
+    assert [row["batch_tokens"] for row in rows] == [64, 64]
+    assert "runs no model" in refused("train", *extracted, *steps)
+
+
 def test_without_an_entry_it_says_how_to_make_one(bert, corpus, here):
     assert "Type: probekit extract" in refused("finetune", bert, corpus)

@@ -194,7 +194,7 @@ def test_without_test_there_is_no_test_score(splits):
 def test_a_run_that_diverges_stops_and_says_so_once(splits, caplog, head):
     (result,) = fit(splits, stream(splits, member(head, lr=1e38), epochs=2))[0]
     assert result.diverged
-    assert caplog.text.count(f"{head} at lr 1e+38: the loss or a trained value is no longer") == 1
+    assert caplog.text.count(f"{head} at --lr 1e+38: the loss or a trained value is no longer") == 1
     assert all(np.isfinite(point).all() for point in result.curve)
     assert all(np.isfinite(list(result.weights.values())))
     assert all(np.isfinite(list((result.raw_weights or {}).values())))

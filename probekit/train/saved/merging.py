@@ -6,8 +6,7 @@ from safetensors import SafetensorError
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.saved_run import SavedRun
-from probekit.errors import MissingFileError, OptionError, StorageError
-from probekit.store.files import remove_path
+from probekit.errors import MissingFileError, OptionError, StorageError, reason_of
 from probekit.tuning.live_model import trained_values
 from probekit.tuning.packaging import WholeModel
 
@@ -39,17 +38,23 @@ def merge_run(run: str | Path, folder: str | Path, *, trust_remote_code: bool = 
         raise MissingFileError(f"{run}: no saved run is there. `finetune --save DIR` writes one.")
     if saved.packaging.whole:
         raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
-    if place.exists() and (not place.is_dir() or any(place.iterdir())):
+    try:
+        inside = place.resolve().is_relative_to(saved.folder.resolve())
+        taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
+    except OSError as error:
+        raise _unwritten(place, error) from error
+    if inside or taken:
         raise OptionError(f"{place}: something is there. Give a new folder.")
     inspection = inspect_backbone(str(run), trust_remote_code=trust_remote_code)
     backbone = load_backbone(inspection, device="cpu", compute_dtype="float32", learns=True)
     saved.tuning.merge(backbone.model)
-    beside = place.with_name(f"{place.name}.partial")
     try:
-        remove_path(beside)  # of a run that was killed
-        beside.mkdir(parents=True)
-        WholeModel().write(beside, trained_values(backbone, ()))
-        beside.replace(place)
+        place.mkdir(parents=True, exist_ok=True)
+        WholeModel().write(place, trained_values(backbone, ()))
     except (OSError, SafetensorError) as error:
-        raise StorageError(f"{place}: cannot write the model ({error}).") from error
+        raise _unwritten(place, error) from error
     return place
+
+
+def _unwritten(place: Path, error: Exception) -> StorageError:
+    return StorageError(f"{place}: cannot write the model ({reason_of(error)}).")

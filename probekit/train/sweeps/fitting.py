@@ -2,6 +2,7 @@
 
 import logging
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from probekit.base.notices import warn_once
@@ -173,8 +174,9 @@ def _check_group(spec: TrainSpec, select: str | None) -> None:
 def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:
     """Return the spec with the rate of ``weights`` and of every other group written out.
 
-    A group that has no rate of its own in the spec has the default that its head or decoder
-    states, unless all groups have one rate; without a default it has the rate of ``weights``.
+    A group that has no rate of its own in the spec has the default that its head, decoder or
+    method states, unless all groups have one rate; without a default it has the rate of
+    ``weights``. What a method puts beside the model's values, such as gates, keeps its own rate.
 
     Args:
         spec: as the user gave it, or settled before.
@@ -191,8 +193,10 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
             f"(probekit sweep {option} search), or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
+    own_rates: Mapping[str, float] = {}
     if (method := spec.tuning) is not None:
         defaults |= method.rates
+        own_rates = method.group_rates
     named = dict(spec.rates)
     for name, rate in named.items():
         if name not in defaults:
@@ -207,7 +211,7 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
     # else only transitions, which have no default, take lr; what was given goes before either
     for_all = spec.as_published
     shared = {name: lr if for_all or own is None else own for name, own in defaults.items()}
-    rates = tuple((shared | named).items())
+    rates = tuple({**shared, **own_rates, **named}.items())
     origin = spec.rate_from or FIXED
     return replace(spec, lr=lr, rates=rates, as_published=False, rate_from=origin)
 

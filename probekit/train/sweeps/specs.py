@@ -100,6 +100,11 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 f"resample={self.resample} draws from the sentences that are fitted on, and "
                 "nothing is trained; leave it out."
             )
+        if self.untrained and self.tunes:
+            raise OptionError(
+                f"--method {self.method} trains the model, and here nothing is trained: leave it "
+                "out, or give sentences to train on."
+            )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(

@@ -164,7 +164,7 @@ def fit_runs(
     views = scored_views(runs[0].spec, splits)
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     interrupt = None
-    if live is not None and live.tuned is not None and streams[0].total_steps:
+    if live is not None and live.learns and streams[0].total_steps:
         from probekit.train.live_forecast import check_run  # with transformers
 
         (stream,) = streams
@@ -212,13 +212,17 @@ def open_method(
         device: where it runs.
         given: the model in memory, of which a copy is trained; None is where the entry says.
         trust_remote_code: run code that lies with the model.
+
+    Raises:
+        OptionError: a text of any split is too long for the method.
     """
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
-    from probekit.tuning.live_model import open_live  # with transformers
+    from probekit.data.stored import encoded_of  # with transformers
+    from probekit.tuning.live_model import open_live
 
-    return open_live(
+    live = open_live(
         model_found(manifest.model_info, spec.model),
         method,
         layers=sorted({layer for run in runs for layer in run.options.layers}),
@@ -232,6 +236,10 @@ def open_method(
         trust_remote_code=trust_remote_code,
         made=str(splits.entries["train"].path),
     )
+    if method.trains:
+        for entry in splits.entries.values():
+            live.check_fits(encoded_of(entry.examples))
+    return live
 
 
 def make_streams(

@@ -11,6 +11,7 @@ from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
 from probekit.train import live_forecast
+from probekit.train.live_rows import LiveSource
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.run_views import open_splits, scored_views
@@ -68,6 +69,46 @@ def test_a_run_that_diverges_is_recorded_under_its_seed(base, tmp_path):
     assert record.diverged and record.seed == 3 and record.rates == {"backbone": 1e9}
     again = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
     assert list(again) == [record], "it is not tried again with another seed"
+
+
+def test_no_model_runs_for_a_run_that_has_diverged(base, monkeypatch, caplog):
+    spec, at = base
+    spec = replace(spec, epochs=4, evals=2, rates=(("backbone", 1e9),))
+    read, compute = [], LiveSource.compute
+    monkeypatch.setattr(
+        LiveSource,
+        "compute",
+        lambda self, places: (torch.is_grad_enabled() and read.append(1), compute(self, places))[1],
+    )
+    found = fit(spec, location=at)
+    assert found.diverged and [point[0] for point in found.curve] == [6, 12]
+    assert len(read) == 6 + 2, "six steps, and two passes for the forecast"
+    assert "mean at --lr 0.01,backbone=1e+09: the loss or a trained value is no" in caplog.text
+
+
+def test_gates_keep_the_rate_of_their_own(base):
+    """A protocol's one rate is that of head and model."""
+    spec, at = base
+    spec = replace(spec, method="diff-prune", lr=1e-3, as_published=True)
+    run = resolve(replace(spec, rates=(("backbone", 1e-4),)), open_splits(spec, at))
+    assert dict(run.spec.rates) == {"backbone": 1e-4, "gates": 0.1}
+    assert dict(resolve(spec, open_splits(spec, at)).spec.rates) == {"backbone": 1e-3, "gates": 0.1}
+
+
+def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(tmp_path):
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    model = build("bert", tmp_path / "model", max_positions=24)
+    short, long = (["Paris", "is"], ["B", "O"]), (["Paris", "is"] * 20, ["B", "O"] * 20)
+    splits = {"train": [short] * 8, "dev": [short] * 2, "test": [long]}
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    at = {"cache": tmp_path / "cache", "device": "cpu", "options": options}
+    extract(str(model), "mine", examples=splits, **at)
+    spec = TrainSpec(model=str(model), task="mine", head="last", method="prompt:length=6", epochs=1)
+    where = Location(cache=tmp_path / "cache")
+    with pytest.raises(OptionError, match="6 virtual tokens before a window of 24 subwords are"):
+        fit(spec, location=where)
+    with pytest.raises(OptionError, match=r"is longer than a batch of 8, .*--batch-tokens 24, or"):
+        fit(replace(spec, method="prefix:length=2", batch_tokens=8), location=where)
 
 
 def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatch):

@@ -15,6 +15,7 @@ hours; left out.
     python analyses/early_and_late.py MODEL --workers 2
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,6 +29,7 @@ from shared import (
     at_best_rates,
     converged_plan,
     judged,
+    markdown,
     runner,
     with_rates,
     write,
@@ -46,6 +48,9 @@ FASTER = 5.0
 HEAD_RATE = 2e-3
 SHOWN = ("last", "scalar-mix", "attention-fusion", "full", "bitfit")
 """Heads and methods of the figures, which are of the first task."""
+
+GOAL = 0.76
+"""A dev score of that task which all of them reach, in every seed."""
 
 INTRODUCTION = f"""\
 Scores in percent, each task's metric: test where it has labels, else dev. {EPOCHS} epochs,
@@ -97,6 +102,10 @@ def main() -> None:
         live = [replace(steps, method=method, lr=HEAD_RATE) for method in own.methods]
         early += at_best_rates(run, live, rates, SEEDS)
     by = ("method", "n_backbone_params")
+    first = args.tasks[0]
+    drawn = [
+        one for one in (*late, *early) if one.task == first and (one.method or one.head) in SHOWN
+    ]
     write(
         NAME,
         [
@@ -109,16 +118,25 @@ def main() -> None:
                 by=by,
             ),
             judged("Late fusion, solved", converged, AVERAGE, by=("normalize",)),
+            f"## Seconds of steps to {GOAL:.0%} on dev, {first}\n\n{seconds_to_goal(drawn)}",
         ],
     )
-    first = args.tasks[0]
-    drawn = [
-        one for one in (*late, *early) if one.task == first and (one.method or one.head) in SHOWN
-    ]
     for along in ("step", "seconds"):
         for of in ("loss", "score"):
             figure = plot_learning(drawn, along, of=of)
             save_figure(figure, RESULTS / f"{NAME}_{of}_by_{along}.png")
+
+
+def seconds_to_goal(records: Sequence[Record]) -> str:
+    """Return a table of the seconds after which `GOAL` was scored first, over seeds."""
+    found: dict[str, list[float]] = {}
+    for one in records:
+        last = one.curve[-1][0]
+        steps = (step for step, _, score in one.curve if score >= GOAL)
+        seconds = one.train_seconds * next(steps, math.inf) / last
+        found.setdefault(f"`{one.head}`, {one.method or 'from the cache'}", []).append(seconds)
+    lines = [[name, f"{min(own):.2f}", f"{max(own):.2f}"] for name, own in found.items()]
+    return markdown(["head", "fastest seed", "slowest seed"], lines)
 
 
 def rates(spec: TrainSpec) -> tuple[float, float]:

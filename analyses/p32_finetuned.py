@@ -9,7 +9,7 @@ number of training examples and on the length of inputs (section 5.4). Finished 
 The plan, of one core: the encoder 2 heads and 3 seeds of RTE and STS-B, of half of MRPC and CoLA
 and of 2,000 sentences of SST-2 (1 to 5 minutes a run), an hour and a half; an average and two
 shares of STS-B, 25 minutes; two depths of five tasks, one seed, 10 minutes; the decoder one seed
-of three heads, 30 minutes; under QLoRA two heads, 10.
+of three heads, an hour; under QLoRA two heads, 10 minutes.
 
     probekit extract WEIGHTS glue/stsb --split train,dev --limit 500 --layers=-1
     python analyses/p32_finetuned.py ENCODER DECODER --quantized WEIGHTS --workers 2
@@ -60,7 +60,7 @@ def main() -> None:
     """Train what is missing, then write the tables and the figures."""
     parser = argument_parser(__doc__)
     parser.add_argument("encoder")
-    parser.add_argument("decoder")
+    parser.add_argument("decoder", nargs="?", help="left out if none is named")
     parser.add_argument("--quantized", metavar="WEIGHTS", help="the decoder's, for QLoRA")
     args = parser.parse_args()
     run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
@@ -74,7 +74,7 @@ def main() -> None:
     drawn = run(product(tuned(args.encoder, SHARED), shares))
     drawn += run(product(tuned(args.encoder, SHARED, head="mean"), {"seed": SEEDS}))
     causal: list[Record] = []
-    for task in (FIRST, SHARED):
+    for task in (FIRST, SHARED) if args.decoder is not None else ():
         some = tuned(args.decoder, task, fraction=SHARES[-1])
         causal += run(product(some, {"head": MIXTURES}))
     if args.quantized is not None:

@@ -1,6 +1,7 @@
 """How a saved run keeps the values that a method trained: in a way that other programs load too."""
 
 import copy
+import json
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -73,6 +74,7 @@ class Packaging:
         tensors = {self.key(name): value for name, value in self.tensors(trained).items()}
         plain = {name: value.detach().cpu().contiguous() for name, value in tensors.items()}
         save_file(plain, folder / self.file, metadata=_METADATA)
+        _order_metadata(folder / self.file)
         self.write_beside(folder, trained)
 
     def put_into(self, model: "PreTrainedModel", folder: Path) -> None:
@@ -190,6 +192,18 @@ def _code_files(code: Path, folder: Path) -> list[Path]:
         if not any(apart) and not path.resolve().is_relative_to(folder.resolve()):
             files.append(path)
     return files
+
+
+def _order_metadata(path: Path) -> None:
+    """Put a file's metadata in order, which safetensors writes in any: same values, same bytes."""
+    with path.open("r+b") as file:
+        size = int.from_bytes(file.read(8), "little")
+        header = json.loads(file.read(size))
+        header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+        text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode().ljust(size)
+        assert len(text) == size, "the same words in another order"
+        file.seek(8)
+        file.write(text)
 
 
 _AGAIN = "The saved run is damaged: train it again with --save."

@@ -89,6 +89,23 @@ def test_gradients_go_through_layers_that_have_run_in_evaluation(caches):
     assert all(value.grad.abs().max() > 0 for name, value in values.items() if "lora_B" in name)
 
 
+def test_after_steps_its_matrices_have_moved_and_nothing_else(caches):
+    found = live(caches[None])
+    model, tuned = found.backbone.model, found.tuned
+    before = {name: value.detach().clone() for name, value in model.named_parameters()}
+    first = found.backbone.layers(IDS, LENGTHS)[-1].detach()
+    optimizer = torch.optim.Adam(tuned.parameters(), lr=1e-2)
+    for _ in range(20):
+        optimizer.zero_grad()
+        tuned.train()
+        found.backbone.layers(IDS, LENGTHS)[-1].square().mean().backward()
+        optimizer.step()
+    tuned.eval()
+    moved = {name for name, value in model.named_parameters() if not value.equal(before[name])}
+    assert moved == {name.replace("/", ".") for name, _ in tuned.named_parameters()}
+    assert (found.backbone.layers(IDS, LENGTHS)[-1] - first).abs().max() > 1e-3
+
+
 def test_only_its_matrices_move_and_a_saved_run_says_what_it_scored(model, caches, tmp_path):
     for bits, entry in caches.items():
         cache, folder = tmp_path.parent / entry.path.parents[2], tmp_path / str(bits)

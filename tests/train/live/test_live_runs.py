@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -245,6 +246,15 @@ def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
     whole = fit(replace(spec, depth=None), location=Location(cache=root / "float32"))
     assert one.n_backbone_params < whole.n_backbone_params
     assert predict(tmp_path / "a", [["Paris", "is"]]) == predict(tmp_path / "b", [["Paris", "is"]])
+
+
+def test_a_saved_run_says_what_it_scored_in_bfloat16(short, tmp_path):
+    spec, _ = short
+    options = ExtractOptions(compute_dtype="bfloat16", dtype="float32")
+    extract(spec.model, spec.task, cache=tmp_path, device="cpu", options=options)
+    where = {"location": Location(cache=tmp_path), "out": tmp_path / "runs.jsonl"}
+    (record,) = sweep([spec], predictions=True, save=tmp_path / "head", **where)
+    assert predict(tmp_path / "head", dev_words(Path(spec.task))) == predicted(record)
 
 
 CUT = (

@@ -214,6 +214,16 @@ def test_what_cannot_be_merged(runs, tmp_path):
     assert "cannot write the model" in said and "File name too long" in said
 
 
+def test_the_same_values_are_the_same_bytes(runs):
+    """So that a run that is saved again has the entries that it had."""
+    saved = [(f"adapter:size={size}", 2) for size in (2, 3, 4)] + [("full", None), ("full", 2)]
+    for method, depth in saved:
+        (file,) = (runs.saved(method, depth)[0] / "backbone").glob("*.safetensors")
+        with file.open("rb") as values:  # whose metadata safetensors writes in any order
+            begins = values.read(100)[8:]
+        assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
+
+
 @pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
 def test_values_are_kept_once(runs, method):
     if method == "bitfit" and "llama" in runs.root.name:

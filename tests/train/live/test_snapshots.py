@@ -79,6 +79,18 @@ def same(record):
     return {name: one for name, one in asdict(record).items() if name != "train_seconds"}
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["lora:dropout=0.1", "diff-prune:share=0.1"])
+def test_what_a_method_draws_goes_on_where_it_was(given, method, tmp_path):
+    if method.startswith("lora"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    own = {**given, "spec": {**given["spec"], "method": method}}
+    (whole,) = train({**own, "out": str(tmp_path / "whole.jsonl")})
+    again, _ = killed(own, tmp_path / "killed" / "runs.jsonl", 6)
+    (record,) = train(again)
+    assert same(record) == same(whole)
+
+
 # before any score; after a step that is to be scored
 @pytest.mark.parametrize("after", [pytest.param(2, marks=pytest.mark.slow), 6])
 def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplog):

@@ -16,6 +16,7 @@ of three heads, an hour; under QLoRA two heads, 10 minutes.
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
@@ -95,7 +96,8 @@ def main() -> None:
     )
     shared = [*drawn, *(record for record in whole if record.task == SHARED)]
     save_figure(plot_fraction(shared), RESULTS / f"{NAME}_shares.png")
-    deep += [one for one in whole if one.head == "last" and one.seed == SEEDS[0]]
+    firsts = [one for one in whole if one.head == "last" and one.seed == SEEDS[0]]
+    deep += [replace(one, depth=one.layers[-1]) for one in firsts]
     save_figure(plot_depth(deep), RESULTS / f"{NAME}_depth.png")
     mixing = [record for record in whole if record.head == "p32"]
     save_figure(plot_weights(mixing, raw=True), RESULTS / f"{NAME}_weights.png")

@@ -8,11 +8,28 @@ from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file
-from probekit.errors import BackboneError, MissingFileError, reason_of
-from probekit.store.json_types import read_object
+from probekit.errors import BackboneError, MissingFileError
+from probekit.store.json_types import (
+    JsonType,
+    fields_of,
+    list_of,
+    mistyped,
+    read_object,
+    text,
+    whole,
+)
 from probekit.store.layout import model_slug
 from probekit.tuning import Method, method_of
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, Packaging
+
+_IDENTITY = fields_of({"max_length": whole(1, 2**53)}, needed=("max_length",))
+
+_SAID: Mapping[str, JsonType] = {
+    "model": fields_of({"name": text, "identity": _IDENTITY}, needed=("name", "identity")),
+    "options": fields_of({"method": text}, needed=("method",)),
+    "layers": lambda value: list_of(whole(0, 2**53))(value) and len(value) > 0,
+}
+"""What the folder of a run says of the model that it trained, and the types of that."""
 
 
 def called(name: str, identity: Mapping[str, Any]) -> str:
@@ -72,20 +89,20 @@ class SavedRun:
                 f"{file} is missing, and with it what the run trained of its model. Train it again "
                 "with --save."
             )
-        try:
-            return cls(
-                name=str(model),
-                folder=folder,
-                base=said["model"],
-                method=said["options"]["method"],
-                deepest=max(said["layers"]),
-                packaging=packaging,
-            )
-        except (KeyError, TypeError, ValueError) as error:
+        wrong = [*(name for name in _SAID if name not in said), *mistyped(said, _SAID)]
+        if wrong:
             raise BackboneError(
                 f"{path / 'config.json'}: not what a saved run says of its model "
-                f"({reason_of(error)}). Train it again with --save."
-            ) from error
+                f"({', '.join(wrong)}). Train it again with --save."
+            )
+        return cls(
+            name=str(model),
+            folder=folder,
+            base=said["model"],
+            method=said["options"]["method"],
+            deepest=max(said["layers"]),
+            packaging=packaging,
+        )
 
     @cached_property
     def digest(self) -> str:

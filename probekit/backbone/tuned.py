@@ -78,7 +78,8 @@ def inspect_run(
         made=f"the saved run {run.name}",
         remedy=f"A whole model is saved there: give {run.folder} as MODEL."
         if run.packaging.whole
-        else "What the run trained is added to that model, which must lie where it did.",
+        else "What the run trained is added to that model, which must lie where it did; a relative "
+        "path is one from the folder in which the run was started.",
         trust_remote_code=trust_remote_code,
     )
     kept = max(run.deepest, 1)

@@ -372,6 +372,13 @@ def test_what_is_no_trained_model(runs, tmp_path):
         predict(run, [["Paris"]], device="cpu")
 
 
+DAMAGES = [
+    *(("options", wrong) for wrong in ({}, None, {"method": None}, {"method": 3})),
+    *(("model", wrong) for wrong in ({}, None, "bert", {"name": "bert", "identity": {}})),
+    *(("layers", wrong) for wrong in ([], ["a"], [-1], None)),
+]
+
+
 def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
     pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
     folder = tmp_path / "run"
@@ -380,10 +387,10 @@ def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
     with pytest.raises(OptionError, match=r"the model of a saved run .* runs on one device"):
         extract(str(folder), runs.spec.task, device_map="auto", **at)
     config = json.loads((folder / "config.json").read_text("utf-8"))
-    del config["options"]
-    (folder / "config.json").write_text(json.dumps(config), "utf-8")
-    with pytest.raises(BackboneError, match=r"config\.json: not what a saved run says .*options"):
-        extract(str(folder), runs.spec.task, **at)
+    for name, wrong in DAMAGES:
+        (folder / "config.json").write_text(json.dumps({**config, name: wrong}), "utf-8")
+        with pytest.raises(BackboneError, match=rf"config\.json: not what .* \({name}\)\. Train"):
+            extract(str(folder), runs.spec.task, **at)
 
 
 def test_what_others_keep_beside_a_head_stays(runs, tmp_path):

@@ -132,10 +132,11 @@ class Stream:
         for member in self.members:
             member.probe.train()
         total = self.spec.total_steps
-        over = all(member.diverged for member in self.members)  # nothing is read for them
+        over = all(member.diverged for member in self.members)
+        parts = [] if over else self._parts  # nothing is read for what has diverged
         while self.step < step:
             remaining = 1 - self.step / total
-            for read, reading, steppers in self._parts * (not over):
+            for read, reading, steppers in parts:
                 with reading.running():
                     inputs = next(read)
                 for one in steppers:

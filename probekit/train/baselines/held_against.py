@@ -55,6 +55,7 @@ def run_baselines(
     ablate: str | None = None,
     track: str | None = None,
     progress: bool = False,
+    trust_remote_code: bool = False,
 ) -> Baselines:
     """Train the heads of a plan and everything that they should be compared with.
 
@@ -72,6 +73,7 @@ def run_baselines(
         ablate: leave layers out of the plan's runs, as in `sweep`; of no baseline.
         track: a tracker that is shown the plan's runs, as in `sweep`; no baselines.
         progress: show progress on stderr.
+        trust_remote_code: run code that lies with the model, as in `sweep`.
 
     Raises:
         OptionError: an option cannot be used, or `check_plan` refuses the plan.
@@ -84,7 +86,13 @@ def run_baselines(
     """
     check_plan(plan)
     train = partial(
-        sweep, out=out, workers=workers, memory=memory, device=device, progress=progress
+        sweep,
+        out=out,
+        workers=workers,
+        memory=memory,
+        device=device,
+        progress=progress,
+        trust_remote_code=trust_remote_code,
     )
     splits = open_splits(plan[0], location)
     # Two specs may be one run: a learning rate that was given, and the published one.

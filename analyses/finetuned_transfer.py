@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, at_best_rates, judged, runner, write
+from shared import RESULTS, argument_parser, at_best_rates, judged, runner, trained_into, write
 
-from probekit import ExtractOptions, Location, Record, TrainSpec, extract, product, sweep
+from probekit import ExtractOptions, Record, TrainSpec, extract, product
 from probekit.train.sweeps.protocols import get_protocol
 
 NAME = "finetuned_transfer"
@@ -109,12 +109,9 @@ def cached(
 
 def saved(plan: Sequence[TrainSpec], args: argparse.Namespace) -> list[Record]:
     """Train runs on English that are missing, and save each into its `folder`."""
-    where = Location(cache=args.cache)
-    runs = [
-        sweep([one], out=RECORDS, location=where, save=folder(one, args), progress=True)
-        for one in plan
+    return [
+        record for one in plan for record in trained_into(folder(one, args), one, RECORDS, args)
     ]
-    return [record for records in runs for record in records]
 
 
 def folder(spec: TrainSpec, args: argparse.Namespace) -> Path:

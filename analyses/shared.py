@@ -89,6 +89,14 @@ def runner(records: Path, args: argparse.Namespace, *, predictions: bool = False
     return run
 
 
+def trained_into(
+    folder: Path, spec: TrainSpec, records: Path, args: argparse.Namespace
+) -> list[Record]:
+    """Train a run if it is missing, and save it into a folder; return its record."""
+    where = Location(cache=args.cache)
+    return sweep([spec], out=records, location=where, save=folder, progress=True)
+
+
 def converged_plan(
     base: TrainSpec, heads: Iterable[str], choices: Mapping[str, Sequence[Any]], **steps: Any
 ) -> list[TrainSpec]:

@@ -17,9 +17,9 @@ import argparse
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, judged, runner, write
+from shared import RESULTS, argument_parser, judged, runner, trained_into, write
 
-from probekit import Location, TrainSpec, product, sweep
+from probekit import TrainSpec, product
 from probekit.train.sweeps.protocols import get_protocol
 
 NAME = "transfer_wikiann"
@@ -92,7 +92,7 @@ def save(spec: TrainSpec, fit: str, args: argparse.Namespace) -> str:
     """Train a run on English if it is missing, and return the folder of its saved head."""
     name = fit.lower().replace(",", "").replace(" ", "-")
     folder: Path = args.work / NAME / f"{name}-seed{spec.seed}"
-    sweep([spec], out=RECORDS, location=Location(cache=args.cache), save=folder, progress=True)
+    trained_into(folder, spec, RECORDS, args)
     return str(folder)
 
 

@@ -50,7 +50,7 @@ from .train.saved.directions import Directions as Directions
 from .train.saved.directions import export as export
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
-from .train.saved.merging import merge_run as merge_run
+from .train.saved.merged_model import merge_run as merge_run
 from .train.saved.model_card import write_model_card as write_model_card
 from .train.sweeps.depth_probes import sweep_depths as sweep_depths
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS

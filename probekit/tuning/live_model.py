@@ -66,13 +66,16 @@ class LiveModel:
         """Whether anything of the model is trained: nothing is that no layer depends on."""
         return self.tuned is not None and next(self.tuned.parameters(), None) is not None
 
-    def check_fits(self, encoded: EncodedSplit) -> None:
+    def check_fits(self, lengths: Int64[np.ndarray, " windows"]) -> None:
         """Check that the model reads every window, there and back, and what is put before it.
+
+        Args:
+            lengths: subwords of each window.
 
         Raises:
             OptionError: one is too long.
         """
-        longest = int(encoded.window_lengths.max(initial=0))
+        longest = int(lengths.max(initial=0))
         most, before = self.backbone.info.identity.max_length, self.method.positions
         if longest > self.batch_tokens and not self.method.blockwise:
             raise OptionError(
@@ -246,16 +249,26 @@ def open_live(
         return LiveModel(backbone, method, None, seed, pooling, dtype, tokens)
     backbone = cut(backbone, max(layers))
     backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
-    values = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    values = reached(backbone, values, layers)
+    tuned = _attach(method, backbone, layers, seed).eval()
+    return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)
+
+
+def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int) -> Tuned:
+    """Attach a method, and return what it trains that layers depend on; say where that is nothing.
+
+    Raises:
+        BackboneError: the method cannot be had.
+        OptionError: it has nothing to train in such a model.
+    """
+    every = method.attach(backbone.model, torch_generator(seed, "method", method.name))
+    values = reached(backbone, every, layers)
     if not values:
         logger.info(
             "--method %s trains nothing that layer %d depends on: the head learns alone there.",
             method.name,
             max(layers),
         )
-    tuned = Tuned(backbone.model, values, method).eval()
-    return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)
+    return Tuned(backbone.model, values, method)
 
 
 def _check_weights(about: Mapping[str, Any], method: Method) -> None:

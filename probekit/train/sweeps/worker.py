@@ -13,6 +13,7 @@ from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
 from probekit.data.pooling import Pooling
+from probekit.data.stored import window_lengths
 from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits
@@ -219,8 +220,7 @@ def open_method(
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
-    from probekit.data.stored import encoded_of  # with transformers
-    from probekit.tuning.live_model import open_live
+    from probekit.tuning.live_model import open_live  # with transformers
 
     live = open_live(
         model_found(manifest.model_info, spec.model),
@@ -238,7 +238,7 @@ def open_method(
     )
     if method.trains:
         for entry in splits.entries.values():
-            live.check_fits(encoded_of(entry.examples))
+            live.check_fits(window_lengths(entry.examples).values)
     return live
 
 

@@ -13,65 +13,17 @@ from huggingface_hub import ModelCard
 from safetensors import safe_open
 from transformers import AutoModel, AutoTokenizer
 
-from probekit import Location, TrainedHead, TrainSpec, fit, open_features, predict, sweep
+from probekit import Location, TrainedHead, fit, open_features, predict, sweep
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
-from tests.cli.console import done, refused
+from tests.cli.console import done
 from tests.tiny import build
-from tests.train.saved.test_prediction import dev_words, write_corpus
-
-IDS = torch.arange(9, 17)[None]
-LR = (("backbone", 3e-3),)
-FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
-
-
-class Runs:
-    """A model, a corpus, its entry, and runs that train the model, each saved once."""
-
-    def __init__(self, kind, root):
-        self.root, self.kind = root, kind
-        self.model, corpus = build(kind, root / "model"), root / "corpus"
-        write_corpus(corpus)
-        extract(str(self.model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
-        self.location = Location(cache=root / "cache")
-        self.spec = TrainSpec(
-            model=str(self.model), task=str(corpus), head="last", fit="adam", epochs=2, rates=LR
-        )
-        self.done = {}
-
-    def saved(self, method, depth=None):
-        """Return the folder of a run and its result."""
-        if (method, depth) not in self.done:
-            folder = self.root / f"{method.replace(':', '-')}-{depth}"
-            spec = replace(self.spec, method=method, depth=depth)
-            self.done[method, depth] = folder, fit(spec, location=self.location, save=folder)
-        return self.done[method, depth]
-
-    def tuned(self, method, depth=None):
-        """Return the states that probekit computes of a saved run, layer by layer."""
-        inspection = inspect_backbone(str(self.saved(method, depth)[0]))
-        backbone = load_backbone(inspection, compute_dtype="float32")
-        assert backbone.info.n_blocks == backbone.inspection.structure.n_blocks == (depth or 3)
-        return backbone.layers(IDS, torch.tensor([8]))
-
-
-@pytest.fixture(scope="module", params=["bert", "llama"])
-def runs(request, tmp_path_factory):
-    return Runs(request.param, tmp_path_factory.mktemp(request.param))
-
-
-@torch.no_grad()
-def states(model):
-    return model.eval()(IDS, output_hidden_states=True).hidden_states
-
-
-def check_states(found, wanted):
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+from tests.train.live.trained_runs import FLOAT32, IDS, check_states, states
+from tests.train.saved.test_prediction import dev_words
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
@@ -162,56 +114,6 @@ def test_transformers_loads_a_model_that_was_trained_in_full(runs, depth):
     check_states(tuned, found)
     again = inspect_backbone(str(folder / "backbone"))  # a model like any other
     assert again.info.n_blocks == (depth or 3) and again.info.base is None
-
-
-MERGED = [
-    ("lora:rank=2", None),
-    ("lora:rank=2:targets=linear", 2),
-    ("diff-prune:share=0.1", None),
-    ("bitfit", 2),
-]
-
-
-@pytest.mark.parametrize(("method", "depth"), MERGED)
-def test_merged_it_is_a_model_by_itself(runs, method, depth, tmp_path):
-    if method.startswith("lora"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    if (method, runs.kind) == ("bitfit", "llama"):
-        pytest.skip("it has no biases")
-    folder, into = runs.saved(method, depth)[0], tmp_path / "of" / "whole"
-    assert done("merge", str(folder), str(into)).out.strip() == str(into)
-    model, report = AutoModel.from_pretrained(into, output_loading_info=True)
-    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
-    assert not (report["missing_keys"] - pooler or report["unexpected_keys"])
-    plain = AutoModel.from_pretrained(runs.model)
-    named = dict(plain.named_parameters())
-    own = {name: value for name, value in model.named_parameters() if name not in pooler}
-    assert set(own) <= set(named) and model.config.num_hidden_layers == (depth or 3)
-    differ = sum(int((own[name] != named[name]).sum()) for name in own)
-    if method.startswith("diff-prune"):
-        assert 0 < differ <= 0.1 * sum(value.numel() for value in own.values())
-    tuned, found = runs.tuned(method, depth), list(states(model))
-    if depth and runs.kind == "llama":
-        tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
-    check_states(tuned, found)
-    assert (found[1] - states(plain)[1]).abs().max() > 1e-5
-    assert AutoTokenizer.from_pretrained(into).vocab_size
-
-
-def test_what_cannot_be_merged(runs, tmp_path):
-    bitfit = "bitfit" if runs.kind == "bert" else "diff-prune:share=0.1"
-    into = tmp_path / "whole"
-    said = refused("merge", str(runs.saved("adapter:size=4", 2)[0]), str(into))
-    assert "--method adapter: what was trained has no place among the model's own values" in said
-    assert "a whole model lies there" in refused("merge", str(runs.saved("full")[0]), str(into))
-    assert "no saved run is there" in refused("merge", str(tmp_path / "nothing"), str(into))
-    assert not into.exists()
-    (into / "mine").mkdir(parents=True)
-    run = runs.saved(bitfit, 2)[0]
-    for taken in (into, run / "backbone" / "whole"):
-        assert "something is there. Give a new folder." in refused("merge", str(run), str(taken))
-    said = refused("merge", str(run), "x" * 300)
-    assert "cannot write the model" in said and "File name too long" in said
 
 
 def test_the_same_values_are_the_same_bytes(runs):

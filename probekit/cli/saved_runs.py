@@ -1,4 +1,4 @@
-"""``probekit merge``: the model that a run trained, as a model by itself."""
+"""``probekit merge`` and ``card``: the folder of a saved run, made ready for others."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,6 +18,19 @@ def merge(
     What lora, bitfit and diff-prune trained is added to the values of the base model; the head is
     not part of it.
     """
-    from probekit.train.saved.merging import merge_run
+    from probekit.train.saved.merged_model import merge_run
 
     typer.echo(str(merge_run(run, folder, trust_remote_code=trust_remote_code)))
+
+
+def card(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved head or run.")],
+) -> None:
+    """Write README.md into the folder of a saved run: a model card for the Hub.
+
+    It says the base model, task, method and scores, and how to load it all; what you write outside
+    of its marks stays when it is written again.
+    """
+    from probekit.train.saved.model_card import write_model_card
+
+    typer.echo(str(write_model_card(run)))

@@ -1,0 +1,56 @@
+"""The model of a run by itself: as transformers loads it, and what leaves none."""
+
+import pytest
+from transformers import AutoModel, AutoTokenizer
+
+from tests.cli.console import done, refused
+from tests.train.live.trained_runs import check_states, states
+
+MERGED = [
+    ("lora:rank=2", None),
+    ("lora:rank=2:targets=linear", 2),
+    ("diff-prune:share=0.1", None),
+    ("bitfit", 2),
+]
+
+
+@pytest.mark.parametrize(("method", "depth"), MERGED)
+def test_merged_it_is_a_model_by_itself(runs, method, depth, tmp_path):
+    if method.startswith("lora"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    if (method, runs.kind) == ("bitfit", "llama"):
+        pytest.skip("it has no biases")
+    folder, into = runs.saved(method, depth)[0], tmp_path / "of" / "whole"
+    assert done("merge", str(folder), str(into)).out.strip() == str(into)
+    model, report = AutoModel.from_pretrained(into, output_loading_info=True)
+    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
+    assert not (report["missing_keys"] - pooler or report["unexpected_keys"])
+    plain = AutoModel.from_pretrained(runs.model)
+    named = dict(plain.named_parameters())
+    own = {name: value for name, value in model.named_parameters() if name not in pooler}
+    assert set(own) <= set(named) and model.config.num_hidden_layers == (depth or 3)
+    differ = sum(int((own[name] != named[name]).sum()) for name in own)
+    if method.startswith("diff-prune"):
+        assert 0 < differ <= 0.1 * sum(value.numel() for value in own.values())
+    tuned, found = runs.tuned(method, depth), list(states(model))
+    if depth and runs.kind == "llama":
+        tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
+    check_states(tuned, found)
+    assert (found[1] - states(plain)[1]).abs().max() > 1e-5
+    assert AutoTokenizer.from_pretrained(into).vocab_size
+
+
+def test_what_cannot_be_merged(runs, tmp_path):
+    bitfit = "bitfit" if runs.kind == "bert" else "diff-prune:share=0.1"
+    into = tmp_path / "whole"
+    said = refused("merge", str(runs.saved("adapter:size=4", 2)[0]), str(into))
+    assert "--method adapter: what was trained has no place among the model's own values" in said
+    assert "a whole model lies there" in refused("merge", str(runs.saved("full")[0]), str(into))
+    assert "no saved run is there" in refused("merge", str(tmp_path / "nothing"), str(into))
+    assert not into.exists()
+    (into / "mine").mkdir(parents=True)
+    run = runs.saved(bitfit, 2)[0]
+    for taken in (into, run / "backbone" / "whole"):
+        assert "something is there. Give a new folder." in refused("merge", str(run), str(taken))
+    said = refused("merge", str(run), "x" * 300)
+    assert "cannot write the model" in said and "File name too long" in said

@@ -1,0 +1,55 @@
+"""Runs that train a tiny model, each saved once, and the states of such models."""
+
+from dataclasses import replace
+
+import torch
+
+from probekit import Location, TrainSpec, fit
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.extraction import ExtractOptions, extract
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+
+IDS = torch.arange(9, 17)[None]
+LR = (("backbone", 3e-3),)
+FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
+
+
+class Runs:
+    """A model, a corpus, its entry, and runs that train the model, each saved once."""
+
+    def __init__(self, kind, root):
+        self.root, self.kind = root, kind
+        self.model, corpus = build(kind, root / "model"), root / "corpus"
+        write_corpus(corpus)
+        extract(str(self.model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
+        self.location = Location(cache=root / "cache")
+        self.spec = TrainSpec(
+            model=str(self.model), task=str(corpus), head="last", fit="adam", epochs=2, rates=LR
+        )
+        self.done = {}
+
+    def saved(self, method, depth=None):
+        """Return the folder of a run and its result."""
+        if (method, depth) not in self.done:
+            folder = self.root / f"{method.replace(':', '-')}-{depth}"
+            spec = replace(self.spec, method=method, depth=depth)
+            self.done[method, depth] = folder, fit(spec, location=self.location, save=folder)
+        return self.done[method, depth]
+
+    def tuned(self, method, depth=None):
+        """Return the states that probekit computes of a saved run, layer by layer."""
+        inspection = inspect_backbone(str(self.saved(method, depth)[0]))
+        backbone = load_backbone(inspection, compute_dtype="float32")
+        assert backbone.info.n_blocks == backbone.inspection.structure.n_blocks == (depth or 3)
+        return backbone.layers(IDS, torch.tensor([8]))
+
+
+@torch.no_grad()
+def states(model):
+    return model.eval()(IDS, output_hidden_states=True).hidden_states
+
+
+def check_states(found, wanted):
+    for one, other in zip(found, wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)

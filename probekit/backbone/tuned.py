@@ -79,7 +79,9 @@ def inspect_run(
         remedy=f"A whole model is saved there: give {run.folder} as MODEL."
         if run.packaging.whole
         else "What the run trained is added to that model, which must lie where it did; a relative "
-        "path is one from the folder in which the run was started.",
+        "path is one from the folder in which the run was started. If it has moved: of "
+        "lora, bitfit and diff-prune a whole model is made by "
+        f"`probekit merge {run.name} FOLDER --model PATH`.",
         trust_remote_code=trust_remote_code,
     )
     kept = max(run.deepest, 1)

@@ -220,6 +220,9 @@ TrustRemoteCode = Annotated[
         "never taken from an entry or a saved head.",
     ),
 ]
+ModelNow = Annotated[
+    str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
 LogFile = Annotated[

@@ -95,9 +95,7 @@ def verify(
         Path | None,
         typer.Option("--against", help="Compare the rows with this entry's instead."),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
-    ] = None,
+    model: arguments.ModelNow = None,
     device: arguments.Device = "auto",
     device_map: arguments.DeviceMap = None,
     trust_remote_code: arguments.TrustRemoteCode = False,

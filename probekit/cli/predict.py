@@ -36,9 +36,7 @@ def predict(
             "tasks`) are read as `probekit extract` reads them, without their labels.",
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
-    ] = None,
+    model: arguments.ModelNow = None,
     device: arguments.Device = "auto",
     device_map: arguments.DeviceMap = None,
     trust_remote_code: arguments.TrustRemoteCode = False,

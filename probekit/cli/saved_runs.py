@@ -11,6 +11,7 @@ from probekit.cli import arguments
 def merge(
     run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a saved run.")],
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Of the model, a new one.")],
+    model: arguments.ModelNow = None,
     trust_remote_code: arguments.TrustRemoteCode = False,
 ) -> None:
     """Write the model that a saved run trained as one that AutoModel.from_pretrained loads.
@@ -20,7 +21,7 @@ def merge(
     """
     from probekit.train.saved.merged_model import merge_run
 
-    typer.echo(str(merge_run(run, folder, trust_remote_code=trust_remote_code)))
+    typer.echo(str(merge_run(run, folder, model=model, trust_remote_code=trust_remote_code)))
 
 
 def card(

@@ -4,14 +4,20 @@ from pathlib import Path
 
 from safetensors import SafetensorError
 
-from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone import load_again, tuned_backbone
 from probekit.backbone.saved_run import SavedRun
 from probekit.errors import MissingFileError, OptionError, StorageError, reason_of
 from probekit.tuning.live_model import trained_values
 from probekit.tuning.packaging import WholeModel
 
 
-def merge_run(run: str | Path, folder: str | Path, *, trust_remote_code: bool = False) -> Path:
+def merge_run(
+    run: str | Path,
+    folder: str | Path,
+    *,
+    model: str | Path | None = None,
+    trust_remote_code: bool = False,
+) -> Path:
     """Write the model that a saved run trained as one that ``AutoModel.from_pretrained`` loads.
 
     What ``lora``, ``bitfit`` and ``diff-prune`` trained is added to the values of the base model,
@@ -20,6 +26,7 @@ def merge_run(run: str | Path, folder: str | Path, *, trust_remote_code: bool = 
     Args:
         run: folder of a saved run.
         folder: of the model; a new or an empty one.
+        model: where the base model is now; ``None`` is where it was.
         trust_remote_code: run the code of the base model.
 
     Returns:
@@ -45,8 +52,17 @@ def merge_run(run: str | Path, folder: str | Path, *, trust_remote_code: bool = 
         raise _unwritten(place, error) from error
     if inside or taken:
         raise OptionError(f"{place}: something is there. Give a new folder.")
-    inspection = inspect_backbone(str(run), trust_remote_code=trust_remote_code)
-    backbone = load_backbone(inspection, device="cpu", compute_dtype="float32", learns=True)
+    base = load_again(
+        saved.base,
+        model=None if model is None else str(model),
+        device="cpu",
+        compute_dtype="float32",
+        made=f"the saved run {run}",
+        trust_remote_code=trust_remote_code,
+        learns=True,
+        quantize_for=saved.quantize_for,
+    )
+    backbone = tuned_backbone(base, saved)
     saved.tuning.merge(backbone.model)
     try:
         place.mkdir(parents=True, exist_ok=True)

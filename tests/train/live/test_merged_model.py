@@ -1,9 +1,13 @@
 """The model of a run by itself: as transformers loads it, and what leaves none."""
 
+import json
+import shutil
+
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from tests.cli.console import done, refused
+from tests.store.synthetic import folder_bytes
 from tests.train.live.trained_runs import check_states, states
 
 MERGED = [
@@ -38,6 +42,19 @@ def test_merged_it_is_a_model_by_itself(runs, method, depth, tmp_path):
     check_states(tuned, found)
     assert (found[1] - states(plain)[1]).abs().max() > 1e-5
     assert AutoTokenizer.from_pretrained(into).vocab_size
+
+
+def test_a_base_that_has_moved(runs, tmp_path):
+    kept = runs.saved("bitfit" if runs.kind == "bert" else "diff-prune:share=0.1", 2)[0]
+    run, there = shutil.copytree(kept, tmp_path / "run"), tmp_path / "there"
+    config = json.loads((run / "config.json").read_text())
+    config["model"]["name"] = str(tmp_path / "gone")
+    (run / "config.json").write_text(json.dumps(config))
+    for command in (("merge", str(run), str(there)), ("extract", str(run), "conll")):
+        assert "--model" in refused(*command)
+    done("merge", str(run), str(there), "--model", str(runs.model))
+    done("merge", str(kept), str(tmp_path / "here"))
+    assert folder_bytes(there) == folder_bytes(tmp_path / "here")
 
 
 def test_what_cannot_be_merged(runs, tmp_path):

@@ -76,7 +76,7 @@ class Experiment:
 
 EXPERIMENTS = {
     "glue/sst2": Experiment({"fraction": 0.1, "evals": 6}),
-    "conll": Experiment(),
+    "conll": Experiment({"evals": EPOCHS}),
     "atis": Experiment(methods=EARLY[:1]),
     "atis:slots": Experiment({"label": "slots"}, methods=EARLY[:1], solved=()),
 }

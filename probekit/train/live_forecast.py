@@ -38,12 +38,14 @@ class Forecast:
     Attributes:
         held: bytes that one batch keeps for the way back, or all of a step that is no more.
         copies: bytes of gradients, moments and the best state.
-        seconds: of all steps, and of scoring dev between them.
+        stepping: seconds of all steps.
+        scoring: seconds of scoring dev between them.
     """
 
     held: int
     copies: int
-    seconds: float
+    stepping: float
+    scoring: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,15 +79,21 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
             f"free on {device}. Give a smaller --batch-tokens than {live.batch_tokens}, a method "
             "that trains less (lora, bitfit), or --depth."
         )
+    mostly = (
+        f" More than half of that time scores dev, {len(stream.points)} times: see --evals."
+        if found.scoring > found.stepping and len(stream.points) > 1
+        else ""
+    )
     logger.info(
-        "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.",
+        "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.%s",
         method,
         f"{sum(value.numel() for value in live.tuned.parameters()):,}",
         f"{live.tuned.n_model:,}",
         name,
         stream.total_steps,
-        human_time(found.seconds),
+        human_time(found.stepping + found.scoring),
         human_bytes(needed),
+        mostly,
     )
 
 
@@ -108,12 +116,12 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
     per_token = max(full.held - first.held, 0) / max(full.tokens - first.tokens, 1)
     fixed = max(full.held - per_token * full.tokens, 0)  # such as weights in another dtype
     largest = min(int(np.sort(lengths)[-stream.batch_size :].sum()), live.batch_tokens)
-    scored = len(stream.points) * tokens_of(dev).sum()
+    cost = full.seconds / full.tokens
     return Forecast(
         held=int(per_token * largest + fixed),
         copies=_COPIES * sum(value.nbytes for value in live.tuned.parameters()),
-        seconds=(stream.epochs * lengths.sum() + _OF_SCORING * scored)
-        * (full.seconds / full.tokens),
+        stepping=cost * stream.epochs * lengths.sum(),
+        scoring=cost * _OF_SCORING * len(stream.points) * tokens_of(dev).sum(),
     )
 
 

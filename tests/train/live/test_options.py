@@ -117,6 +117,11 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
         found = fit(spec, location=at)
     line = next(line for line in caplog.messages if "beside the model" in line)
     assert re.search(r"full trains ([\d,]+) of \1 values of .*: 3 steps in about \d+ s, with", line)
+    assert "scores dev" not in line
+    monkeypatch.setattr(live_forecast, "_OF_SCORING", 100.0)
+    with caplog.at_level("INFO"):
+        fit(spec, location=at)
+    assert "More than half of that time scores dev, 3 times: see --evals." in caplog.text
     monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
     with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
         fit(spec, location=at)
@@ -139,4 +144,8 @@ def test_the_forecast_is_what_a_step_holds(base):
     assert live.passes == 0 and not live.backbone.model.training
     assert all(value.grad is None for value in live.tuned.parameters())
     assert all(torch.equal(value, before[name]) for name, value in live.tuned.state_dict().items())
-    assert np.isfinite(found.seconds) and found.seconds > 0
+    assert 0 < found.stepping < np.inf
+    once = live_forecast.forecast(live, replace(stream, steps=replace(stream.steps, evals=1)), dev)
+    both = np.array([[one.scoring, one.stepping] for one in (found, once)])
+    ratio = both[:, 0] / both[:, 1]
+    np.testing.assert_allclose(ratio[0], len(stream.points) * ratio[1])

@@ -2,14 +2,15 @@
 
 The last layer and `p32` under LoRA (the paper: QLoRA of 7B models; BERT in full): of a shallow
 encoder on five tasks, at several depths, and, with an average of all layers beside, on shares of
-STS-B; of a decoder of 30 blocks on shares of the smallest task and of STS-B; under QLoRA, of its
-original weights, which a GGUF file is not, on 500 pairs of STS-B. The gain is regressed on the
-number of training examples and on the length of inputs (section 5.4). Finished runs are skipped.
+STS-B; of a decoder of 30 blocks on shares of the smallest task and of STS-B, there of rows as they
+are and standardised; under QLoRA, of its original weights, which a GGUF file is not, on 500 pairs
+of STS-B. The gain is regressed on the number of training examples and on the length of inputs
+(section 5.4). Finished runs are skipped.
 
 The plan, of one core: the encoder 2 heads and 3 seeds of RTE and STS-B, of half of MRPC and CoLA
 and of 2,000 sentences of SST-2 (1 to 5 minutes a run), an hour and a half; an average and two
 shares of STS-B, 25 minutes; two depths of five tasks, one seed, 10 minutes; the decoder one seed
-of three heads, an hour; under QLoRA two heads, 10 minutes.
+of three heads, an hour and a half; under QLoRA two heads, 10 minutes.
 
     probekit extract WEIGHTS glue/stsb --split train,dev --limit 500 --layers=-1
     python analyses/p32_finetuned.py ENCODER DECODER --quantized WEIGHTS --workers 2
@@ -75,13 +76,14 @@ def main() -> None:
     drawn = run(product(tuned(args.encoder, SHARED), shares))
     drawn += run(product(tuned(args.encoder, SHARED, head="mean"), {"seed": SEEDS}))
     causal: list[Record] = []
-    for task in (FIRST, SHARED) if args.decoder is not None else ():
-        some = tuned(args.decoder, task, fraction=SHARES[-1])
-        causal += run(product(some, {"head": MIXTURES}))
+    if args.decoder is not None:
+        first, raw = (tuned(args.decoder, one, fraction=SHARES[-1]) for one in (FIRST, SHARED))
+        for some in (first, raw, replace(raw, normalize="standardize")):
+            causal += run(product(some, {"head": MIXTURES}))
     if args.quantized is not None:
         some = tuned(args.quantized, SHARED, method="qlora")
         causal += run(product(some, {"head": HEADS}))
-    by = ("fraction", "method")
+    by = ("fraction", "method", "normalize")
     every = [*whole, *drawn, *causal]
     mixtures = [record for record in every if record.head != "last"]
     write(

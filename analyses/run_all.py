@@ -114,6 +114,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     data = ("--data", str(args.data), "--work", str(args.work))
     own = ("--cache", str(args.work / "finetuned_transfer"))  # of fewer sentences
     yield (_path("finetuned_transfer.py"), small, *data, *workers, *own)
+    own = ("--cache", str(args.work / "finetuned_wikitext"))  # of shorter windows
+    yield (_path("finetuned_wikitext.py"), decoder, *data[:2], *workers, *own)
     yield (_path("fits.py"),)
 
 

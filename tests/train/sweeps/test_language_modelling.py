@@ -85,6 +85,19 @@ def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place):
     assert result.confusion is None and result.class_weights == {}
 
 
+@pytest.mark.parametrize("head", ["last", "dwatt"])
+def test_the_model_may_run_and_learn_as_well(place, head):
+    """Frozen it gives what the cache gives; trained by the same steps it predicts better."""
+    steps = spec(place, head=head, normalize="final-norm", fit="adam")
+    cached, frozen, trained = (
+        fit(replace(steps, method=method), location=place[2]) for method in (None, "frozen", "full")
+    )
+    for one, other in zip(frozen.curve, cached.curve, strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+    assert trained.curve[0][1] == pytest.approx(cached.curve[0][1], rel=1e-3), "of the first step"
+    assert trained.eval_score < cached.eval_score and trained.n_backbone_params
+
+
 def test_probabilities_of_tokens_are_those_of_the_model(place, tmp_path):
     """The top ten of each position, and the scores of all, from the live model's softmax."""
     model, texts, location = place

@@ -101,7 +101,7 @@ def main() -> None:
         converged += run(converged_plan(solved, own.solved, {}))
         live = [replace(steps, method=method, lr=HEAD_RATE) for method in own.methods]
         early += at_best_rates(run, live, rates, SEEDS)
-    by = ("method", "n_backbone_params")
+    by = ("label", "method", "n_backbone_params")
     first = args.tasks[0]
     drawn = [
         one for one in (*late, *early) if one.task == first and (one.method or one.head) in SHOWN
@@ -117,7 +117,7 @@ def main() -> None:
                 "head=attention-fusion,method=none",
                 by=by,
             ),
-            judged("Late fusion, solved", converged, AVERAGE, by=("normalize",)),
+            judged("Late fusion, solved", converged, AVERAGE, by=("label", "normalize")),
             f"## Seconds of steps to {GOAL:.0%} on dev, {first}\n\n{seconds_to_goal(drawn)}",
         ],
     )

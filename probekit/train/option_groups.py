@@ -90,7 +90,10 @@ class Steps(Group):
     """
 
     epochs: int | None = option(
-        None, "Passes over the training sentences.", unset=DEFAULT_EPOCHS, each=int
+        None,
+        "Passes over the training sentences; 3 where the model learns too.",
+        unset=DEFAULT_EPOCHS,
+        each=int,
     )
     batch_size: int | None = option(None, "Sentences per step.", unset=DEFAULT_BATCH_SIZE, each=int)
     evals: int | None = option(

@@ -110,7 +110,7 @@ class Tuning(Group):
         None,
         "Train the model as well, which runs in every step: full, bitfit, lora (lora:rank=4); "
         "frozen runs it as it is.",
-        show_default="from the cache",
+        show_default="from the cache; full under finetune",
         each=str,
     )
     batch_tokens: int | None = option(

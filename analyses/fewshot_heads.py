@@ -23,6 +23,7 @@ from dataclasses import replace
 from shared import (
     AVERAGE,
     LARGE,
+    NEW,
     PUBLISHED,
     RESULTS,
     SOLVED,
@@ -40,12 +41,10 @@ from shared import (
 from probekit import Record, TrainSpec, plot_fewshot, product, save_figure
 
 NAME = "fewshot_heads"
-NEW = "extra-layers"
 SHOTS = (8, 16, 32, 64, 128)
 ENDS = (SHOTS[0], SHOTS[-1])
 SEEDS = range(5)
 BY = ("shots", "normalize")
-RATES = {**PUBLISHED, NEW: PUBLISHED["dwatt"]}
 
 INTRODUCTION = f"""\
 Test span F1 in percent, mean ± half width of the 95 % interval over {len(SEEDS)} seeds. The last
@@ -68,7 +67,7 @@ def main() -> None:
         for shots in SHOTS:
             large = [head for head in fusion if head != NEW or shots in ENDS]
             own = replace(by_paper, shots=shots)
-            published += run(with_rates(own, (*SOLVED, *large), {"seed": SEEDS}, RATES))
+            published += run(with_rates(own, (*SOLVED, *large), {"seed": SEEDS}, PUBLISHED))
         if fusion:
             converged += searched(run, steps, fusion)
     maps = [record for record in converged if record.head in LARGE]

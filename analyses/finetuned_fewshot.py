@@ -6,8 +6,8 @@ at published rates for itself (attention fusion's, DWAtt's); the model's own rat
 for a model of this size, so each head has the better of two, of a trial on another seed. Solved,
 the light heads show what of the gap is the frozen optimiser's. Finished runs are skipped.
 
-The plan, of one core: 4 heads and 5 runs each, a minute a run with 8 shots and 3 with 128: an hour
-and a half. New layers (the figure's R+n) have the time of `dwatt`; left out.
+The plan, of one core: 5 heads and 5 runs each, a minute a run with 8 shots and 3 with 128: an hour
+and three quarters.
 
     python analyses/finetuned_fewshot.py MODEL --workers 2
 """
@@ -15,6 +15,7 @@ and a half. New layers (the figure's R+n) have the time of `dwatt`; left out.
 from dataclasses import replace
 
 from shared import (
+    NEW,
     PUBLISHED,
     RESULTS,
     argument_parser,
@@ -28,7 +29,7 @@ from shared import (
 from probekit import TrainSpec, plot_fewshot, product, save_figure
 
 NAME = "finetuned_fewshot"
-HEADS = ("last", "mean", "concat", "dwatt")
+HEADS = ("last", "mean", "concat", "dwatt", NEW)
 SOLVED = ("last", "mean")
 EPOCHS = {8: 50, 128: 15}
 SEEDS = range(3)

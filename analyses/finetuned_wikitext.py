@@ -14,14 +14,14 @@ The plan, of one core: 7 runs of 3 minutes.
 from dataclasses import replace
 from pathlib import Path
 
-from shared import RESULTS, argument_parser, markdown, runner, write
+from shared import NEW, RESULTS, argument_parser, markdown, runner, write
 
 from probekit import ExtractOptions, TrainSpec, extract, product
 from probekit.train.sweeps.search import selected_score
 
 NAME = "finetuned_wikitext"
 TASK = "wikitext2"
-BASE, NEW = "last", ("dwatt", "extra-layers", "concat")
+BASE, FUSED = "last", ("dwatt", NEW, "concat")
 RATES = (5e-5, 5e-4)
 
 INTRODUCTION = """\
@@ -61,7 +61,7 @@ def main() -> None:
     )
     frozen = run([replace(base, method=None, fit="adam", fraction=0.01)])
     best = run([base])
-    for head in NEW:
+    for head in FUSED:
         tried = run(product(replace(base, head=head), {"lr": RATES}))
         best.append(min(tried, key=lambda one: selected_score(one) or float("inf")))
     lines = [

@@ -35,10 +35,13 @@ AVERAGE = "head=mean,normalize=standardize"
 LARGE = ("concat", "dwatt")
 """Large heads of these, whose rates are searched."""
 
+NEW = "extra-layers"
+"""New layers in place of a fusion (DWAtt's R26+), one up to 12 blocks, two beyond."""
+
 STAR = rf"\{MARK}"
 """`MARK`, as Markdown shows it."""
 
-PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), "concat": 5e-5, "dwatt": 5e-5}
+PUBLISHED = {**dict.fromkeys(LIGHT, 2e-3), **dict.fromkeys((*LARGE, NEW), 5e-5)}
 """Learning rates of the papers: attention fusion's for light heads, DWAtt's for its own."""
 
 

@@ -1,7 +1,7 @@
 """Next-token perplexity on WikiText-2 by head in a model that is trained (DWAtt, Table 3).
 
 SmolLM2-135M under LoRA in place of a RoBERTa in full: the last layer (the paper's base), and DWAtt,
-Concat and one new layer in front of the frozen output head. Dev is fitted on, as there is no train
+Concat and two new layers in front of the frozen output head. Dev is fitted on, as there is no train
 file in the local data; a tenth of it, held out, chooses between two rates of a head, the paper's
 and ten times that. One pass over five articles, one seed. What is missing is extracted; finished
 runs are skipped.

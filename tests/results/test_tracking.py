@@ -93,13 +93,14 @@ def wandb_messages(file):
 
 @pytest.mark.filterwarnings("ignore")  # wandb's own
 def test_wandb_writes_runs_offline(location, tmp_path, monkeypatch):
-    pytest.importorskip("wandb", reason="wandb is not installed")
+    wandb = pytest.importorskip("wandb", reason="wandb is not installed")
     monkeypatch.setenv("WANDB_ERROR_REPORTING", "false")
     monkeypatch.setenv("HOME", str(tmp_path))
     (record,) = sweep(
         plan(seed=[0]), out=tmp_path / "r.jsonl", location=location,
         track="wandb:mode=offline:project=probing:curves=true",
     )  # fmt: skip
+    wandb.teardown()  # `finish` only asks its service to close the file
     (file,) = tmp_path.glob("wandb/offline-run-*/*.wandb")
     assert record.key[:16] in file.name
     said = {"history": [], "summary": {}, "config": {}}

@@ -14,6 +14,7 @@ def extracted(bert, corpus, here):
 
 def test_runs_with_and_without_the_model_in_one_table(extracted):
     steps = ("--head", "last", "--fit", "adam", "--epochs", "1", "--out", "runs.jsonl")
+    steps = (*steps, "--predictions")
     cached = done("train", *extracted, *steps, "--json").rows[0]
     frozen = done("finetune", *extracted, *steps, "--method", "frozen", "--json").rows[0]
     assert frozen["scores"] == pytest.approx(cached["scores"], rel=1e-3)
@@ -21,6 +22,8 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert tuned["method"] == "full" and tuned["backbone_share"] == 1.0
     table = done("table", "runs.jsonl").out
     assert "method" in table and "frozen" in table and "full" in table
+    pairs = done("compare", "--all", "runs.jsonl", "--samples", "100", "--split", "dev").out
+    assert all(f"last, {name}" in pairs for name in ("frozen", "full", "from the cache"))
     assert "1 of 1 runs are recorded" in done("finetune", *extracted, *steps, "--save", "head").err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
     said = refused("train", *extracted, "--head", "last", "--init-from", "head")

@@ -3,6 +3,7 @@
 from itertools import pairwise
 
 import pytest
+from matplotlib.text import Text
 
 from probekit import plot_depth, plot_fewshot
 from probekit.errors import RecordError
@@ -75,6 +76,19 @@ def test_no_text_is_clipped_or_overlaps_its_neighbour(name, options):
         box = legend.get_window_extent(renderer)
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.x1 + 1
         assert all(not box.overlaps(axes.get_window_extent(renderer)) for axes in figure.axes)
+
+
+@pytest.mark.parametrize("name", PLOTS)
+def test_runs_of_the_cache_and_of_a_trained_model_are_told_apart(name):
+    methods = (None, "frozen", "lora:rank=4")
+    records = [
+        record
+        for method in methods
+        for record in SAMPLES[name](seeds=2, n_blocks=3, heads=("p32",), method=method)
+    ]
+    figure = PLOTS[name](records)
+    texts = " ".join(w for text in figure.findobj(Text) for w in text.get_text().split())
+    assert all((method or "from the cache") in texts for method in methods)
 
 
 @pytest.mark.parametrize("name", PLOTS)

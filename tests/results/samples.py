@@ -54,7 +54,7 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
     } | changes
     options = [
         values.get(name)
-        for name in ("model", "task", "label", "head", "depth", "shots", "fraction")
+        for name in ("model", "method", "task", "label", "head", "depth", "shots", "fraction")
     ]
     options += [values["normalize"], values["lr"], seed]
     return Record(**{"key": repr(options)} | values)

@@ -23,6 +23,7 @@ class BitFit(Method):
 
     name: ClassVar[str] = "bitfit"
     learning_rate: ClassVar[float] = 1e-3
+    stays_apart: ClassVar[str | None] = None
     source: ClassVar[str] = "Ben Zaken et al. 2022, section 3"
     summary: ClassVar[str] = "the biases of linear layers and norms"
 
@@ -47,6 +48,3 @@ class BitFit(Method):
         for value in biases.values():
             value.requires_grad_(True)
         return biases
-
-    def merge(self, model: "PreTrainedModel") -> None:
-        """Leave the biases where they are."""

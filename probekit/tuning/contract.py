@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import torch
 from torch import nn
 
-from probekit.errors import OptionError
 from probekit.probe.parameter_groups import Groups
 from probekit.tuning.packaging import Packaging
 
@@ -29,6 +28,7 @@ class Method(ABC):
         learning_rate: peak rate of what is trained, unless another one is given.
         group_rates: peak rates of values that are a group of their own: those of that last name.
         quantizes: whether the linear layers of the model are in 4 bits for it.
+        stays_apart: why what was trained is not merged into the model's own values; None if it is.
         source: paper and section.
         summary: a line for people.
     """
@@ -38,6 +38,10 @@ class Method(ABC):
     learning_rate: ClassVar[float] = 0.0
     group_rates: ClassVar[Mapping[str, float]] = {}
     quantizes: ClassVar[bool] = False
+    stays_apart: ClassVar[str | None] = (
+        "what was trained has no place among the model's own values, so there is no whole model "
+        "without it. `predict` and `extract` read the run as it is."
+    )
     source: ClassVar[str]
     summary: ClassVar[str]
 
@@ -96,19 +100,12 @@ class Method(ABC):
             model: as `attach` left it, its values trained, in evaluation.
         """
 
-    def merge(self, model: "PreTrainedModel") -> None:
+    def merge(self, model: "PreTrainedModel") -> None:  # noqa: B027  # most have nothing to do
         """Take the method out of a model again, whose own values are the trained ones from then on.
 
         Args:
-            model: as `settle` left it.
-
-        Raises:
-            OptionError: such a model has no values of its own for what was trained.
+            model: as `settle` left it, of a method that has no `stays_apart`.
         """
-        raise OptionError(
-            f"--method {self.name}: what was trained has no place among the model's own values, so "
-            "there is no whole model without it. `predict` and `extract` read the run as it is."
-        )
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's values that are the run's own.

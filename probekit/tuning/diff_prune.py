@@ -46,6 +46,7 @@ class DiffPrune(Method):
     name: ClassVar[str] = "diff-prune"
     learning_rate: ClassVar[float] = 5e-5
     group_rates: ClassVar[Mapping[str, float]] = {GATES: 0.1}
+    stays_apart: ClassVar[str | None] = None
     source: ClassVar[str] = "Guo et al. 2021, section 3; rates and penalty: their code"
     summary: ClassVar[str] = "a difference of every value, of which a share stays"
 
@@ -96,9 +97,6 @@ class DiffPrune(Method):
         hooks = model._forward_pre_hooks
         for key in [key for key, hook in hooks.items() if isinstance(hook, _Projection)]:
             del hooks[key]
-
-    def merge(self, model: "PreTrainedModel") -> None:
-        """Leave it as `settle` did."""
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""

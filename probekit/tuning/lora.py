@@ -30,6 +30,7 @@ class LoRA(Method):
 
     name: ClassVar[str] = "lora"
     learning_rate: ClassVar[float] = 5e-4
+    stays_apart: ClassVar[str | None] = None
     source: ClassVar[str] = "Hu et al. 2021, sections 4.1 and 4.2, appendix D"
     summary: ClassVar[str] = "two thin matrices beside each query and value projection"
 

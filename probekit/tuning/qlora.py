@@ -1,13 +1,9 @@
 """QLoRA: LoRA beside linear layers in 4 bits, by bitsandbytes and peft (Dettmers et al. 2023)."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import ClassVar, Literal
 
-from probekit.errors import OptionError
 from probekit.tuning.lora import LoRA
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,17 +19,10 @@ class QLoRA(LoRA):
     source: ClassVar[str] = "Dettmers et al. 2023, section 3, appendix B.2"
     summary: ClassVar[str] = "lora beside all linear layers, which are in 4 bits"
     quantizes: ClassVar[bool] = True
+    stays_apart: ClassVar[str | None] = (
+        "the matrices were trained beside weights in 4 bits, and what is added to these is rounded "
+        "to 4 bits. Load the base in 4 bits, and the run's folder backbone with "
+        "PeftModel.from_pretrained."
+    )
 
     targets: Literal["attention", "linear"] = "linear"
-
-    def merge(self, model: "PreTrainedModel") -> None:
-        """Refuse it: a sum with weights in 4 bits would be rounded to 4 bits.
-
-        Raises:
-            OptionError: always.
-        """
-        raise OptionError(
-            "--method qlora: the matrices were trained beside weights in 4 bits, and what is added "
-            "to these is rounded to 4 bits. Load the base in 4 bits, and the run's folder backbone "
-            "with PeftModel.from_pretrained."
-        )

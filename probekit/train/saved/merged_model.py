@@ -45,6 +45,8 @@ def merge_run(
         raise MissingFileError(f"{run}: no saved run is there. `finetune --save DIR` writes one.")
     if saved.packaging.whole:
         raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
+    if saved.tuning.stays_apart:
+        raise OptionError(f"--method {saved.tuning.name}: {saved.tuning.stays_apart}")
     try:
         inside = place.resolve().is_relative_to(saved.folder.resolve())
         taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
@@ -60,7 +62,6 @@ def merge_run(
         made=f"the saved run {run}",
         trust_remote_code=trust_remote_code,
         learns=True,
-        quantize_for=saved.quantize_for,
     )
     backbone = tuned_backbone(base, saved)
     saved.tuning.merge(backbone.model)

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors import safe_open
+from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
@@ -121,7 +123,8 @@ def test_the_same_values_are_the_same_bytes(runs):
         (file,) = (runs.saved(method, depth)[0] / "backbone").glob("*.safetensors")
         with file.open("rb") as values:  # whose metadata safetensors writes in any order
             begins = values.read(100)[8:]
-        assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
+        metadata = rb'"format":"pt","made_by":"probekit","tensors":"\d+"'
+        assert re.match(rb'\{"__metadata__":\{' + metadata + rb'\},"', begins)
 
 
 @pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
@@ -266,6 +269,13 @@ def test_what_is_no_trained_model(runs, tmp_path):
         predict(run, [["Paris"]], device="cpu")
     shutil.copy(runs.saved("full", 2)[0] / "model.safetensors", values)  # a head's
     with pytest.raises(RecordError, match=r"Model has no place for decoder\..*train it again"):
+        predict(run, [["Paris"]], device="cpu")
+    tensors = load_file(runs.saved("full")[0] / "backbone" / "model.safetensors")
+    with safe_open(runs.saved("full")[0] / "backbone" / "model.safetensors", "pt") as file:
+        metadata = file.metadata()
+    some = dict(list(tensors.items())[1:])
+    save_file(some, values, metadata=metadata)
+    with pytest.raises(RecordError, match=rf"it holds {len(some)} of {len(tensors)} tensors\. "):
         predict(run, [["Paris"]], device="cpu")
     values.unlink()
     with pytest.raises(MissingFileError, match="what the run trained of its model"):

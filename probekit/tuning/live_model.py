@@ -244,10 +244,9 @@ def open_live(
         learns=method.trains,
         quantize_for=f"--method {method.name}" if method.quantizes else None,
     )
-    tokens = batch_tokens or BATCH_TOKENS
+    tokens, backbone = batch_tokens or BATCH_TOKENS, cut(backbone, max(layers))
     if not method.trains:
         return LiveModel(backbone, method, None, seed, pooling, dtype, tokens)
-    backbone = cut(backbone, max(layers))
     backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
     tuned = _attach(method, backbone, layers, seed).eval()
     return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)

@@ -1,6 +1,7 @@
 """Runs whose model computes the rows: frozen as from the cache, trained as a loop by hand."""
 
 import json
+from collections import Counter
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.nn import functional
+from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone
@@ -75,6 +77,21 @@ def test_a_frozen_model_is_the_cache_word_by_word(words, head, dtype):
     spec = replace(spec, head=head, fit="adam")
     live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
     check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
+
+
+def test_a_frozen_model_that_is_cut_is_the_cache(words):
+    spec, root = words
+    spec, passes = replace(spec, head="p32", fit="adam", depth=2), Counter()
+
+    def count(module, given):
+        if type(module).__name__ in ("BertSelfAttention", "LlamaAttention"):
+            passes[module.layer_idx] += 1
+
+    hook = register_module_forward_pre_hook(count)
+    live, cached = (run(spec, root, method) for method in ("frozen", None))
+    hook.remove()
+    check_same(live, cached, 1e-4)
+    assert passes[0] == passes[1] > passes[2] == 1, "the last block, to see that none depends on it"
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float16"])

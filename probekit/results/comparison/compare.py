@@ -186,8 +186,10 @@ def _df_text(df: float) -> str:
 
 
 def _seeds_text(over: Interval, decimals: int) -> str:
-    if over.half is None:
+    if over.n == 1:
         return "one seed each: how much another seed would change is not known"
+    if over.half is None:
+        return f"the same difference with each of {over.n} seeds: {over.mean:+z.{decimals}f}"
     return (
         f"over {over.n} paired seeds: {over.mean:+z.{decimals}f} ± "
         f"{over.half:.{decimals}f} "

@@ -14,7 +14,7 @@ from probekit.metrics import Metric
 from probekit.metrics.contract import Counts
 from probekit.results.comparison.bootstrap import PerSample, resample
 from probekit.results.comparison.crossed import pseudo_values
-from probekit.results.comparison.pairing import pair
+from probekit.results.comparison.pairing import put_beside
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.scored import SCORE_OF
@@ -125,18 +125,12 @@ def _beside(
     if len(kept) == 1:
         return "no predictions of another run were kept"
     anchor = kept[1] if run is kept[0] else kept[0]
-    seeds = sorted({*run.seeds}.intersection(anchor.seeds))
-    if not seeds:
-        return f"no seed is that of {anchor.text}"
-    one, other = (
-        replace(each, records=tuple(r for r in each.records if r.seed in seeds))
-        for each in (run, anchor)
-    )
+    first = replace(anchor, records=anchor.records[:1])  # whose sentences are those of all seeds
     try:
-        pairing = pair(one, other, split, metric)
+        pairing = put_beside(run, first, split, metric)
     except ProbekitError as error:
         return clause_of(error)
-    return Predictions(pairing.scorer, dict(zip(seeds, pairing.a, strict=True)))
+    return Predictions(pairing.scorer, dict(zip(run.seeds, pairing.a, strict=True)))
 
 
 def over_sentences(

@@ -82,6 +82,19 @@ def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) 
         RecordError: the runs have other seeds, metrics, sentences or labels, a record has no side
             file that gives its score, or a side file does not hold what the metric scores.
     """
+    _check_seeds(a, b)
+    return put_beside(a, b, split, metric)
+
+
+def put_beside(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) -> Pairing:
+    """Do what `pair` does, of any seeds of both.
+
+    Raises:
+        OptionError: see `pair`.
+        UnknownNameError: see `pair`.
+        MissingFileError: see `pair`.
+        RecordError: see `pair`.
+    """
     _check_runs(a, b)
     own = recorded_metric(a.records[0])
     if metric is not None:
@@ -153,14 +166,17 @@ def _check_scorable(
     )
 
 
-def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
-    if {record.key for record in a.records} & {record.key for record in b.records}:
-        raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
+def _check_seeds(a: RecordedRun, b: RecordedRun) -> None:
     if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
         raise RecordError(
             f"{a.text} has seeds {_listed(a.seeds)}, {b.text} has {_listed(b.seeds)}: seeds are "
             "compared in pairs. Train the missing ones, or choose with --where seed=0."
         )
+
+
+def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
+    if {record.key for record in a.records} & {record.key for record in b.records}:
+        raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
     for name in ("task", "label", "metric"):
         one, two = (getattr(run.records[0], name) for run in (a, b))
         if one != two:

@@ -10,7 +10,7 @@ from seqeval.metrics import f1_score
 from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
 from probekit.metrics import METRICS
 from probekit.results import load_records
-from probekit.results.comparison import choose_run, compare
+from probekit.results.comparison import choose_run, compare, comparison_table
 from probekit.results.comparison.bootstrap import draws
 from tests.results.comparison.files import (
     IDS,
@@ -219,6 +219,13 @@ def test_one_seed_against_three(file):
 def test_two_single_seeds_may_differ(file):
     found = compare(*runs(file, "head=p32#seed=0", "head=p32#seed=1"), samples=100)
     assert (found.a, found.b) == ("p32, seed 0", "p32, seed 1")
+
+
+def test_seeds_that_all_differ_alike(file):
+    for seed in SEEDS:
+        add_run(file, "concat", seed, classes(0.8, seed))
+    said = comparison_table(compare(*runs(file, b="head=concat"), samples=100))
+    assert "the same difference with each of 3 seeds: +0.00" in said
 
 
 def test_a_run_with_itself(file):

@@ -264,6 +264,21 @@ def test_seeds_that_only_one_has_are_left_out(tmp_path):
     assert (one.n_seeds, one.over) == (2, "seeds and sentences")
 
 
+def test_a_setting_of_fewer_seeds_takes_none_from_other_pairs(tmp_path):
+    path, seeds = tmp_path / "runs.jsonl", {"last": (0, 1, 2), "mean": (0, 1), "p32": (0, 1, 2)}
+    for place, (head, own) in enumerate(seeds.items()):
+        for seed in own:
+            add_run(path, head, seed, classes(0.5 + place / 10, 10 * place + seed))
+    records = load_records(path)
+    pairs = by_name(compare_all(records, samples=200))
+    assert {pair: one.n_seeds for pair, one in pairs.items()} == {
+        ("last", "mean"): 2, ("last", "p32"): 3, ("mean", "p32"): 2,
+    }  # fmt: skip
+    assert {one.over for one in pairs.values()} == {"seeds and sentences"}
+    (alone,) = compare_all(select(records, ["head=last,p32"]), samples=200)
+    assert alone.difference == pairs["last", "p32"].difference
+
+
 def test_one_seed_is_over_sentences(tmp_path):
     for head, right in (("last", 0.3), ("p32", 0.9)):
         add_run(tmp_path / "r.jsonl", head, 0, classes(right, 3))

@@ -1,4 +1,4 @@
-"""Dev score or training loss during training, one curve per head and method.
+"""The score on what chooses, or the loss, during training, one curve per head and method.
 
 DWAtt, Fig. 4; attention fusion, Fig. 3.
 """
@@ -14,16 +14,18 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import decade_axis, draw_band, step_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.panels import add_legend, panel_figure, share_scores, split_panels
+from probekit.plots.panels import Panel, add_legend, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds
 from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.scored import followed
+from probekit.results.summaries.wording import metric_text
 
 LearningAxis = Literal["step", "epoch", "seconds"]
 Learned = Literal["score", "loss"]
 _AXIS_TEXT = {"step": "training step", "epoch": "epoch", "seconds": "seconds of training"}
-_LEARNED: Mapping[str, str] = {"score": "the dev score", "loss": "the loss on train"}
+_LEARNED: Mapping[str, str] = {"score": "the score on what chooses", "loss": "the loss on train"}
 
 
 @styled
@@ -35,7 +37,9 @@ def plot_learning(
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw dev score or loss against steps, epochs or seconds, with 95 % bands over seeds.
+    """Draw scores or losses against steps, epochs or seconds, with 95 % bands over seeds.
+
+    Scores are those that chose the checkpoint: on dev, or on sentences of train held out for it.
 
     Every number of shots and every depth has its own panel, as their runs differ in length. Seconds
     are those that a run's steps took on average over its seeds, on a logarithmic axis: they tell
@@ -44,7 +48,7 @@ def plot_learning(
     Args:
         records: records; those without a curve are left out.
         along: the x axis.
-        of: the dev score, or the mean loss on train since the point before.
+        of: the score, or the mean loss on train since the point before.
         ax: axes of your own, one per panel.
         look: width, title and font size.
 
@@ -65,8 +69,11 @@ def plot_learning(
     panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
     if of == "loss":
         panels = [replace(panel, metric=of) for panel in panels]
-    split = "dev" if of == "score" else "train"
-    drawn = panel_figure(panels, split=split, ax=ax, look=look)
+    labels = [
+        f"{_scored(panel) if of == 'score' else 'train'} {metric_text(panel.metric)}"
+        for panel in panels
+    ]
+    drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     drawn_curves = []
     for axes, panel in drawn.panels:
         curves: dict[str, dict[float, Interval]] = {}
@@ -85,6 +92,11 @@ def plot_learning(
     share_scores(drawn, drawn_curves)
     add_legend(drawn)
     return drawn.figure
+
+
+def _scored(panel: Panel) -> str:
+    """Return what the scores of a panel are of."""
+    return " or ".join(sorted({followed(one) for own in panel.curves.values() for one in own}))
 
 
 def _curve(

@@ -83,7 +83,8 @@ class Record:
         test_score: test score of the best checkpoint; None when not scored.
         scores: all scores by name, as ``dev/loss``; ``loss``, ``ece`` and ``brier`` are those of
             ``metrics.OF_PROBABILITIES``, of a regression ``loss`` is the mean squared error.
-        curve: points (step, loss, dev score), in order of steps.
+        curve: points (step, loss, score on what chooses: dev, or held-out sentences), in order of
+            steps.
         weights: weight of each layer, by layer number; empty for a head that has none.
         raw_weights: the same before the softmax; None when the head has no such values.
         class_weights: mean weight of each layer over the dev rows of each gold class, by name.

@@ -8,6 +8,7 @@ from typing import Self
 from probekit.base.registry import parse
 from probekit.errors import reason_of
 from probekit.results.record import Record
+from probekit.results.summaries.scored import followed
 from probekit.results.trackers import TRACKERS, Tracker
 from probekit.results.trackers.contract import Value
 
@@ -76,10 +77,11 @@ def _show(record: Record, name: str, tracker: Tracker, *, curves: bool) -> None:
     scores, last = scores_of(record), int(record.curve[-1][0]) if record.curve else 0
     tracker.start(name, record, options_of_run(record))
     if curves:
-        for step, loss, dev in record.curve:
+        scored = f"curve/{followed(record)} {record.metric}"
+        for step, loss, score in record.curve:
             # names of their own: trackers take the last point of a name for its summary, where the
             # score of a run is that of its best step
-            tracker.log({"curve/train loss": loss, f"curve/dev {record.metric}": dev}, int(step))
+            tracker.log({"curve/train loss": loss, scored: score}, int(step))
     tracker.log(scores, last)
     tracker.finish(scores)
 

@@ -214,7 +214,8 @@ class _Group:
                     scores = judge.scorer.score(predicted)
                     member.note(stream.step, scores, judge.metric, predicted, by_fold)
                     score = judge.metric.scale.text(member.last_score)
-                    self._report(f"{member.name}: {score}")
+                    where = "dev" if judge is self._dev else "held-out"
+                    self._report(f"{member.name}: {score} ({where})")
                 for stream in own:
                     stream.scored_at = stream.step
 

@@ -27,6 +27,9 @@ _TOKENS = 256
 _COPIES = 4
 """Copies of the trained values beside the model's own: gradients, two moments, the best state."""
 
+_FEW_STEPS = 50
+"""Steps below which a line says that they are few: three epochs of a few shots are six."""
+
 _OF_SCORING = 1 / 3
 """What a subword costs that only goes forward, of one that goes back as well."""
 
@@ -39,7 +42,7 @@ class Forecast:
         held: bytes that one batch keeps for the way back, or all of a step that is no more.
         copies: bytes of gradients, moments and the best state.
         stepping: seconds of all steps.
-        scoring: seconds of scoring dev between them.
+        scoring: seconds of scoring what chooses between them, and dev at the end.
     """
 
     held: int
@@ -63,7 +66,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
     Args:
         live: the model; it is as it was afterwards.
         stream: the run.
-        dev: scored while it trains.
+        dev: scored while it trains, or after that.
 
     Raises:
         OptionError: the device has too little memory free.
@@ -81,11 +84,12 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         )
     mostly = (
         f" More than half of that time scores dev, {len(stream.points)} times: see --evals."
-        if found.scoring > found.stepping and len(stream.points) > 1
+        if found.scoring > found.stepping and len(stream.points) > 1 and stream.judge is None
         else ""
     )
+    few = stream.total_steps < _FEW_STEPS and live.learns
     logger.info(
-        "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.%s",
+        "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.%s%s",
         method,
         f"{sum(value.numel() for value in live.tuned.parameters()):,}",
         f"{live.tuned.n_model:,}",
@@ -94,6 +98,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         human_time(found.stepping + found.scoring),
         human_bytes(needed),
         mostly,
+        " So few steps hardly train a model: see --epochs." * few,
     )
 
 
@@ -103,7 +108,7 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
     Args:
         live: the model.
         stream: the run.
-        dev: scored while it trains.
+        dev: scored while it trains, or after that.
     """
     assert live.tuned is not None, "something is trained"
     lengths = tokens_of(stream.train)
@@ -117,11 +122,14 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
     fixed = max(full.held - per_token * full.tokens, 0)  # such as weights in another dtype
     largest = min(int(np.sort(lengths)[-stream.batch_size :].sum()), live.batch_tokens)
     cost = full.seconds / full.tokens
+    of_dev, points = int(tokens_of(dev).sum()), len(stream.points)
+    judged = of_dev if stream.judge is None else int(tokens_of(stream.judge).sum())
+    scored = points * judged + (0 if stream.judge is None else of_dev)
     return Forecast(
         held=int(per_token * largest + fixed),
         copies=_COPIES * sum(value.nbytes for value in live.tuned.parameters()),
         stepping=cost * stream.epochs * lengths.sum(),
-        scoring=cost * _OF_SCORING * len(stream.points) * tokens_of(dev).sum(),
+        scoring=cost * _OF_SCORING * scored,
     )
 
 

@@ -229,6 +229,20 @@ def test_learning_curve(along, x):
     assert curve.get_ydata() == pytest.approx(100 * expected)
 
 
+@pytest.mark.parametrize(
+    ("selects", "scored"),
+    [
+        (["dev", "nested:5"], "dev"),
+        (["hold-out:0.1", "held-out"], "held-out"),
+        (["dev", "hold-out:0.1"], "dev or held-out"),
+    ],
+)
+def test_a_learning_curve_says_whose_scores_it_shows(selects, scored):
+    heads = ("last", "p32")
+    records = [make_record(head, select=one) for head, one in zip(heads, selects, strict=True)]
+    assert plot_learning(records).axes[0].get_ylabel() == f"{scored} span F1 (%)"
+
+
 def test_loss_against_seconds():
     records = [make_record("p32", seed, train_seconds=2.0 + seed) for seed in (0, 1)]
     (axes,) = plot_learning(records, along="seconds", of="loss").axes

@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 from probekit.base.registry import choose
+from probekit.base.selection import HELD_OUT, Selection
 from probekit.errors import RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped
@@ -65,6 +66,12 @@ def has_two_scores(records: Sequence[Record]) -> bool:
         or (record.epochs is not None and record.select == "dev")
         for record in records
     )
+
+
+def followed(record: Record) -> str:
+    """Return what the scores of a learning curve are of: dev, or held-out sentences."""
+    kind = None if record.select is None else Selection.parse(record.select).kind
+    return "held-out" if kind in (HELD_OUT, "hold-out") else "dev"
 
 
 def score_curve(

@@ -117,10 +117,13 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
         found = fit(spec, location=at)
     line = next(line for line in caplog.messages if "beside the model" in line)
     assert re.search(r"full trains ([\d,]+) of \1 values of .*: 3 steps in about \d+ s, with", line)
-    assert "scores dev" not in line
+    assert "scores dev" not in line and line.endswith("hardly train a model: see --epochs.")
     monkeypatch.setattr(live_forecast, "_OF_SCORING", 100.0)
     with caplog.at_level("INFO"):
         fit(spec, location=at)
+    assert "scores dev" not in caplog.text, "a share of train is scored, and dev once"
+    with caplog.at_level("INFO"):
+        fit(replace(spec, select="dev"), location=at)
     assert "More than half of that time scores dev, 3 times: see --evals." in caplog.text
     monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
     with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
@@ -130,7 +133,7 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
 
 def test_the_forecast_is_what_a_step_holds(base):
     """Of states alone: what is held grows as the subwords do, and copies are four of the values."""
-    spec, at = base
+    spec, at = replace(base[0], select="dev"), base[1]
     splits = open_splits(spec, at)
     run = resolve(spec, splits)
     ((stream,), _), live = make_streams([run], splits), open_method([run], splits, "cpu")

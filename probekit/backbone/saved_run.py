@@ -22,6 +22,9 @@ from probekit.store.layout import model_slug
 from probekit.tuning import Method, method_of
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, Packaging
 
+_MOST = 20
+"""Runs that a message lists."""
+
 _IDENTITY = fields_of({"max_length": whole(1, 2**53)}, needed=("max_length",))
 
 _SAID: Mapping[str, JsonType] = {
@@ -71,11 +74,12 @@ class SavedRun:
 
         Raises:
             BackboneError: a head is, whose run trained nothing of its model; or it is damaged.
-            MissingFileError: the values are not there.
+            MissingFileError: the values are not there, or runs are in the folders of this one.
         """
         path = local_path(str(model))
         said = None if path is None else read_object(path / "config.json")
         if path is None or said is None or "format_version" not in said:
+            _check_above(model)
             return None
         packaging = PACKAGINGS.get(str(said.get("backbone")))
         if packaging is None:
@@ -132,3 +136,22 @@ class SavedRun:
         longest = identity["max_length"] - self.tuning.positions
         own = {"max_length": longest, "method": self.method, "tuned": self.digest}
         return {**identity, **own}
+
+
+def _check_above(model: str | Path) -> None:
+    """Refuse the folder in which a sweep saved its runs, each in a folder of its own.
+
+    Raises:
+        MissingFileError: it is one; the message names the runs.
+    """
+    folder = Path(model).expanduser()
+    if (folder / "config.json").exists():
+        return
+    inner = folder.glob(f"*/{BACKBONE_FOLDER}")
+    names = sorted(one.parent.name for one in inner if (one.parent / "config.json").is_file())
+    if names:
+        more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
+        raise MissingFileError(
+            f"{model}: no model here, but saved runs in its folders: {', '.join(names[:_MOST])}"
+            f"{more}. Give one of them."
+        )

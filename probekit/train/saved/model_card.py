@@ -8,7 +8,7 @@ from typing import Any
 from probekit.errors import StorageError
 from probekit.metrics import scale_of
 from probekit.results.summaries.text_layout import Column, markdown_table
-from probekit.results.summaries.wording import metric_text
+from probekit.results.summaries.wording import metric_text, option_text, options_text
 from probekit.store.files import write_whole
 from probekit.train.saved.folder import SavedHead, read_saved
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
@@ -125,8 +125,7 @@ def _section(saved: SavedHead) -> str:
             "",
             tables[1],
             "",
-            f"Of one run, seed {saved.options.get('seed')}; the checkpoint was chosen by "
-            f"{_chosen(saved)}.",
+            f"Of one run, seed {saved.options.get('seed')}; {_chosen(saved)}.",
             "",
             "## Load it",
             "",
@@ -158,6 +157,9 @@ def _about(saved: SavedHead) -> Mapping[str, Sequence[str]]:
         "method": _method(saved) if saved.backbone else "nothing of the model",
         "head": f"{saved.head['name']}, layers {', '.join(map(str, saved.layers))}",
         "decoder": str(saved.decoder["name"]),
+        "normalization": str(saved.normalization["name"]),
+        "trained on": _sentences(saved),
+        "fit": _fitted(saved),
         "trained values": f"{saved.n_params:,}",
         "probekit": saved.probekit,
     }
@@ -177,9 +179,33 @@ def _scores(saved: SavedHead) -> dict[str, float]:
 
 
 def _chosen(saved: SavedHead) -> str:
-    """Return what the checkpoint was chosen by."""
-    select = saved.options.get("select")
-    return "dev, whose score is the best of several" if select in (None, "dev") else f"{select}"
+    """Return what was chosen by what: a checkpoint, or the L2 of a solver."""
+    select, steps = saved.options.get("select"), _steps(saved)
+    if select is None and not steps:
+        return "nothing was chosen"
+    by = "dev, whose score is the best of several" if select in (None, "dev") else select
+    return f"the {'checkpoint' if steps else 'strength of L2'} was chosen by {by}"
+
+
+def _steps(saved: SavedHead) -> bool:
+    """Say whether it was trained by steps, as the first heads were; others are solved."""
+    return saved.options.get("fit", "adam") == "adam"
+
+
+def _fitted(saved: SavedHead) -> str:
+    """Return how it was fitted: the solver, or the steps."""
+    said = dict(saved.options)
+    if not _steps(saved):
+        return str(said["fit"])
+    named = {name: said[name] for name in ("epochs", "batch_size", "lr") if said.get(name)}
+    rates = [f"{name} {rate:g}" for name, rate in said.get("rates") or ()]
+    return ", ".join(["adam", *([options_text(named)] if named else []), *rates])
+
+
+def _sentences(saved: SavedHead) -> str:
+    """Return how much of train it learned from."""
+    name = "fraction" if saved.options.get("fraction") else "shots"
+    return option_text(name, saved.options.get(name))
 
 
 def _loading(saved: SavedHead) -> list[str]:

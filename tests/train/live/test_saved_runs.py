@@ -22,7 +22,7 @@ from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
-from tests.cli.console import done
+from tests.cli.console import done, refused
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, IDS, check_states, states
 from tests.train.saved.test_prediction import dev_words
@@ -200,6 +200,15 @@ def test_a_card_for_the_hub(runs, method, tmp_path):
     assert str(runs.root) not in card.content, "where it lies is nobody's business"
     loading = {"full": "AutoModel.from_pretrained(", None: "which was not trained"}
     assert loading.get(method, "PeftModel.from_pretrained(") in card.text
+    rates = ", backbone 0.003" * (method is not None)
+    assert f"| adam, 2 epochs, batch 16, lr 0.01{rates} |" in card.text
+    assert "| all sentences |" in card.text and "the checkpoint was chosen by hold-out" in card.text
+    if method is None:
+        solved = replace(runs.spec, rates=(), fit="auto", epochs=None, shots=2, select="dev")
+        fit(solved, location=runs.location, save=tmp_path / "solved")
+        text = write_model_card(tmp_path / "solved").read_text("utf-8")
+        assert "| lbfgs |" in text and "| 2 shots |" in text
+        assert "the strength of L2 was chosen by dev, whose score is the best" in text
     path = folder / "README.md"
     mine = path.read_text("utf-8").replace("license: unknown", "license: mit") + "Mine.\n"
     path.write_text(mine, "utf-8")
@@ -253,6 +262,15 @@ def test_a_base_that_is_gone_or_another(runs, tmp_path, monkeypatch):
     build("llama" if "bert" in runs.root.name else "bert", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
         extract("lora", corpus, **at)
+
+
+@pytest.mark.parametrize("command", [("merge", "tuned", "whole"), ("extract", "tuned", "conll")])
+def test_a_folder_of_runs_names_them(runs, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    for name in ("b", "a"):
+        shutil.copytree(runs.saved("full")[0], Path("tuned", name))
+    said = refused(*command)
+    assert "tuned: no model here, but saved runs in its folders: a, b. Give one of them." in said
 
 
 def test_what_is_no_trained_model(runs, tmp_path):

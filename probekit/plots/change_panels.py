@@ -15,7 +15,7 @@ from probekit.results.layer_change import Change, change_title
 
 _HEIGHT = 2.2  # of the figure, inches
 _COLOUR = "#0072B2"
-_CHANGE, _CKA = "change, ||after - before|| / ||before||", "CKA, after with before"
+_CHANGE, _CKA = "change ± SD of rows, ||after - before|| / ||before||", "CKA, after with before"
 _LINE = {"color": _COLOUR, "linewidth": 1.2, "marker": "o", "markersize": 2.6}
 
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any
 
-from transformers import PretrainedConfig, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.model_files import WeightFile
@@ -23,6 +23,7 @@ _DROPOUT = re.compile(
     r"|seq_classif|qa|pooler|head|attention_probs|summary_first|summary_last)_)?dropout(_prob)?"
     r"|(resid|embd|attn|summary_first)_pdrop|((encoder|decoder)_)?layerdrop"
 )
+_OF_HEADS = ("classifier", "summary", "seq_classif", "qa", "pooler", "head")
 _TRAINING = frozenset({"initializer_range", "initializer_factor", "gradient_checkpointing"})
 _IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
 """What cannot change states, nor the output head that an entry may keep."""
@@ -100,6 +101,24 @@ def computing_options(config: PretrainedConfig) -> dict[str, Any]:
     """
     options = without(_given(config), _IDLE)
     return {name: value for name, value in options.items() if not _DROPOUT.fullmatch(name)}
+
+
+def dropout_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the dropout of a model's blocks, which counts in training alone.
+
+    Args:
+        options: a configuration as JSON; what equals the default of its class is left out.
+    """
+    known = options.get("model_type") in CONFIG_MAPPING
+    default = plain_config(CONFIG_MAPPING[options["model_type"]]()) if known else {}
+    return {
+        name: value
+        for name, value in options.items()
+        if _DROPOUT.fullmatch(name)
+        and not name.startswith(_OF_HEADS)
+        and value is not None
+        and value != default.get(name)
+    }
 
 
 def _given(config: PretrainedConfig) -> dict[str, Any]:

@@ -40,7 +40,8 @@ class Record:
         depth: largest layer the head was allowed to see; None when not truncated.
         normalize: how each layer was treated before the head.
         pooling: which row of a text was read (``cls``, ``mean``, ``last``); None for words.
-        options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``.
+        options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``,
+            and of a model that is trained its dropout, as ``model.attention_dropout: 0.3``.
         init: what the saved head that the run started from was trained on, such as
             ``wikiann/en ner 1a2b3c4d``, and ``with decoder`` where all of it was taken; None for a
             fresh start.

@@ -21,8 +21,9 @@ from probekit.train.saved.folder import (
 )
 from probekit.train.sweeps.left_out_layers import LOSS
 from probekit.train.sweeps.predicted_splits import write_predictions
-from probekit.train.sweeps.resolve import Run
+from probekit.train.sweeps.resolve import Run, typed_config
 from probekit.train.sweeps.run_views import scored_views
+from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
     from probekit.tuning.live_model import LiveModel
@@ -165,15 +166,18 @@ def _name(run: Run) -> str:
     return "-".join([*(part for part in parts if part), run.options.key[:8]])
 
 
-def model_found(info: Mapping[str, Any], given: str) -> dict[str, Any]:
-    """Return what is known of a model, with the path that was given where its own leads nowhere.
+def model_found(info: Mapping[str, Any], spec: TrainSpec) -> dict[str, Any]:
+    """Return what is known of a run's model, with the path that was typed where that is meant.
 
-    An entry has the path of its extraction, which may have been relative to another folder.
+    An entry has the path of its extraction, which may have been relative to another folder. A model
+    that is trained is the one that was typed: of two with the same states one may drop out more.
     """
-    on_disk = info.get("source", "hub") != "hub"
-    moved = on_disk and not Path(info.get("name", "")).expanduser().exists()
-    found = moved and Path(given).expanduser().exists()
-    return {**info, "name": given} if found else dict(info)
+    if info.get("source", "hub") == "hub":
+        return dict(info)
+    gone = not Path(info.get("name", "")).expanduser().exists()
+    typed = spec.tunes and typed_config(spec.model) is not None
+    found = typed or (gone and Path(spec.model).expanduser().exists())
+    return {**info, "name": spec.model} if found else dict(info)
 
 
 _REBUILT = ("head", "decoder", "normalization")
@@ -192,7 +196,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         normalization=result.modules["normalization"],
         layers=result.layers,
         n_params=result.n_params,
-        model=model_found(manifest.model_info, run.spec.model),
+        model=model_found(manifest.model_info, run.spec),
         features=HeadFeatures.of(
             {
                 "dim": manifest.dim,

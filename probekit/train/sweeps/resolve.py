@@ -1,10 +1,11 @@
 """Settle the open choices of a spec against the data."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +27,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
+from probekit.store.json_types import read_object
 from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
@@ -150,8 +152,29 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
             fitter=filled.fit,
             metric=splits.metric,
         ),
+        dropout=_dropout(filled, config),
     )
     return _planned(options, head, decoder, start, splits, drawn, n_values)
+
+
+def _dropout(spec: TrainSpec, kept: Mapping[str, Any]) -> dict[str, float]:
+    """Return the dropout of a model that is trained: entries of one key may differ in it.
+
+    Args:
+        spec: a run.
+        kept: the configuration that the entry keeps; that of a model on this disk goes before.
+    """
+    if not spec.tunes:
+        return {}
+    from probekit.backbone.identity import dropout_of  # with transformers
+
+    return dropout_of(typed_config(spec.model) or kept)
+
+
+def typed_config(model: str) -> dict[str, Any] | None:
+    """Return the configuration of the model in a folder that was typed; None where none is."""
+    found = read_object(Path(model).expanduser() / "config.json")
+    return found if found and "model_type" in found else None
 
 
 def _planned(

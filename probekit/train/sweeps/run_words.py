@@ -108,7 +108,8 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "seen": seen,
         "head": member.head.name,
         "decoder": member.decoder.name,
-        "options": _changed_settings(spec),
+        "options": _changed_settings(spec)
+        | {f"model.{name}": rate for name, rate in options.dropout.items()},
         "plugins": options.plugins,
         "layers": options.layers,
         "init": run.init,

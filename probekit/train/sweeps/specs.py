@@ -151,6 +151,10 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}{by}"
 
 
+_WHERE_SET = ("groups", "plugins", "dropout")
+"""Settled options that are written where there are any."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class ResolvedOptions:
     """A spec with every open choice settled against the data: what a record's key hashes.
@@ -168,6 +172,8 @@ class ResolvedOptions:
         groups: sha256 over the groups of all splits; ``None``, and not written, without any.
         plugins: where plug-ins of third parties are from, and which code they are, by kind; not
             written without any.
+        dropout: that of the model, for a method that trains it, where it is not its class's; not
+            written without any.
     """
 
     spec: TrainSpec
@@ -180,17 +186,17 @@ class ResolvedOptions:
     start: str | None = None
     groups: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    dropout: Mapping[str, float] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
-        origin, apart = {one.name for one in fields(Origin)}, ("spec", "groups", "plugins")
+        origin, apart = {one.name for one in fields(Origin)}, ("spec", *_WHERE_SET)
         return {
             **{name: one for name, one in self.spec.to_json().items() if name not in origin},
             **{name: one for name, one in vars(self).items() if name not in apart},
             "layers": list(self.layers),
             "entries": dict(self.entries),
-            **({"groups": self.groups} if self.groups else {}),
-            **({"plugins": dict(self.plugins)} if self.plugins else {}),
+            **{name: one for name in _WHERE_SET if (one := getattr(self, name))},
         }
 
     @property

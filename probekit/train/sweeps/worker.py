@@ -223,7 +223,7 @@ def open_method(
     from probekit.tuning.live_model import open_live  # with transformers
 
     live = open_live(
-        model_found(manifest.model_info, spec.model),
+        model_found(manifest.model_info, spec),
         method,
         layers=sorted({layer for run in runs for layer in run.options.layers}),
         seed=spec.seed,

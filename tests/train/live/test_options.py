@@ -1,15 +1,19 @@
 """Options of runs that train the model: what they draw, what they normalise, what they refuse."""
 
+import json
 import re
+import shutil
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
 
+from probekit import load_records
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
+from probekit.results.tables import summarise, table
 from probekit.train import live_forecast
 from probekit.train.live_rows import LiveSource
 from probekit.train.sweeps.resolve import resolve
@@ -109,6 +113,22 @@ def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(
         fit(spec, location=where)
     with pytest.raises(OptionError, match=r"is longer than a batch of 8, .*--batch-tokens 24, or"):
         fit(replace(spec, method="prefix:length=2", batch_tokens=8), location=where)
+
+
+def test_a_model_that_drops_out_more_trains_to_another_record(base, tmp_path):
+    """Its states are the same, and so are its entries; a run from the cache is the same run."""
+    spec, at = base
+    more = shutil.copytree(spec.model, tmp_path / "more")
+    config = json.loads((more / "config.json").read_text("utf-8"))
+    (more / "config.json").write_text(json.dumps({**config, "hidden_dropout_prob": 0.5}), "utf-8")
+    where = {"location": at, "out": tmp_path / "runs.jsonl"}
+    plan = [replace(spec, model=model) for model in (spec.model, str(more))]
+    one, other = sweep(plan, **where)
+    assert one.entry == other.entry and one.key != other.key and one.scores != other.scores
+    assert (one.options, other.options) == ({}, {"model.hidden_dropout_prob": 0.5})
+    cached = [replace(one, method=None, rates=()) for one in plan]
+    assert len({record.key for record in sweep(cached, **where)}) == 1
+    assert "model.hidden_dropout_prob=0.5" in table(summarise(load_records(where["out"])))
 
 
 def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatch):

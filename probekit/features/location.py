@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, cast
 
+from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
@@ -84,11 +85,14 @@ class Location(TextOptions):
             task: from ``task``.
             typed: options that say what the task is.
         """
+        identity = identity_at(model) if self.identity is None else self.identity
+        path = local_path(model) if identity is None else None
         return Wanted(
             model=model,
             task=task.name,
             slug=task.slug,
-            identity=identity_at(model) if self.identity is None else self.identity,
+            identity=identity,
+            at=None if path is None else path.resolve(),
             text=_own_text(task) if is_own(task) else None,
             typed=typed,
         )

@@ -33,6 +33,8 @@ class Wanted:
         slug: the task's folder name.
         identity: identity of the model that lies at the path ``model``; None where none does, and
             the name alone decides.
+        at: the file or folder that ``model`` is where that tells no identity: entries that were
+            extracted from there are meant; None where none is.
         text: for the user's own files, the fingerprint of a split's first N examples (of all,
             for None), or None where there is no such split; entries are found by it, whatever
             the files are called.
@@ -43,6 +45,7 @@ class Wanted:
     task: str
     slug: str
     identity: Mapping[str, Any] | None = None
+    at: Path | None = None
     text: Callable[[str, int | None], str | None] | None = None
     typed: Sequence[str] = ()
 
@@ -55,7 +58,7 @@ class Wanted:
         for folder in folders:
             made = None if self.identity is None else folder.asked.get("model")
             same = made == self.identity if isinstance(made, dict) else folder.model == slug
-            if same:
+            if same and (self.identity is not None or self.at is None or _lay_at(folder, self.at)):
                 found.append(folder)
         return found
 
@@ -74,6 +77,12 @@ class Wanted:
             if holds:
                 found.append(folder)
         return found
+
+
+def _lay_at(folder: EntryFolder, path: Path) -> bool:
+    """Say whether an entry was extracted from a path; one that cannot be read may have been."""
+    about = None if folder.manifest is None else folder.manifest.model_info
+    return about is None or Path(about.get("name", "")).expanduser().resolve() == path
 
 
 def find_entries(
@@ -277,6 +286,12 @@ def _none(
         return (
             f"the entries of {slug} {task} in {root} were made with another model "
             f"than the one that lies at {model} now. Type: {command}"
+        )
+    if wanted.at is not None and any(folder.model == slug for folder in folders):
+        return (
+            f"{model} tells no model (config.json or weights are not there), and the entries of "
+            f"{slug} in {root} were made of one that lay elsewhere. Give the path of that model, "
+            f"the path of an entry (`probekit cache ls`), or {slug} alone, as the cache calls it."
         )
     if by_name or (wanted.text is not None and of_model):
         hint = f" The text of {task} is not in the cache (a changed text is another one)."

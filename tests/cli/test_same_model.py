@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -73,6 +74,25 @@ def test_weights_that_were_replaced_are_another_model(runs, text):
     shutil.copy("run2/checkpoint-100/model.safetensors", "run1/checkpoint-100/")
     assert "another model" in refused("train", "run1/checkpoint-100", text, *TRAIN)
     assert "weights" in unlike("checkpoint-100", text, "train")
+
+
+@pytest.mark.parametrize("left", [(), ("config.json",), ("model.safetensors",)])
+def test_a_folder_that_tells_no_model_is_none_of_its_name(runs, text, left):
+    """Such as that of a PEFT checkpoint, or one whose weights are still to come."""
+    shutil.copytree("run1/checkpoint-100", "run3/checkpoint-100")
+    for file in Path("run3/checkpoint-100").iterdir():
+        if file.name not in left:
+            file.unlink()
+    for command in ("train", "depth"):
+        outcome = run(command, "run3/checkpoint-100", text, *TRAIN)
+        told = "run3/checkpoint-100 tells no model (config.json or weights are not there)"
+        assert outcome.code == 1 and told in outcome.err
+    outcome = run("cache", "rm", "-y", "run3/checkpoint-100")
+    assert outcome.code == 1 and "cannot be said any more" in outcome.err
+    Path("run1/checkpoint-100/model.safetensors").unlink()  # to save room, once it is extracted
+    done("train", "run1/checkpoint-100", text, *TRAIN, "--out", "runs.jsonl")
+    done("train", "checkpoint-100", text, *TRAIN, "--out", "runs.jsonl")
+    assert len(records()) == 1
 
 
 def test_a_copy_is_the_same_model_whatever_its_folder_is_called(runs, text):

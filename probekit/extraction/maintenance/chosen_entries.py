@@ -94,8 +94,7 @@ def select_sources(names: Sequence[str], root: Path) -> list[Path]:
 def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     """Return the entries of a model: the one that lies at a path, or all of a name."""
     path, identity = local_path(name), identity_at(name)
-    holds_model = path is not None and (path.is_file() or (path / "config.json").is_file())
-    if identity is None and holds_model:
+    if identity is None and path is not None:
         raise OptionError(
             f"{name}: what model this is cannot be said any more, and another may have had its "
             "name. Give keys or paths of entries (`probekit cache ls`)."

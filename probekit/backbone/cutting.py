@@ -66,12 +66,13 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
     Raises:
         BackboneError: its blocks are not found.
     """
-    if deepest == structure.n_blocks:
+    found = shortened(structure, deepest)
+    if found.n_blocks == structure.n_blocks:
         return structure
     blocks = blocks_of(model, structure.n_blocks)
     if blocks is None:
         raise _uncut(name, deepest, "its blocks do not lie in one list")
-    kept = max(deepest, 1)  # transformers gives no states of a model without a block
+    kept = found.n_blocks
     del blocks[kept:]
     if structure.final_norm is not None:
         model.get_submodule(structure.final_norm).register_forward_hook(_what_went_in)
@@ -80,7 +81,25 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
         if "layer" in option and isinstance(value, list) and len(value) == structure.n_blocks:
             setattr(model.config, option, value[:kept])  # of what sort each block is
     model.config.num_hidden_layers = kept
-    return replace(structure, n_blocks=kept, final_norm=None)
+    return found
+
+
+def shortened(structure: Structure, deepest: int) -> Structure:
+    """Return the structure of a model without the blocks that its layers up to one do not need.
+
+    One block stays at least, as transformers gives no states without. Where the last layer has
+    another width (it is projected after the last block), one more stays, or it would be ``deepest``
+    that is projected.
+
+    Args:
+        structure: of the whole.
+        deepest: the last layer that is wanted.
+    """
+    last = structure.n_blocks
+    kept = max(deepest, 1) + (last in structure.odd)
+    if kept >= last:
+        return structure
+    return replace(structure.with_blocks(kept), final_norm=None)
 
 
 def reached(

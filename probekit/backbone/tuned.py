@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from probekit import backbone
-from probekit.backbone.cutting import shorten
+from probekit.backbone.cutting import shorten, shortened
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import Structure
 from probekit.errors import OptionError
@@ -84,10 +84,7 @@ def inspect_run(
         f"`probekit merge {run.name} FOLDER --model PATH`.",
         trust_remote_code=trust_remote_code,
     )
-    kept = max(run.deepest, 1)
-    cut = run.deepest < base.structure.n_blocks
-    changed: dict[str, Any] = {"n_blocks": kept, "final_norm": None} if cut else {}
-    structure = replace(base.structure, **changed)
+    structure = shortened(base.structure, run.deepest)
     info = replace(
         base.info,
         name=run.name,

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import AutoModel
+from transformers import AutoConfig, AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.cutting import cut, reached
@@ -14,6 +14,10 @@ from tests import tiny
 
 FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 IDS = torch.arange(9, 17)[None]
+SIZES = {
+    "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "ffn_dim": 48,
+    "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
 SAME = [name for name in METHODS if name not in ("qlora", "prompt", "prefix")]
 """Methods that can be compared with the model as it was; the others have files of their own."""
 TRAINING = (
@@ -113,6 +117,30 @@ def test_what_no_layer_that_is_read_depends_on_is_not_trained(models):
     values = reached(backbone, attached("full", backbone.model), [0])
     assert values and all(name.startswith("embeddings.") for name in values)
     assert {n for n, v in backbone.model.named_parameters() if v.requires_grad} == set(values)
+
+
+@pytest.mark.parametrize("deepest", [0, 1, 2])
+def test_a_model_that_projects_its_last_layer_keeps_the_ones_before(deepest, tmp_path):
+    """As OPT's 350M does: cut to ``deepest`` blocks it would project layer ``deepest`` instead."""
+    tokenizer = tiny.build_tokenizer("llama", 400)
+    config = AutoConfig.for_model(
+        "opt",
+        **SIZES,
+        vocab_size=len(tokenizer),
+        word_embed_proj_dim=16,
+        do_layer_norm_before=False,
+    )
+    tokenizer.save_pretrained(tmp_path)
+    AutoModel.from_config(config).save_pretrained(tmp_path)
+    whole, shorter = (learning(str(tmp_path)) for _ in range(2))
+    shorter, layers = cut(shorter, deepest), list(range(deepest + 1))
+    blocks = len(shorter.model.decoder.layers)
+    assert blocks == shorter.inspection.structure.n_blocks == max(deepest, 1) + 1
+    with torch.no_grad():
+        one, other = (m.layers(IDS, torch.tensor([8]), layers) for m in (whole, shorter))
+    torch.testing.assert_close(one, other)
+    with pytest.raises(OptionError, match=f"layer {blocks} is 16 wide"):
+        shorter.layers(IDS, torch.tensor([8]), [blocks])
 
 
 def test_a_model_whose_blocks_are_not_found_is_not_cut(models):

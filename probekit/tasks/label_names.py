@@ -11,8 +11,10 @@ NO_LABEL = ""
 NUMBERS = frozenset({-1, -100})
 """Numbers that stand for no label in unlabelled splits and in losses."""
 
-MARKS = frozenset({"_", "n/a", "nan", "<na>", "#n/a", *map(str, NUMBERS)})
-"""Marks of treebanks and of tables in lower case, and those numbers."""
+MARKS = frozenset(
+    {"_", "n/a", "nan", "<na>", "#n/a", "null", *map(str, NUMBERS), *(f"{n}.0" for n in NUMBERS)}
+)
+"""Marks of treebanks and of tables in lower case, and those numbers, as tables write floats too."""
 
 DASH = "-"
 """A mark too, but where other labels are signs it is one of them ("+" and "-", "." and "-")."""

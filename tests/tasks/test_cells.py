@@ -190,7 +190,7 @@ def test_texts_without_text(tmp_path: Path) -> None:
         get_task(str(path), kind="sentence").read("train")
 
 
-@pytest.mark.parametrize("mark", ["_", "-", "-100", "-1", "n/a"])
+@pytest.mark.parametrize("mark", ["_", "-", "-100", "-1", "n/a", "null"])
 @pytest.mark.parametrize("form", ["conll", "csv", "jsonl"])
 def test_a_word_that_is_not_annotated_has_no_label(
     form: str, mark: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -224,12 +224,12 @@ def test_no_features_are_a_label(tmp_path: Path) -> None:
     assert train(path, label="feats").labels == {"feats": (("Mood=Imp", "_"),)}
 
 
-@pytest.mark.parametrize("mark", ["-", "_", "-100", "-1", "", "n/a"])
+@pytest.mark.parametrize("mark", ["-", "_", "-100", "-1", "-1.0", "", "n/a", "null"])
 @pytest.mark.parametrize(("kind", "value"), [("sentence", "x"), ("pair", "x"), ("regression", "2")])
 def test_texts_without_a_label_are_refused_or_left_out(
     kind: str, value: str, mark: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    if kind == "regression" and mark == "-1":
+    if kind == "regression" and mark in ("-1", "-1.0"):
         return
     rows = [f"a{n} b\tc{n} d\t{label}\n" for n, label in enumerate((value, mark, value))]
     path = write(tmp_path / "train.tsv", "text\ttext_pair\tlabel\n" + "".join(rows))

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 _TIME = 8
 """Subwords that a cut model is compared on."""
 
+_OF_BLOCKS = ("attention_window",)
+"""Options that are lists with a value per block, beside those that are called after layers."""
+
 _ROUNDING = 1e-5
 """Largest difference of equal states, as a share of the largest: other shapes may round."""
 
@@ -78,7 +81,8 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
         model.get_submodule(structure.final_norm).register_forward_hook(_what_went_in)
     model.config = copy.deepcopy(model.config)
     for option, value in model.config.to_dict().items():
-        if "layer" in option and isinstance(value, list) and len(value) == structure.n_blocks:
+        of_blocks = "layer" in option or option in _OF_BLOCKS
+        if of_blocks and isinstance(value, list) and len(value) == structure.n_blocks:
             setattr(model.config, option, value[:kept])  # of what sort each block is
     model.config.num_hidden_layers = kept
     return found

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +14,7 @@ from probekit.backbone.architecture import building
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.miniature import build_miniature, special_ids
 from probekit.errors import BackboneError, OptionError
+from probekit.tuning.blocks import blocks_of
 
 _TIME = 8
 """Subwords that the copy reads."""
@@ -98,11 +100,18 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         for part, module in model.named_modules()
         if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
     ]
+    through = _FirstBlock(model)
     try:
         states = hidden_states(name, model, text)
     finally:
-        for handle in handles:
+        for handle in (*handles, *through.handles):
             handle.remove()
+    if through.came_out_as(states[0]):
+        raise BackboneError(
+            f"model {name!r}: the first of the hidden states of {type(model).__name__} is what its "
+            "first block makes, and not the embeddings, so that every layer would have the number "
+            "of the one before. Choose a model of another family."
+        )
     dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))
@@ -122,6 +131,25 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         final_norm=made[-1] if made else None,
     )
     return seen.with_blocks(config.num_hidden_layers)
+
+
+class _FirstBlock:
+    """What went into the first block of a model and came out of it, where its blocks are found."""
+
+    def __init__(self, model: nn.Module) -> None:
+        """Watch it from the next pass on."""
+        blocks = blocks_of(model, model.config.num_hidden_layers)
+        self.handles = [blocks[0].register_forward_hook(self._note)] if blocks else []
+        self._out: Tensor | None = None
+
+    def _note(self, block: nn.Module, given: tuple[Any, ...], made: Any) -> None:
+        first = made[0] if isinstance(made, tuple | list) else made
+        self._out = first if isinstance(first, Tensor) else None
+
+    def came_out_as(self, state: Tensor) -> bool:
+        """Say whether a state is what came out of the block."""
+        out = self._out
+        return out is not None and out.shape == state.shape and _same(out, state)
 
 
 def check_runs(

@@ -64,6 +64,7 @@ class Snapshot:
             torch.save({"of": self._of, "state": state()}, self._fresh)
             os.replace(self._fresh, self.path)
         except (OSError, RuntimeError) as error:
+            self._fresh.unlink(missing_ok=True)  # the record needs the room
             logger.warning(
                 "%s cannot be written (%s): a run that is killed would begin anew.",
                 self.path,

@@ -38,7 +38,7 @@ class BitFit(Method):
         biases = {
             name: value
             for name, value in model.named_parameters()
-            if name.rpartition(".")[2] == "bias"
+            if name.rpartition(".")[2].endswith("bias")  # DeBERTa has a q_bias
         }
         if not biases:
             raise OptionError(

@@ -151,6 +151,11 @@ class Tuned(nn.Module):
         return self
 
     @property
+    def learns(self) -> bool:
+        """Whether it holds anything."""
+        return next(self.parameters(), None) is not None
+
+    @property
     def changed(self) -> float:
         """The share of the model's values that are the run's own."""
         return self._method.changed(self._values, self.n_model)

@@ -137,9 +137,12 @@ class _Projection:
 
     @torch.no_grad()
     def __call__(self, model: nn.Module, args: tuple[Any, ...]) -> None:
+        if model.training:
+            self._seen = -1  # a fused optimiser writes without being counted
+            return
         learned = (value for one in self._differences for value in one.parameters())
         now = sum(value._version for value in learned)  # counts what was written in place
-        if model.training or now == self._seen:
+        if now == self._seen:
             return
         self._seen = now
         _keep_largest(self._differences, self._share)

@@ -1,7 +1,7 @@
 """A model that runs while a head is trained: cut to the blocks that are read, with its method."""
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
@@ -21,14 +21,11 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.places import windows_of
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import TokenBatch, token_batches
-from probekit.errors import OptionError
+from probekit.errors import BackboneError, OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
 
 logger = logging.getLogger(__name__)
-
-BATCH_TOKENS = 4096
-"""Padded subwords that run through the model at once, unless told otherwise."""
 
 
 @dataclass(eq=False)
@@ -58,13 +55,13 @@ class LiveModel:
     seed: int
     pooling: Pooling
     dtype: torch.dtype
-    batch_tokens: int = BATCH_TOKENS
+    batch_tokens: int
     passes: int = 0
 
     @property
     def learns(self) -> bool:
         """Whether anything of the model is trained: nothing is that no layer depends on."""
-        return self.tuned is not None and next(self.tuned.parameters(), None) is not None
+        return self.tuned is not None and self.tuned.learns
 
     def check_fits(self, lengths: Int64[np.ndarray, " windows"]) -> None:
         """Check that the model reads every window, there and back, and what is put before it.
@@ -206,7 +203,7 @@ def open_live(
     pooling: Pooling,
     dtype: torch.dtype,
     compute_dtype: str,
-    batch_tokens: int | None = None,
+    batch_tokens: int,
     model: str | GivenModel | None = None,
     device: str = "auto",
     made: str,
@@ -222,7 +219,7 @@ def open_live(
         pooling: which subwords make a word's row.
         dtype: what rows of a frozen model are rounded to.
         compute_dtype: in which the entry was computed.
-        batch_tokens: padded subwords that run at once; None is `BATCH_TOKENS`.
+        batch_tokens: padded subwords that run at once.
         model: where the model lies now; None is where it was.
         device: where it runs.
         made: what was made with it, for messages.
@@ -234,22 +231,38 @@ def open_live(
         OptionError: the method has nothing to train here.
     """
     _check_weights(about, method)
-    backbone = load_again(
-        about,
-        model=model,
-        device=device,
-        compute_dtype=compute_dtype,
-        made=made,
-        trust_remote_code=trust_remote_code,
-        learns=method.trains,
-        quantize_for=f"--method {method.name}" if method.quantizes else None,
-    )
-    tokens, backbone = batch_tokens or BATCH_TOKENS, cut(backbone, max(layers))
+
+    def load() -> Backbone:
+        return load_again(
+            about,
+            model=model,
+            device=device,
+            compute_dtype=compute_dtype,
+            made=made,
+            trust_remote_code=trust_remote_code,
+            learns=method.trains,
+            quantize_for=f"--method {method.name}" if method.quantizes else None,
+        )
+
     if not method.trains:
-        return LiveModel(backbone, method, None, seed, pooling, dtype, tokens)
+        backbone = _cut_if_it_can_be(load, max(layers))
+        return LiveModel(backbone, method, None, seed, pooling, dtype, batch_tokens)
+    backbone = cut(load(), max(layers))
     backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
-    tuned = _attach(method, backbone, layers, seed).eval()
-    return LiveModel(backbone, method, tuned, seed, pooling, torch.float32, tokens)
+    tuned = _attach(method, backbone, layers, seed)
+    if method.positions and not tuned.learns:  # virtual tokens would move the text all the same
+        backbone = cut(load(), max(layers))
+        tuned = Tuned(backbone.model, {}, method)
+    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32, batch_tokens)
+
+
+def _cut_if_it_can_be(load: Callable[[], Backbone], deepest: int) -> Backbone:
+    """Return a model of the first blocks; the whole one where its layers would be other ones."""
+    try:
+        return cut(load(), deepest)
+    except BackboneError as error:
+        logger.debug("%s The whole model runs.", error)
+        return load()
 
 
 def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int) -> Tuned:

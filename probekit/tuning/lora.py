@@ -74,9 +74,10 @@ class LoRA(Method):
             try:
                 inject_adapter_in_model(config, model)
             except ValueError as error:
-                raise OptionError(
-                    f"--method {self.name}: {error} Give --method {self.name}:targets=linear."
-                ) from error
+                other = f"--method {self.name}:targets=linear"
+                if self.targets == "linear":
+                    other = "another method, such as bitfit"
+                raise OptionError(f"--method {self.name}: {error} Give {other}.") from error
         return {name: value for name, value in model.named_parameters() if "lora_" in name}
 
     def merge(self, model: "PreTrainedModel") -> None:

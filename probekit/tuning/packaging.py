@@ -145,14 +145,18 @@ class PeftAdapter(Packaging):
 
     def write_beside(self, folder: Path, trained: TrainedValues) -> None:
         """Write peft's configuration; of a cut model it names every layer that has an adapter."""
+        from peft.tuners.lora.layer import ParamWrapper  # of tensors, which it names otherwise
         from peft.tuners.tuners_utils import BaseTunerLayer
 
         config: Any = copy.copy(trained.model.peft_config["default"])
         config.base_model_name_or_path, config.revision = trained.base, trained.revision
         config.task_type, config.inference_mode = "FEATURE_EXTRACTION", True
         if trained.cut and not config.is_prompt_learning:
-            parts = trained.model.named_modules()
-            config.target_modules = {n for n, part in parts if isinstance(part, BaseTunerLayer)}
+            config.target_modules = {
+                name
+                for name, part in trained.model.named_modules()
+                if isinstance(part, BaseTunerLayer) and not isinstance(part, ParamWrapper)
+            }
         config.save_pretrained(folder)
 
 

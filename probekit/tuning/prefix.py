@@ -1,6 +1,6 @@
 """Prefix tuning: virtual tokens before the text in every block (Li and Liang 2021)."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, OptionError, reason_of
 from probekit.tuning.blocks import blocks_of
 from probekit.tuning.packaging import Packaging, PeftAdapter
 from probekit.tuning.peft_parts import drawing_from, known_to_peft
@@ -86,6 +86,7 @@ class Prefix(VirtualTokens):
         weight: nn.Parameter = prefix.embedding.weight
         # as peft lays them out: a row per token, with the key and the value of each block in turn
         keys = partial(_blockwise, weight, config.num_hidden_layers, heads, width)
+        _check_reads(model, keys())
         model.register_forward_pre_hook(partial(_with_cache, keys), with_kwargs=True)
         return {"prefix.embedding.weight": weight}
 
@@ -112,6 +113,26 @@ class Prefix(VirtualTokens):
         return found
 
 
+@torch.no_grad()
+def _check_reads(
+    model: "PreTrainedModel", keys: Float[Tensor, "blocks two heads tokens width"]
+) -> None:
+    """Refuse a model that reads no keys of such a form: heads that share them, or other caches.
+
+    Raises:
+        OptionError: the model fails on them.
+    """
+    ids = torch.arange(2, device=model.device)[None] % model.config.vocab_size
+    try:
+        _, given = _with_cache(lambda: keys, model, (), {"input_ids": ids})
+        model(**given)
+    except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
+        raise OptionError(
+            f"--method prefix: {type(model).__name__} reads no such keys ({reason_of(error)}). "
+            f"Give {_INSTEAD}."
+        ) from error
+
+
 def _blockwise(
     weight: Float[Tensor, "tokens values"], blocks: int, heads: int, width: int
 ) -> Float[Tensor, "blocks two heads tokens width"]:
@@ -120,7 +141,7 @@ def _blockwise(
 
 
 def _with_cache(
-    keys: partial[Tensor],
+    keys: Callable[[], Tensor],
     model: "PreTrainedModel",
     args: tuple[Any, ...],
     given: Mapping[str, Any],

@@ -170,6 +170,13 @@ def test_a_model_whose_positions_do_not_see_each_other(corpus, tmp_path, monkeyp
         run(folder, corpus, tmp_path / "cache")
 
 
+def test_a_model_whose_first_state_is_no_embedding(corpus, tmp_path):
+    """So those of Mamba, whose states begin after the first block."""
+    folder = save_random("mamba", tmp_path / "model")
+    with pytest.raises(BackboneError, match="the first of the hidden states of MambaModel is what"):
+        run(folder, corpus, tmp_path / "cache")
+
+
 def test_a_family_that_cannot_compute_in_bfloat16(tmp_path, monkeypatch, caplog):
     """XLNet adds positions in float32."""
     sizes = {"d_model": 32, "n_layer": 2, "n_head": 4, "d_inner": 48}

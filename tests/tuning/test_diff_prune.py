@@ -133,3 +133,32 @@ def test_all_may_differ(backbone):
 def test_numbers_that_make_no_sense(options):
     with pytest.raises(OptionError, match="share must be above 0 and at most 1, penalty at"):
         DiffPrune(**options)
+
+
+def test_what_an_optimiser_that_writes_unseen_changed_is_scored(backbone):
+    """Fused ones do not count what they write in place."""
+    tuned, values = attached(backbone, share=0.1)
+    optimiser = torch.optim.AdamW(values.values(), lr=1e-2, fused=True)
+
+    def scored():
+        with torch.no_grad():
+            return backbone.layers(IDS, LENGTHS, [3])[0]
+
+    tuned.eval()
+    scored()
+    for _ in range(3):
+        tuned.train()
+        backbone.layers(IDS, LENGTHS, [3])[0].square().sum().backward()
+        optimiser.step()
+        optimiser.zero_grad()
+        found = (tuned.eval(), scored())[1]
+        for value in values.values():
+            value.data = value.data.clone()  # as a model that was read holds them
+        tuned.train()
+        with torch.no_grad():
+            backbone.layers(IDS, LENGTHS, [3])
+        again = (tuned.eval(), scored())[1]
+        assert torch.equal(found, again)
+    kept = [one for part in backbone.model.modules() if isinstance(part, Difference)
+            for one in [part.kept & (part.difference != 0)]]  # fmt: skip
+    assert sum(int(one.sum()) for one in kept) > 0

@@ -10,7 +10,9 @@ from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.tuning import METHODS, Tuned, peft_parts
 from probekit.tuning.bitfit import BitFit
+from probekit.tuning.blocks import blocks_of
 from tests import tiny
+from tests.random_models import save_random
 
 FAMILIES = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 IDS = torch.arange(9, 17)[None]
@@ -110,6 +112,39 @@ def test_a_cut_model_has_the_layers_of_the_whole(kind, deepest, models):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-6)
     before, after = (sum(v.numel() for v in m.model.parameters()) for m in (whole, shorter))
     assert after < before
+
+
+def test_biases_of_attention_have_names_of_their_own(tmp_path):
+    """The first DeBERTa adds them to queries and values itself."""
+    folder = save_random("deberta", tmp_path, pos_att_type=["c2p", "p2c"], relative_attention=True)
+    values = attached("bitfit", learning(str(folder)).model)
+    names = {name.rpartition(".")[2] for name in values}
+    assert names == {"bias", "q_bias", "v_bias"}
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        ("falcon", {"multi_query": True, "new_decoder_architecture": False}),
+        ("lfm2", {"num_key_value_heads": 4, "layer_types": ["conv", "full_attention", "conv"]}),
+    ],
+)
+def test_keys_that_a_model_cannot_read_are_refused(family, options, tmp_path):
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    folder = save_random(family, tmp_path, tokenizer="gpt2", **options)
+    model = learning(str(folder)).model
+    with pytest.raises(OptionError, match=r"reads no such keys .* Give --method prefix:of=states"):
+        attached("prefix:length=3", model)
+    assert attached("prefix:length=3:of=states", learning(str(folder)).model)
+
+
+def test_the_blocks_of_t5_hold_lists_of_as_many(tmp_path):
+    sizes = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_heads": 4, "num_decoder_layers": 2}
+    sizes |= {"num_layers": 2, "num_hidden_layers": None}
+    folder = save_random("t5", tmp_path, tokenizer="t5", **sizes)
+    inspection = inspect_backbone(str(folder), part="encoder")
+    model = load_backbone(inspection, compute_dtype="float32", learns=True).model
+    assert blocks_of(model, 2) is model.encoder.block
 
 
 def test_what_no_layer_that_is_read_depends_on_is_not_trained(models):

@@ -53,6 +53,7 @@ def predicted(record):
 
 def live(entry, name="qlora"):
     how = {"layers": [1, 2], "seed": 0, "pooling": "first", "dtype": torch.float32}
+    how["batch_tokens"] = 4096
     about, method = entry.manifest.model_info, parse("method", name, METHODS)
     return open_live(about, method, made="it", compute_dtype="float32", **how)
 

@@ -201,14 +201,17 @@ def save_head(
         beside = folder / f"{WEIGHTS}.partial"
         save_file(dict(state), beside)
         backbone, fresh = folder / BACKBONE_FOLDER, folder / f"{BACKBONE_FOLDER}.partial"
-        remove_path(fresh)  # of a run that was killed
+        old = folder / f"{BACKBONE_FOLDER}.old"
+        remove_path(fresh)  # of a run that was killed, as is the other
+        remove_path(old)
         if trained is not None and head.backbone is not None:
             fresh.mkdir()
             PACKAGINGS[head.backbone].write(fresh, trained)
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
         if is_ours(backbone):
-            remove_path(backbone)
+            backbone.rename(old)  # at once: half of it would not be known as ours
+            remove_path(old)
         if fresh.is_dir():
             fresh.rename(backbone)
         beside = folder / f"{CONFIG}.partial"

@@ -74,4 +74,6 @@ def merge_run(
 
 
 def _unwritten(place: Path, error: Exception) -> StorageError:
-    return StorageError(f"{place}: cannot write the model ({reason_of(error)}).")
+    return StorageError(
+        f"{place}: cannot write the model ({reason_of(error)}). Make room, or give another FOLDER."
+    )

@@ -12,6 +12,9 @@ from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
 from probekit.errors import OptionError
 from probekit.train.option_groups import BELOW_ZERO, Descent, Group, Steps, check_range, check_whole
 
+DEFAULT_BATCH_TOKENS = 4096
+"""Padded subwords that run through a model at once, unless told otherwise."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Data(Group):
@@ -102,8 +105,8 @@ class Tuning(Group):
         method: name of a method of ``probekit.tuning.METHODS``, with settings where they differ
             from the default: ``lora:rank=4``. The model then runs in every step, cut to the last
             layer that the head reads. ``None`` is a run from the cache.
-        batch_tokens: padded subwords that run through it at once, 4,096 if unset. Other batches
-            have other dropout masks.
+        batch_tokens: padded subwords that run through it at once; ``None`` is
+            `DEFAULT_BATCH_TOKENS`. Other batches have other dropout masks.
     """
 
     method: str | None = option(
@@ -116,7 +119,7 @@ class Tuning(Group):
     batch_tokens: int | None = option(
         None,
         "With --method: most subwords, padding included, that run through the model at once.",
-        show_default="4096",
+        show_default=str(DEFAULT_BATCH_TOKENS),
     )
 
     def __post_init__(self) -> None:
@@ -127,6 +130,8 @@ class Tuning(Group):
                 f"--batch-tokens {self.batch_tokens}: a run from the cache runs no model; leave it "
                 "out, or give --method."
             )
+        if self.batch_tokens == DEFAULT_BATCH_TOKENS:  # one run has one key
+            object.__setattr__(self, "batch_tokens", None)
 
 
 @dataclass(frozen=True, kw_only=True)

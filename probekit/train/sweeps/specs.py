@@ -205,14 +205,16 @@ class ResolvedOptions:
 
         Left out are the names of model and task, because the entries' keys hash what they are and
         a spec may name them in several ways; the folder of a saved head, whose content counts;
-        and options of another fitter than the one that was used. All others enter as they were
-        settled, so that a default that changes is another run.
+        options of another fitter than the one that was used; and the batches of a frozen model.
+        All others enter as they were settled, so that a default that changes is another run.
         """
         left_out = {"model", "task", "fusion_from", "init_from"}
         if solves(self.spec.fit):
             left_out |= {one.name for group in (Descent, Steps) for one in fields(group)}
         else:
             left_out.add("l2")
+        if not self.spec.tunes:  # of a frozen model all batches make the same rows
+            left_out.add("batch_tokens")
         hashed = {name: one for name, one in self.to_json().items() if name not in left_out}
         return digest(hashed | {"continued": self.spec.init_from is not None})
 

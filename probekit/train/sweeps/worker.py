@@ -29,6 +29,7 @@ from probekit.train.stream import StreamSpec
 from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import fit_key, grouped, stream_key
+from probekit.train.sweeps.run_options import DEFAULT_BATCH_TOKENS
 from probekit.train.sweeps.run_views import (
     fitted_and_judging,
     open_once,
@@ -230,7 +231,7 @@ def open_method(
         pooling=cast(Pooling, manifest.pooling),
         dtype=READ_DTYPES[manifest.dtype],
         compute_dtype=manifest.compute_dtype,
-        batch_tokens=spec.batch_tokens,
+        batch_tokens=spec.batch_tokens or DEFAULT_BATCH_TOKENS,
         model=given,
         device=device,
         trust_remote_code=trust_remote_code,

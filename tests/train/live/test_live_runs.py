@@ -16,7 +16,7 @@ from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone
 from probekit.base.numbers.seeding import torch_generator
-from probekit.errors import OptionError
+from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.probe.decoders.linear import Linear
@@ -25,6 +25,7 @@ from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.specs import product as spec_product
+from tests.random_models import save_random
 from tests.tiny import build
 from tests.train.saved.test_prediction import dev_words, write_corpus
 from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
@@ -251,6 +252,23 @@ def test_only_what_is_named_moves_and_a_saved_run_says_what_it_scored(words, met
     assert again == record, "a run that is recorded is not trained again"
 
 
+def test_a_frozen_model_that_cannot_be_cut_runs_whole(tmp_path):
+    """All layers of ALBERT are one block."""
+    model = save_random("albert", tmp_path / "model", embedding_size=16)
+    write_corpus(tmp_path / "corpus")
+    options = ExtractOptions(compute_dtype="float32", dtype="float32")
+    at = {"cache": tmp_path / "cache", "device": "cpu", "options": options}
+    extract(str(model), str(tmp_path / "corpus"), **at)
+    spec = TrainSpec(model=str(model), task=str(tmp_path / "corpus"), head="last", depth=1)
+    spec, where = replace(spec, fit="adam", epochs=1), Location(cache=tmp_path / "cache")
+    live, cached = (
+        fit(replace(spec, method=method), location=where) for method in ("frozen", None)
+    )
+    assert [p[1] for p in live.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)
+    with pytest.raises(BackboneError, match="cannot be cut to 1 blocks"):
+        fit(replace(spec, method="full"), location=where)
+
+
 def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
     spec, root = words
     spec = replace(spec, method="full", depth=1, epochs=1)
@@ -288,7 +306,7 @@ def test_every_method_takes_a_model_without_blocks(short, method, tmp_path):
     spec, root = short
     spec, at = replace(spec, depth=0, rates=()), Location(cache=root / "float32")
     found = fit(replace(spec, method=method), location=at, save=tmp_path)
-    if method == "lora":
+    if method.partition(":")[0] in ("lora", "prefix"):
         cached = fit(replace(spec, method=None, fit="adam"), location=at)
         assert found.n_backbone_params == 0
         assert [p[1] for p in found.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)

@@ -131,6 +131,16 @@ def test_a_model_that_drops_out_more_trains_to_another_record(base, tmp_path):
     assert "model.hidden_dropout_prob=0.5" in table(summarise(load_records(where["out"])))
 
 
+def test_batches_that_make_no_difference_make_no_other_record(base, tmp_path):
+    spec, at = base
+    assert replace(spec, batch_tokens=4096) == spec
+    plan = [replace(spec, method=m, batch_tokens=n) for m in ("frozen", "full") for n in (None, 64)]
+    plan = [replace(one, fit="adam") for one in plan]
+    records = sweep(plan, location=at, out=tmp_path / "runs.jsonl")
+    assert len({record.key for record in records}) == 3
+    assert len(load_records(tmp_path / "runs.jsonl")) == 3
+
+
 def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatch):
     spec, at = base
     with caplog.at_level("INFO"):

@@ -136,7 +136,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
 class _FirstBlock:
     """What went into the first block of a model and came out of it, where its blocks are found."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: PreTrainedModel) -> None:
         """Watch it from the next pass on."""
         blocks = blocks_of(model, model.config.num_hidden_layers)
         self.handles = [blocks[0].register_forward_hook(self._note)] if blocks else []

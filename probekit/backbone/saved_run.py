@@ -8,7 +8,7 @@ from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file
-from probekit.errors import BackboneError, MissingFileError
+from probekit.errors import BackboneError, MissingFileError, RecordError
 from probekit.store.json_types import (
     JsonType,
     fields_of,
@@ -59,6 +59,7 @@ class SavedRun:
         method: what was trained of it, as it is typed.
         deepest: the last layer that the run read; what comes after it was cut off.
         packaging: how the values are kept.
+        written: sha256 of their file as the run wrote it; None of the first runs.
     """
 
     name: str
@@ -67,6 +68,7 @@ class SavedRun:
     method: str
     deepest: int
     packaging: Packaging
+    written: str | None = None
 
     @classmethod
     def at(cls, model: str | Path) -> Self | None:
@@ -106,12 +108,32 @@ class SavedRun:
             method=said["options"]["method"],
             deepest=max(said["layers"]),
             packaging=packaging,
+            written=said.get("tuned"),
         )
 
+    @property
+    def file(self) -> Path:
+        """The file of the values.
+
+        Raises:
+            RecordError: it is not the one that the run wrote.
+        """
+        path = self.folder / self.packaging.file
+        if self.written not in (None, self._sha256):
+            raise RecordError(
+                f"{path}: not the file that the run wrote, and its scores are of that one. Train "
+                "it again with --save."
+            )
+        return path
+
     @cached_property
+    def _sha256(self) -> str:
+        return digest_file(self.folder / self.packaging.file)
+
+    @property
     def digest(self) -> str:
         """Return what tells the model from others of its base and method (64 hex digits)."""
-        return digest([self.deepest, digest_file(self.folder / self.packaging.file)])
+        return digest([self.deepest, self._sha256])
 
     @cached_property
     def tuning(self) -> Method:

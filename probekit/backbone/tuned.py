@@ -45,7 +45,7 @@ class TunedValues:
         run = self.run
         structure = shorten(run.name, model, self.whole, run.deepest)
         run.tuning.attach(model, torch.Generator())
-        run.packaging.put_into(model, run.folder)
+        run.packaging.put_into(model, run.file)
         run.tuning.settle(model.train(False).requires_grad_(False))
         return structure
 

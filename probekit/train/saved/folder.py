@@ -3,7 +3,7 @@
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,6 +12,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from probekit.base.fingerprint import digest_file
 from probekit.base.plugins import Registry
 from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
@@ -108,6 +109,7 @@ class SavedHead(_Form):
         init: what the head that the run started from was trained on, if there is one.
         backbone: packaging of what was trained of the model, in the folder ``backbone``; None
             where nothing was.
+        tuned: sha256 of its file.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
     """
@@ -130,6 +132,7 @@ class SavedHead(_Form):
     options: Mapping[str, Any]
     init: str | None = None
     backbone: str | None = None
+    tuned: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
 
@@ -153,7 +156,7 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        later = ("plugins", "backbone")
+        later = ("plugins", "backbone", "tuned")
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
@@ -206,7 +209,9 @@ def save_head(
         remove_path(old)
         if trained is not None and head.backbone is not None:
             fresh.mkdir()
-            PACKAGINGS[head.backbone].write(fresh, trained)
+            packaging = PACKAGINGS[head.backbone]
+            packaging.write(fresh, trained)
+            head = replace(head, tuned=digest_file(fresh / packaging.file))
         (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
         os.replace(beside, folder / WEIGHTS)
         if is_ours(backbone):

@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +11,6 @@ import pytest
 import torch
 from huggingface_hub import ModelCard
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
 from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
@@ -123,8 +121,7 @@ def test_the_same_values_are_the_same_bytes(runs):
         (file,) = (runs.saved(method, depth)[0] / "backbone").glob("*.safetensors")
         with file.open("rb") as values:  # whose metadata safetensors writes in any order
             begins = values.read(100)[8:]
-        metadata = rb'"format":"pt","made_by":"probekit","tensors":"\d+"'
-        assert re.match(rb'\{"__metadata__":\{' + metadata + rb'\},"', begins)
+        assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
 
 
 @pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
@@ -282,18 +279,22 @@ def test_what_is_no_trained_model(runs, tmp_path):
     run = tmp_path / "run"
     shutil.copytree(runs.saved("full")[0], run)
     values = run / "backbone" / "model.safetensors"
+    shutil.copy(runs.saved("full", 2)[0] / "backbone" / "model.safetensors", values)
+    for command in (
+        lambda: predict(run, [["Paris"]]),
+        lambda: extract(str(run), runs.spec.task, **at),
+    ):
+        with pytest.raises(RecordError, match="not the file that the run wrote, and its scores"):
+            command()
+    config = json.loads((run / "config.json").read_text("utf-8"))
+    config.pop("tuned")  # the first runs did not say it
+    (run / "config.json").write_text(json.dumps(config), "utf-8")
+    shutil.copy(runs.saved("full")[0] / "backbone" / "model.safetensors", values)
     values.write_bytes(values.read_bytes()[:-8])
     with pytest.raises(RecordError, match=r"model\.safetensors: cannot be read .*train it again"):
         predict(run, [["Paris"]], device="cpu")
     shutil.copy(runs.saved("full", 2)[0] / "model.safetensors", values)  # a head's
     with pytest.raises(RecordError, match=r"Model has no place for decoder\..*train it again"):
-        predict(run, [["Paris"]], device="cpu")
-    tensors = load_file(runs.saved("full")[0] / "backbone" / "model.safetensors")
-    with safe_open(runs.saved("full")[0] / "backbone" / "model.safetensors", "pt") as file:
-        metadata = file.metadata()
-    some = dict(list(tensors.items())[1:])
-    save_file(some, values, metadata=metadata)
-    with pytest.raises(RecordError, match=rf"it holds {len(some)} of {len(tensors)} tensors\. "):
         predict(run, [["Paris"]], device="cpu")
     values.unlink()
     with pytest.raises(MissingFileError, match="what the run trained of its model"):

@@ -138,7 +138,8 @@ class _FirstBlock:
 
     def __init__(self, model: PreTrainedModel) -> None:
         """Watch it from the next pass on."""
-        blocks = blocks_of(model, model.config.num_hidden_layers)
+        count = model.config.to_dict().get("num_hidden_layers")
+        blocks = blocks_of(model, count) if isinstance(count, int) else None
         self.handles = [blocks[0].register_forward_hook(self._note)] if blocks else []
         self._out: Tensor | None = None
 

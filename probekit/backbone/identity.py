@@ -24,6 +24,8 @@ _DROPOUT = re.compile(
     r"|(resid|embd|attn|summary_first)_pdrop|((encoder|decoder)_)?layerdrop"
 )
 _OF_HEADS = ("classifier", "summary", "seq_classif", "qa", "pooler", "head")
+"""Parts whose dropout no state depends on, in training either."""
+
 _TRAINING = frozenset({"initializer_range", "initializer_factor", "gradient_checkpointing"})
 _IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
 """What cannot change states, nor the output head that an entry may keep."""

@@ -134,7 +134,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
 
 
 class _FirstBlock:
-    """What went into the first block of a model and came out of it, where its blocks are found."""
+    """What comes out of the first block of a model, where its blocks are found."""
 
     def __init__(self, model: PreTrainedModel) -> None:
         """Watch it from the next pass on."""

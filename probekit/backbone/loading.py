@@ -9,7 +9,8 @@ from types import MappingProxyType
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import PreTrainedModel
+import transformers
+from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import (
     build_model,
@@ -88,7 +89,7 @@ def load_model(
         logger.info("%s: the adapter beside its weights is applied.", name)
     auto, found = backbone_classes(config)
     kind = found if config.is_encoder_decoder and saved_alone(config) else auto
-    options = {**without_pooler(config), **placed}
+    options = {**without_pooler(config), **_prefix_of_head(config, found), **placed}
     whole, report = read_weights(inspection, kind, dtype=dtype, **options)
     remove_after(whole, placed.get("offload_folder"))
     model = backbone_of(whole) or whole
@@ -99,6 +100,23 @@ def load_model(
         logger.info("%s: its text model is read (%s).", name, type(model).__name__)
         _check_text(name, whole, model)
     return model
+
+
+def _prefix_of_head(config: PretrainedConfig, kind: Any) -> dict[str, Any]:
+    """Return the option that renames a backbone whose head saved it under a prefix of its own.
+
+    Those for questions do, in families such as Llama: ``transformer.layers``, for the others'
+    ``model.layers``.
+
+    Args:
+        config: of the checkpoint.
+        kind: the class of the backbone.
+    """
+    saved = getattr(transformers, (config.architectures or [""])[0], None)
+    theirs, own = (getattr(one, "base_model_prefix", "") for one in (saved, kind))
+    if not theirs or not own or theirs == own:
+        return {}
+    return {"key_mapping": {rf"^{re.escape(theirs)}\.": f"{own}."}}
 
 
 def _check_fit(

@@ -3,6 +3,7 @@
 import pytest
 import torch
 import transformers
+from transformers import CONFIG_MAPPING, MODEL_FOR_QUESTION_ANSWERING_MAPPING
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.model_classes import backbone_classes
@@ -168,6 +169,21 @@ def test_a_model_whose_positions_do_not_see_each_other(corpus, tmp_path, monkeyp
     folder = save_random("roformer", tmp_path / "model")
     with pytest.raises(BackboneError, match="no position of RoFormerModel sees another"):
         run(folder, corpus, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen2"])
+def test_a_head_for_questions_saves_its_model_under_another_prefix(family, tmp_path):
+    made = MODEL_FOR_QUESTION_ANSWERING_MAPPING[CONFIG_MAPPING[family]]
+    assert made.base_model_prefix == "transformer"
+    sizes = {"tokenizer": "llama", "num_key_value_heads": 2}
+    folder = save_random(family, tmp_path / "model", model_class=made, **sizes)
+    found = load_backbone(inspect_backbone(str(folder)), compute_dtype="float32")
+    ids = torch.arange(9, 17)[None]
+    with torch.no_grad():
+        whole = made.from_pretrained(folder).eval().transformer
+        wanted = whole(ids, output_hidden_states=True).hidden_states
+    for one, other in zip(found.layers(ids, torch.tensor([8])), wanted, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
 def test_a_model_whose_first_state_is_no_embedding(corpus, tmp_path):

@@ -134,7 +134,8 @@ def _check_words(found: Sentences) -> None:
     """Refuse a column of words, or of texts, that holds none: the text was taken out.
 
     That is one where most words are made of underscores alone; and among ``_MANY`` or more, one
-    with no letter in it, or one word over and over.
+    word over and over, or one with no letter in it. Texts of several signs need no letter (sums),
+    and every pair may have the same second text (one hypothesis).
     """
     written = {
         "words": [word for one in found.sentences for word in one.words],
@@ -146,9 +147,9 @@ def _check_words(found: Sentences) -> None:
         counts = Counter(texts)
         if len(texts) >= _FEW and 2 * blind > len(texts):
             what = f"{blind} of {len(texts)} {noun} are written '_'"
-        elif len(texts) >= _MANY and len(counts) == 1:
+        elif len(texts) >= _MANY and len(counts) == 1 and noun != "second texts":
             what = f"all {len(texts)} {noun} are {texts[0]!r}"
-        elif len(texts) >= _MANY and not any(any(map(str.isalpha, text)) for text in counts):
+        elif len(texts) >= _MANY and not any(map(_may_be_text, counts)):
             what = f"none of {len(texts)} {noun} has a letter, such as {texts[0]!r}"
         else:
             continue
@@ -157,6 +158,10 @@ def _check_words(found: Sentences) -> None:
             "published without it, and their README says how to put it in; if another column holds "
             "it, give --text."
         )
+
+
+def _may_be_text(text: str) -> bool:
+    return any(map(str.isalpha, text)) or len(text.split()) > 1
 
 
 def _check_labels(found: Sentences, sentence: Sentence, column: str, kind: KindName) -> None:

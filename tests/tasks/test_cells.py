@@ -190,6 +190,16 @@ def test_texts_without_text(tmp_path: Path) -> None:
         get_task(str(path), kind="sentence").read("train")
 
 
+def test_sums_and_one_second_text_for_all_are_texts(tmp_path: Path) -> None:
+    sums = "".join(f"{n} + 1 =\tabout n\t{n % 2}\n" for n in range(20))
+    path = write(tmp_path / "a.tsv", "text\ttext_pair\tlabel\n" + sums)
+    assert len(get_task(str(path), kind="pair").read("train").examples) == 20
+    numbers = "".join(f"#{n}\t{n % 2}\n" for n in range(20))
+    path = write(tmp_path / "b.tsv", "text\tlabel\n" + numbers)
+    with pytest.raises(DataError, match="none of 20 texts has a letter, such as '#0'"):
+        get_task(str(path), kind="sentence").read("train")
+
+
 @pytest.mark.parametrize("mark", ["_", "-", "-100", "-1", "n/a", "null"])
 @pytest.mark.parametrize("form", ["conll", "csv", "jsonl"])
 def test_a_word_that_is_not_annotated_has_no_label(

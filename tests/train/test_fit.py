@@ -243,7 +243,7 @@ def test_which_head_was_scored_last_is_reported(splits):
     (two,) = fit(splits, *streams, report=news.append)[1]
     said = [text for text in news if isinstance(text, str)]
     assert [text.split(":")[0] for text in said] == ["last seed 0", "last seed 7"] * 2
-    assert said[-1] == f"last seed 7: {100 * two.eval_last:.1f}"
+    assert said[-1] == f"last seed 7: {100 * two.eval_last:.1f} (dev)"
     steps = sum(count for count in news if isinstance(count, int))
     assert steps == 2 * 2 * streams[0].steps_per_epoch
 

@@ -123,7 +123,8 @@ def main() -> None:
                 by=by,
             ),
             judged("Late fusion, solved", converged, AVERAGE, by=("label", "normalize")),
-            f"## Seconds of steps to {GOAL:.0%} on dev, {first}\n\n{seconds_to_goal(drawn)}",
+            f"## Seconds of steps to {GOAL:.0%} on held-out sentences, {first}\n\n"
+            + seconds_to_goal(drawn),
         ],
     )
     for along in ("step", "seconds"):

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file
+from probekit.base.notices import human_list
 from probekit.errors import BackboneError, MissingFileError, RecordError
 from probekit.store.json_types import (
     JsonType,
@@ -21,9 +22,6 @@ from probekit.store.json_types import (
 from probekit.store.layout import model_slug
 from probekit.tuning import Method, method_of
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, Packaging
-
-_MOST = 20
-"""Runs that a message lists."""
 
 _IDENTITY = fields_of({"max_length": whole(1, 2**53)}, needed=("max_length",))
 
@@ -172,8 +170,7 @@ def _check_above(model: str | Path) -> None:
     inner = folder.glob(f"*/{BACKBONE_FOLDER}")
     names = sorted(one.parent.name for one in inner if (one.parent / "config.json").is_file())
     if names:
-        more = f" and {len(names) - _MOST} more" if len(names) > _MOST else ""
         raise MissingFileError(
-            f"{model}: no model here, but saved runs in its folders: {', '.join(names[:_MOST])}"
-            f"{more}. Give one of them."
+            f"{model}: no model here, but saved runs in its folders: {human_list(names)}. Give one "
+            "of them."
         )

@@ -5,6 +5,7 @@ Progress bars go to stderr and suit a terminal, a log file and a notebook.
 
 import logging
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from importlib.util import find_spec
@@ -154,6 +155,12 @@ def human_bytes(count: float) -> str:
             return f"{count:.0f} {symbol}" if symbol == "B" else f"{count:.1f} {symbol}"
         count /= 1000
     return f"{count:.1f} TB"
+
+
+def human_list(names: Sequence[str], most: int = 20) -> str:
+    """Return names with commas between them: so many, and how many more there are."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def human_time(seconds: float) -> str:

@@ -3,6 +3,7 @@
 from typing import TYPE_CHECKING
 
 from probekit.base.markup import Markup, html_pairs, html_table, html_view
+from probekit.base.notices import human_list
 
 if TYPE_CHECKING:
     from probekit.features.splits import Splits
@@ -13,14 +14,13 @@ _SHOWN = 12  # classes that are named
 def features_view(splits: "Splits") -> Markup:
     """Return what is predicted, and of every split how much there is."""
     of, names = splits.manifest, splits.label_map.names
-    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
     arrays = {
         name: array for entry in splits.entries.values() for name, array in entry.arrays.items()
     }
     layers = sorted({layer for array in arrays.values() for layer in array.layers})
     pairs = {
         "labels": f"{splits.column} ({splits.kind}), scored by {splits.metric}",
-        **({"classes": f"{len(names):,}: {', '.join(names[:_SHOWN])}{more}"} if names else {}),
+        **({"classes": f"{len(names):,}: {human_list(names, _SHOWN)}"} if names else {}),
         "rows": ", ".join(arrays),
         "layers": f"{layers[0]} to {layers[-1]} ({len(layers)}), {of.dim} wide, {of.dtype}",
     }

@@ -69,10 +69,7 @@ def plot_learning(
     panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
     if of == "loss":
         panels = [replace(panel, metric=of) for panel in panels]
-    labels = [
-        f"{_scored(panel) if of == 'score' else 'train'} {metric_text(panel.metric)}"
-        for panel in panels
-    ]
+    labels = [_label(panel, of) for panel in panels]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     drawn_curves = []
     for axes, panel in drawn.panels:
@@ -94,9 +91,11 @@ def plot_learning(
     return drawn.figure
 
 
-def _scored(panel: Panel) -> str:
-    """Return what the scores of a panel are of."""
-    return " or ".join(sorted({followed(one) for own in panel.curves.values() for one in own}))
+def _label(panel: Panel, of: Learned) -> str:
+    """Return what is drawn in a panel, and whose it is."""
+    scored = {followed(one) for own in panel.curves.values() for one in own}
+    whose = " or ".join(sorted(scored)) if of == "score" else "train"
+    return f"{whose} {metric_text(panel.metric)}"
 
 
 def _curve(

@@ -58,7 +58,7 @@ class Wanted:
         for folder in folders:
             made = None if self.identity is None else folder.asked.get("model")
             same = made == self.identity if isinstance(made, dict) else folder.model == slug
-            if same and (self.identity is not None or self.at is None or _lay_at(folder, self.at)):
+            if same and (self.at is None or _lay_at(folder, self.at)):
                 found.append(folder)
         return found
 

@@ -87,7 +87,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         if found.scoring > found.stepping and len(stream.points) > 1 and stream.judge is None
         else ""
     )
-    few = stream.total_steps < _FEW_STEPS and live.learns
+    few = " So few steps hardly train a model: see --epochs."
     logger.info(
         "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.%s%s",
         method,
@@ -98,7 +98,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         human_time(found.stepping + found.scoring),
         human_bytes(needed),
         mostly,
-        " So few steps hardly train a model: see --epochs." * few,
+        few if stream.total_steps < _FEW_STEPS else "",
     )
 
 

@@ -15,6 +15,8 @@ from probekit.errors import OptionError
 
 DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
 DEFAULT_WEIGHT_DECAY = 0.01
+TUNING_EPOCHS = 3
+"""Passes over the training sentences where the model learns too (Devlin et al. 2019: 2 to 4)."""
 
 BELOW_ZERO = math.nextafter(0, -1)
 """What bounds a range that begins at 0 and holds it."""
@@ -91,7 +93,7 @@ class Steps(Group):
 
     epochs: int | None = option(
         None,
-        "Passes over the training sentences; 3 where the model learns too.",
+        f"Passes over the training sentences; {TUNING_EPOCHS} where the model learns too.",
         unset=DEFAULT_EPOCHS,
         each=int,
     )

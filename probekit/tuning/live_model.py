@@ -258,9 +258,10 @@ def open_live(
 
 def _cut_if_it_can_be(load: Callable[[], Backbone], deepest: int) -> Backbone:
     """Return a model of the first blocks; the whole one where its layers would be other ones."""
+    whole = load()
     try:
-        return cut(load(), deepest)
-    except BackboneError as error:
+        return cut(whole, deepest)
+    except BackboneError as error:  # it may be in part
         logger.debug("%s The whole model runs.", error)
         return load()
 

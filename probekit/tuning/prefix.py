@@ -86,7 +86,7 @@ class Prefix(VirtualTokens):
         weight: nn.Parameter = prefix.embedding.weight
         # as peft lays them out: a row per token, with the key and the value of each block in turn
         keys = partial(_blockwise, weight, config.num_hidden_layers, heads, width)
-        _check_reads(model, keys())
+        _check_reads(model, keys)
         model.register_forward_pre_hook(partial(_with_cache, keys), with_kwargs=True)
         return {"prefix.embedding.weight": weight}
 
@@ -114,9 +114,7 @@ class Prefix(VirtualTokens):
 
 
 @torch.no_grad()
-def _check_reads(
-    model: "PreTrainedModel", keys: Float[Tensor, "blocks two heads tokens width"]
-) -> None:
+def _check_reads(model: "PreTrainedModel", keys: Callable[[], Tensor]) -> None:
     """Refuse a model that reads no keys of such a form: heads that share them, or other caches.
 
     Raises:
@@ -124,7 +122,7 @@ def _check_reads(
     """
     ids = torch.arange(2, device=model.device)[None] % model.config.vocab_size
     try:
-        _, given = _with_cache(lambda: keys, model, (), {"input_ids": ids})
+        _, given = _with_cache(keys, model, (), {"input_ids": ids})
         model(**given)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise OptionError(

@@ -159,6 +159,5 @@ def test_what_an_optimiser_that_writes_unseen_changed_is_scored(backbone):
             backbone.layers(IDS, LENGTHS, [3])
         again = (tuned.eval(), scored())[1]
         assert torch.equal(found, again)
-    kept = [one for part in backbone.model.modules() if isinstance(part, Difference)
-            for one in [part.kept & (part.difference != 0)]]  # fmt: skip
-    assert sum(int(one.sum()) for one in kept) > 0
+    parts = [part for part in backbone.model.modules() if isinstance(part, Difference)]
+    assert any(bool((part.kept & (part.difference != 0)).any()) for part in parts)

@@ -136,8 +136,7 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
         return [NO_LABEL] * len(labels)
     if numeric:
         others = [float(label) for label in set(labels) - marks if is_number(label)]
-        negative = {"-100", "-100.0"} if any(other < 0 for other in others) else set()
-        marks -= {"-1", "-1.0", "nan"} | negative
+        marks -= {"-1", "nan"} | ({"-100"} if any(other < 0 for other in others) else set())
     without = [n for n, label in enumerate(labels) if label in marks]
     if without and not choice.skip_unlabelled:
         mark = labels[without[0]]

@@ -13,6 +13,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from probekit.base.fingerprint import digest_file
+from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
 from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
@@ -28,7 +29,6 @@ from probekit.version import __version__
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
-MOST_LISTED = 20
 
 
 class _Form:
@@ -358,9 +358,8 @@ def _none_here(folder: Path, reason: str) -> str:
     names = [path.name for path in saved_below(folder)]
     if not names:
         return f"{folder}: no saved head here ({reason}). `probekit train --save DIR` makes one."
-    more = f" and {len(names) - MOST_LISTED} more" if len(names) > MOST_LISTED else ""
-    listed = ", ".join(names[:MOST_LISTED])
-    return f"{folder}: no saved head here, but in its folders: {listed}{more}. Give one of them."
+    listed = human_list(names)
+    return f"{folder}: no saved head here, but in its folders: {listed}. Give one of them."
 
 
 def _holds_saved(path: Path) -> bool:

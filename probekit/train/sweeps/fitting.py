@@ -14,7 +14,7 @@ from probekit.probe.decoders import DecoderSpec
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.parameter_groups import WEIGHTS
-from probekit.train.option_groups import Descent, Steps
+from probekit.train.option_groups import TUNING_EPOCHS, Descent, Steps
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import open_saved
 
@@ -26,9 +26,6 @@ MOST_SOLVED = 2e9
 FOLDS, SHARE = Selection("cv", folds=5), Selection("hold-out", share=0.1)
 """What chooses where no labelled test split is left to report: of a solver, and of ``adam``, which
 would have to be trained once more for every fold."""
-
-TUNING_EPOCHS = 3
-"""Passes over the training sentences where the model learns too (Devlin et al. 2019: 2 to 4)."""
 
 HIDDEN_RATE = 3e-3
 """Most that a decoder is trained at by default if its loss is not convex: it has hidden layers."""

@@ -19,9 +19,12 @@ _ROUNDING = 2.0**-20
 
 @dataclass(frozen=True, eq=False)
 class Scale:
-    """What standardises rows of width w: (h - mean) / deviation, channel by channel."""
+    """What standardises rows of width w: (h - mean) / deviation, channel by channel.
 
-    mean: Float64[Tensor, " w"]
+    Rows of several layers may have a mean for each, of a shape that broadcasts to theirs.
+    """
+
+    mean: Float64[Tensor, "*layers w"]
     deviation: Float64[Tensor, " w"]
 
     @classmethod
@@ -31,7 +34,7 @@ class Scale:
         varies &= deviation > torch.finfo(torch.float32).tiny
         return cls(mean, torch.where(varies, deviation, 1.0))
 
-    def apply(self, rows: Float[Tensor, "n w"]) -> Float[Tensor, "n w"]:
+    def apply(self, rows: Float[Tensor, "*n w"]) -> Float[Tensor, "*n w"]:
         """Return standardised rows in float32."""
         large = bool((self.mean.abs() > 1e3 * self.deviation).any())
         shifted = rows.double() - self.mean if large else rows - self.mean.float()
@@ -52,7 +55,7 @@ class Basis:
     rotation: Float64[Tensor, "w r"] | None
     spectrum: Float64[Tensor, " r"]
 
-    def apply(self, rows: Float[Tensor, "n w"]) -> Float[Tensor, "n r"]:
+    def apply(self, rows: Float[Tensor, "*n w"]) -> Float[Tensor, "*n r"]:
         """Return rows standardised and rotated, in float32."""
         z = self.scale.apply(rows)
         return z if self.rotation is None else z @ self.rotation.float()

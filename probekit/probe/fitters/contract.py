@@ -39,6 +39,10 @@ class Fitter(ABC):
             frozen: whether the head is kept as it is, so that the decoder alone is fitted.
         """
 
+    def numerics_of(self, head: HeadSpec, *, frozen: bool) -> int:
+        """Return the version of its arithmetic where it fits a head; most have one for all."""
+        return self.numerics
+
     def optimizer(
         self, groups: Sequence[dict[str, Any]], weight_decay: float | None
     ) -> "Optimizer | None":
@@ -55,7 +59,7 @@ class Fitter(ABC):
         """Return what does the work of a fitter that solves: a class that derives from `PathFit`.
 
         None is `LinearFit` of a decoder alone, and `MixtureFit` with a mixture of the layers
-        (``probekit.train.solving.solved_fits``).
+        (``probekit.train.solving``).
 
         Args:
             trains_head: whether the head has values to be fitted.
@@ -85,6 +89,10 @@ class LBFGS(Fitter):
     summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"
     numerics: ClassVar[int] = 2
     solves: ClassVar[bool] = True
+
+    def numerics_of(self, head: HeadSpec, *, frozen: bool) -> int:
+        """Return the version of fits of a decoder alone, or of a mixture with it."""
+        return self.numerics if frozen or head.trains == "nothing" else 3
 
     def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
         """Return why, unless the decoder's loss is convex and the head at most a mixture."""

@@ -28,6 +28,9 @@ _LONGEST = 10.0
 _NEAR, _LEAST = 0.9, 1e-35
 """Weight of a layer in the start near its vertex, and the least that a gradient is told by."""
 
+_ALONE = 40.0
+"""Lead of a layer that leaves the others less than float32 can tell from nothing."""
+
 
 _MOST_PROJECTED = 4
 """Logits up to which every layer is projected onto them before they are mixed."""
@@ -60,8 +63,16 @@ class Mixture(ABC):
     penalised: ClassVar[bool] = False
 
     @abstractmethod
-    def starts(self) -> list[Float64[Tensor, " values"]]:
-        """Return where fits begin: the uniform mixture, then one near each layer's vertex."""
+    def near(self, place: int) -> Float64[Tensor, " values"] | None:
+        """Return values that give one layer most of the weight, if there are any."""
+
+    def alone(self, place: int) -> Float64[Tensor, " values"] | None:
+        """Return values that leave one layer alone, if there are any."""
+        return None
+
+    def even(self) -> Float64[Tensor, " values"]:
+        """Return the values of the average."""
+        return torch.zeros(self.n_values, dtype=torch.float64)
 
     @abstractmethod
     def weights(self, values: Values, z: Layers) -> Weights:
@@ -91,13 +102,17 @@ class SharedMixture(Mixture):
         """One value per layer."""
         self.n_values = n_layers
 
-    def starts(self) -> list[Float64[Tensor, " values"]]:
-        """Return 0, and for each layer the value that gives it nearly all weight."""
-        uniform = torch.zeros(self.n_values, dtype=torch.float64)
-        if self.n_values == 1:
-            return [uniform]
-        top = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log()
-        return [uniform, *(top * torch.eye(self.n_values, dtype=torch.float64))]
+    def near(self, place: int) -> Float64[Tensor, " values"]:
+        """Return the value that gives a layer nine tenths of the weight."""
+        found = self.even()
+        found[place] = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log().clamp(min=0)
+        return found
+
+    def alone(self, place: int) -> Float64[Tensor, " values"]:
+        """Return values of a vertex."""
+        found = self.even()
+        found[place] = _ALONE
+        return found
 
     def weights(self, values: Values, z: Layers) -> Weights:
         """Return the weights of all rows."""
@@ -136,22 +151,18 @@ class RowMixture(Mixture):
         self._means = means
         self.n_values = means.shape[1]
 
-    def starts(self) -> list[Float64[Tensor, " values"]]:
-        """Return 0, and for each layer a query that prefers its mean row to all others'.
+    def near(self, place: int) -> Float64[Tensor, " values"] | None:
+        """Return a query that prefers a layer's mean row to the mean rows of all others.
 
-        Layers whose means are too close for that have no start of their own.
+        None where means are too close for that, as those of standardised layers are.
         """
-        n_layers = len(self._means)
-        uniform = torch.zeros_like(self._means[0])
-        found = [uniform]
-        wanted = torch.tensor(_NEAR * max(n_layers - 1, 1) / (1 - _NEAR)).log()
-        for layer in range(n_layers if n_layers > 1 else 0):
-            others = torch.cat([self._means[:layer], self._means[layer + 1 :]])
-            query = self._means[layer] - others.mean(0)
-            lead = (query * (self._means[layer] - others)).sum(1).min()
-            if lead * _LONGEST > wanted * query.norm():
-                found.append(query * (wanted / lead))
-        return found
+        if len(self._means) == 1:
+            return None
+        others = torch.cat([self._means[:place], self._means[place + 1 :]])
+        query = self._means[place] - others.mean(0)
+        lead = (query * (self._means[place] - others)).sum(1).min()
+        wanted = torch.tensor(_NEAR * len(others) / (1 - _NEAR)).log()
+        return query * (wanted / lead) if lead * _LONGEST > wanted * query.norm() else None
 
     def weights(self, values: Values, z: Layers) -> Weights:
         """Return the weights of every row."""

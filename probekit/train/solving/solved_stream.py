@@ -5,21 +5,26 @@ other, so that one pass over the disk serves all of them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.fitters import FITTERS
-from probekit.probe.heads.contract import Reads
+from probekit.probe.heads.contract import HeadSpec, Reads
+from probekit.probe.heads.last import Last
+from probekit.probe.heads.mean import Mean
 from probekit.train.dev_folds import DevFolds
-from probekit.train.member import Member
+from probekit.train.member import Member, MemberSpec
 from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
-from probekit.train.solving.path_fit import PathFit
-from probekit.train.solving.solved_fits import LinearFit, MixtureFit
+from probekit.train.solving.mixture_fit import MixtureFit
+from probekit.train.solving.path_fit import LinearFit
+from probekit.train.solving.solved_fit import SolvedFit
 from probekit.train.solving.split_rows import SplitName
 from probekit.train.source import Source
 from probekit.train.stopwatch import Stopwatch
-from probekit.train.stream import StreamSpec, union
+from probekit.train.stream import StreamSpec
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""
@@ -51,16 +56,15 @@ class SolvedStream:
         self.spec, self._folds_of = spec, folds_of
         self._residency, self._judge = residency, judge
         self._said = ""
-        self._sources = [self._open(member.layers, member.head.reads) for member in spec.members]
-        self.members = tuple(
-            Member(
-                member,
-                sources["train"].fitted(member.normalize),
-                seed=spec.seed,
-                train=spec.train,
-                device=residency.device,
-            )
-            for member, sources in zip(spec.members, self._sources, strict=True)
+        self.members = tuple(self._member(member) for member in spec.members)
+
+    def _member(self, spec: MemberSpec) -> Member:
+        return Member(
+            spec,
+            self._open(spec.layers, spec.head.reads)["train"].fitted(spec.normalize),
+            seed=self.spec.seed,
+            train=self.spec.train,
+            device=self._residency.device,
         )
 
     def _open(self, layers: tuple[int, ...], reads: Reads) -> dict[SplitName, Source]:
@@ -77,8 +81,16 @@ class SolvedStream:
 
     def solve(self, report: Report) -> None:
         """Solve all members."""
-        pairs = zip(self.members, self._sources, strict=True)
-        fits = [self._fit(member, sources) for member, sources in pairs]
+        # What a mixture contains is solved before it, once for all mixtures that contain it.
+        alone = [self._fit(member, {}) for member in self.members if not _mixes(member)]
+        contained = {fit.member.spec: fit for fit in alone}
+        mixtures = [self._fit(member, contained) for member in self.members if _mixes(member)]
+        others = [fit for fit in contained.values() if fit not in alone]
+        self._solve_stage([*alone, *others], report)
+        self._solve_stage(mixtures, report)
+
+    def _solve_stage(self, fits: Sequence[SolvedFit], report: Report) -> None:
+        """Solve fits that wait for no others."""
         held = [fit for fit in fits if fit.rows.held]
         for fit in held:
             with fit.member.stepping.running():
@@ -86,21 +98,30 @@ class SolvedStream:
                     self._say(fit, report)
                     for rows, block in fit.rows.blocks(visit.split):
                         visit.take(rows, block)
-            self._say(fit, report)
+            self._end([fit], fit.member.stepping, report)
             fit.rows.release()
-            report(SOLVER_STEPS)
-        for reads, layers in union([self.spec]).items():
-            apart = [f for f in fits if f not in held and f.member.spec.head.reads == reads]
-            stopwatch = Stopwatch(self._residency.device, among=len(apart))
-            for fit in apart:
+        apart = [fit for fit in fits if fit not in held]
+        for reads in sorted({fit.member.spec.head.reads for fit in apart}):
+            alike = [fit for fit in apart if fit.member.spec.head.reads == reads]
+            layers = tuple(sorted({n for fit in alike for n in fit.member.spec.layers}))
+            stopwatch = Stopwatch(self._residency.device, among=len(alike))
+            for fit in alike:
                 fit.member.stepping = stopwatch
             with stopwatch.running():
-                self._solve_together(apart, self._open(layers, reads), report)
-            for _ in apart:
+                self._solve_together(alike, self._open(layers, reads), report)
+            self._end(alike, stopwatch, report)
+
+    def _end(self, fits: Sequence[SolvedFit], stopwatch: Stopwatch, report: Report) -> None:
+        """Count what the fits contain among their seconds, and members on the progress bar."""
+        before = sum(one.member.stepping.seconds for fit in fits for one in fit.contained)
+        stopwatch.add(before / len(fits))
+        for fit in fits:
+            if fit.member in self.members:
+                self._say(fit, report)
                 report(SOLVER_STEPS)
 
     def _solve_together(
-        self, fits: Sequence[PathFit], shared: Mapping[SplitName, Source], report: Report
+        self, fits: Sequence[SolvedFit], shared: Mapping[SplitName, Source], report: Report
     ) -> None:
         """Run fits whose rows stay on the disk: a pass over a split serves all that wait for it.
 
@@ -130,7 +151,7 @@ class SolvedStream:
                 else:
                     waiting[key] = found
 
-    def _say(self, fit: PathFit, report: Report) -> None:
+    def _say(self, fit: SolvedFit, report: Report) -> None:
         """Report which member is being fitted, and the best score so far on what chooses."""
         text, score = fit.member.name, fit.best_score
         if score is not None:
@@ -139,10 +160,49 @@ class SolvedStream:
             self._said = text
             report(text)
 
-    def _fit(self, member: Member, sources: dict[SplitName, Source]) -> PathFit:
-        """Return what fits a member: its decoder, or the mixture of its layers as well."""
-        trains_head = any(value.requires_grad for value in member.probe.head.parameters())
-        own = FITTERS[member.spec.fitter].path_fit(trains_head=trains_head)
-        kind: type[PathFit] = own or (MixtureFit if trains_head else LinearFit)
-        folds = self._folds_of(member)
-        return kind(member, sources, judge=self._judge, folds=folds, memory=self._residency.left)
+    def _fit(self, member: Member, contained: dict[MemberSpec, SolvedFit]) -> SolvedFit:
+        """Return what fits a member: its decoder, or the mixture of its layers as well.
+
+        Args:
+            member: to be fitted.
+            contained: fits that a mixture may contain; those that it needs besides join them.
+        """
+        spec = member.spec
+        mixes = _mixes(member)
+        own: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
+        build: Callable[..., SolvedFit] = own or LinearFit
+        if mixes and own is None:
+            several = spec.layers if len(spec.layers) > 1 else ()
+            build = partial(
+                MixtureFit,
+                average=self._contained(spec, Mean(), spec.layers, contained),
+                alone=[self._contained(spec, Last(), (n,), contained) for n in several],
+            )
+        return build(
+            member,
+            sources=self._open(spec.layers, spec.head.reads),
+            judge=self._judge,
+            folds=self._folds_of(member),
+            memory=self._residency.left,
+        )
+
+    def _contained(
+        self,
+        mixture: MemberSpec,
+        head: HeadSpec,
+        layers: tuple[int, ...],
+        known: dict[MemberSpec, SolvedFit],
+    ) -> LinearFit:
+        """Return the fit of a head that is one of the mixtures, such as the average of layers."""
+        fitter = "ridge" if mixture.decoder.objective == "squares" else "lbfgs"
+        spec = replace(mixture, head=head, layers=layers, fitter=fitter)
+        if spec not in known:
+            known[spec] = self._fit(self._member(spec), {})
+        found = known[spec]
+        assert isinstance(found, LinearFit)
+        return found
+
+
+def _mixes(member: Member) -> bool:
+    """Tell whether a member's head is fitted as well."""
+    return any(value.requires_grad for value in member.probe.head.parameters())

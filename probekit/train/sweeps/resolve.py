@@ -142,7 +142,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         metric=splits.metric,
         entries={split: splits.entries[split].manifest.key for split in splits.labels},
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
-        numerics=FITTERS[filled.fit].numerics,
+        numerics=FITTERS[filled.fit].numerics_of(head, frozen=filled.freeze_fusion),
         start=start.fingerprint,
         groups=digest(splits.groups) if filled.group else None,
         plugins=_used_plugins(

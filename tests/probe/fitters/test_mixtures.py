@@ -5,6 +5,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from probekit.probe.fitters.batch_descent import BatchDescent
 from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Softmax
 from probekit.probe.fitters.minimise import Request, run_alone
@@ -78,7 +79,7 @@ def fit(kind, z, y, start, strengths=(0.01,)):
 
 def test_a_shared_mixture_runs_to_the_layer_that_knows():
     z, y = layers_of()
-    objective, minimum = fit("shared", z, y, SharedMixture(4).starts()[0])
+    objective, minimum = fit("shared", z, y, SharedMixture(4).even())
     mixture = objective.unpack(minimum.points)[3]
     weights = mixture.softmax(1)[0]
     assert minimum.converged.all()
@@ -98,21 +99,51 @@ def test_a_vertex_is_an_optimum_only_where_no_other_layer_helps():
 
 
 @pytest.mark.parametrize("n_layers", [1, 2, 5])
-def test_starts_are_the_average_and_every_vertex(n_layers):
-    starts = SharedMixture(n_layers).starts()
-    assert starts[0].softmax(0).tolist() == pytest.approx([1 / n_layers] * n_layers)
-    tops = [int(one.argmax()) for one in starts[1:]]
-    assert tops == (list(range(n_layers)) if n_layers > 1 else [])
-    assert all(float(one.softmax(0).max()) == pytest.approx(0.9) for one in starts[1:])
+def test_starts_lie_near_a_vertex_or_at_it(n_layers):
+    mixture = SharedMixture(n_layers)
+    assert mixture.even().softmax(0).tolist() == pytest.approx([1 / n_layers] * n_layers)
+    for place in range(n_layers):
+        near, alone = mixture.near(place).softmax(0), mixture.alone(place).float().softmax(0)
+        assert near.argmax() == alone.argmax() == place
+        assert float(near.max()) == pytest.approx(0.9 if n_layers > 1 else 1.0)
+        assert float(alone.max()) == 1.0, "float32 sees no other layer"
 
 
 def test_queries_start_near_layers_whose_means_differ_and_nowhere_else():
     means = 3 * torch.eye(3, 8).double()
-    starts = RowMixture(means).starts()
-    assert len(starts) == 4 and not starts[0].any()
-    for layer, query in enumerate(starts[1:]):
-        assert (means @ query).softmax(0).argmax() == layer
-    assert len(RowMixture(1e-6 * means).starts()) == 1
+    mixture = RowMixture(means)
+    assert not mixture.even().any() and mixture.alone(0) is None
+    for layer in range(3):
+        assert (means @ mixture.near(layer)).softmax(0).argmax() == layer
+        assert RowMixture(1e-6 * means).near(layer) is None
+    assert RowMixture(means[:1]).near(0) is None
+
+
+def test_training_by_steps_goes_where_autograd_and_adam_go():
+    z, y = layers_of()
+    objective = objective_of("row", z, y, [0.0])
+    start = objective.start(RowMixture(z.double().mean(1)).even().unsqueeze(0))
+    descent = BatchDescent(objective, start, [1e-2, 0.1, 1e-2], 6)
+    n_logits, dim = objective.loss.n_logits, z.shape[2]
+    own = [start[:, : n_logits * (dim + 1)].float().clone().requires_grad_()]
+    own += [torch.zeros(dim, requires_grad=True)]
+    adam = torch.optim.Adam([{"params": [own[0]]}, {"params": [own[1]]}], lr=1e-2)
+    for step in range(6):
+        rows = slice(20 * step, 20 * step + 20)
+        descent.step(rows, z[:, rows])
+        weights = (z[:, rows] @ own[1]).softmax(0).unsqueeze(2)
+        matrix = own[0].view(n_logits, dim + 1)
+        logits = (weights * z[:, rows]).sum(0) @ matrix[:, :-1].t() + matrix[:, -1]
+        for group in adam.param_groups:
+            group["lr"] = 1e-2 * (1 - step / 6)
+        adam.zero_grad()
+        functional.cross_entropy(logits, y[rows]).backward()
+        adam.step()
+    assert descent.over
+    expected = torch.cat([own[0], own[1].unsqueeze(0)], 1).detach()
+    np.testing.assert_allclose(
+        descent.points, expected, atol=2e-3
+    )  # Adam divides by what is near 0
 
 
 def test_points_on_the_simplex_stay_and_others_go_to_the_nearest():

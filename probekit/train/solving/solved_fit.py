@@ -1,0 +1,231 @@
+"""What all fits to the optimum share: rows, targets, parts, and scores on what chooses."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from jaxtyping import Shaped
+from torch import Tensor
+
+from probekit.features import FeatureView
+from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Pass, Problems
+from probekit.probe.fitters.losses import Loss
+from probekit.probe.fitters.minimise import Minimisation, Minimum, Request
+from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
+from probekit.train.dev_folds import DevFolds
+from probekit.train.member import Checkpoint, Member
+from probekit.train.sampling import make_parts
+from probekit.train.scoring import ScoredSplit, gold_of
+from probekit.train.solving.fitted_targets import FittedTargets
+from probekit.train.solving.split_rows import SplitName, SplitRows, Visit, Visits
+from probekit.train.source import Inputs, Source
+
+Objective = LinearObjective | MixtureObjective
+
+Scores = tuple[float, ...]
+"""Of a solution on what chooses; under nested selection, then on dev without each of its folds."""
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """Some problems, and their solutions.
+
+    Attributes:
+        strengths: of L2; several problems may have one.
+        objective: of all problems: part by part, and strength by strength in each.
+        minimum: where they ended.
+    """
+
+    strengths: tuple[float, ...]
+    objective: Objective
+    minimum: Minimum
+
+    def said(self, place: int) -> dict[str, Any]:
+        """Return what a record says of a solution."""
+        minimum = self.minimum
+        return {
+            "converged": bool(minimum.converged[place]),
+            "iterations": int(minimum.iterations[place]),
+            "gradient": float(minimum.gradient[place]),
+            "tolerance": float(minimum.tolerance[place]),
+            "objective": float(minimum.value[place]),
+            "strength": self.strengths[place],
+        }
+
+
+class SolvedFit(ABC):
+    """One member, solved for several strengths of L2, and perhaps from several starts.
+
+    Attributes:
+        member: what is fitted.
+        rows: what it reads of train and of what judges.
+        target: what is predicted.
+        row_axis: of the rows in what it reads.
+        contained: fits of heads that this one's may be equal to, which are solved before it.
+    """
+
+    row_axis: ClassVar[int]
+    contained: Sequence["SolvedFit"] = ()
+
+    def __init__(
+        self,
+        member: Member,
+        sources: Mapping[SplitName, Source],
+        *,
+        judge: ScoredSplit,
+        folds: DevFolds | None = None,
+        memory: int,
+    ) -> None:
+        """Prepare the problems.
+
+        Args:
+            member: what is fitted.
+            sources: what its head reads of train and of what judges.
+            judge: the split that chooses where the member's selection says that one does; with the
+                metric that chooses in any case.
+            folds: of that split, where the selection is nested: for each a strength is chosen.
+            memory: bytes that the rows may take.
+
+        Raises:
+            OptionError: there is nothing to tell apart, or nothing that can choose.
+        """
+        self.member, self._judge, self._metric = member, judge, judge.metric
+        self._folds = folds
+        rows = SplitRows(sources, self.read, axis=self.row_axis, width=self.width, memory=memory)
+        self.rows, view = rows, rows.view("train")
+        self.target = FittedTargets(member, view, self.rows.device)
+        self._parts = make_parts(view, member.spec.select)
+
+    @property
+    @abstractmethod
+    def width(self) -> int:
+        """Values of a row."""
+
+    @abstractmethod
+    def read(self, inputs: Inputs) -> Tensor:
+        """Return what is fitted to: the rows of a block, as they are."""
+
+    @abstractmethod
+    def visits(self) -> Visits:
+        """Solve, and load what was chosen into the member."""
+
+    @property
+    @abstractmethod
+    def best_score(self) -> float | None:
+        """The best score so far on what chooses; None before the first, or without any."""
+
+    @abstractmethod
+    def objective(self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS) -> Objective:
+        """Return what is minimised: a loss, with L2 of some strength on values of its own."""
+
+    @property
+    def n_judges(self) -> int:
+        """What chooses, and under nested selection each of its folds."""
+        return 1 if self._folds is None else 1 + self._folds.count
+
+    def better(self, score: float) -> float:
+        """Return a score that rises with what it is a score of: a loss has another sign."""
+        return self._metric.scale.sign * score
+
+    def settle(self, loads: Sequence[Callable[[], None]]) -> None:
+        """Load what each judge chose, that of all of dev last, and keep the values of the others.
+
+        Args:
+            loads: for each judge what puts its choice into the member.
+        """
+        states = []
+        for judge in reversed(range(len(loads))):
+            loads[judge]()
+            if judge:
+                state = self.member.probe.state_dict()
+                states.append({name: value.clone() for name, value in state.items()})
+        self.member.by_fold = [Checkpoint(0, {}, np.empty(0), one) for one in reversed(states)]
+
+    def problems(self, strengths: tuple[float, ...]) -> Problems:
+        """Return the problems of all parts for some strengths."""
+        lengths = self.rows.view("train").lengths
+        seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
+        return Problems.of(strengths, seen.to(self.rows.device))
+
+    def scores(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
+        """Return the scores of each solution on what chooses; 0 where nothing is chosen."""
+        select = self.member.spec.select
+        if select is None:
+            return [(0.0,)] * len(solved.strengths)
+        if self._metric.consumes == "losses":
+            return (yield from self._losses(solved))
+        predicted = yield from self._predict(solved, "judge" if select.by_split else "train")
+        scorer = self._judge.scorer
+        if not select.by_split:
+            view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
+            scorer = self._metric(gold_of(view.take(judges), self._metric))
+            predicted = predicted[:, torch.from_numpy(view.places(judges))]
+        named = [self.target.named(own) for own in predicted]
+        by_fold = [() if self._folds is None else self._folds.scores(own) for own in named]
+        whole = [scorer.score(own)[self._metric.name] for own in named]
+        return [(one, *folds) for one, folds in zip(whole, by_fold, strict=True)]
+
+    def _predict(
+        self, solved: Solved, split: SplitName
+    ) -> Generator[Visit, None, Shaped[Tensor, "strengths n"]]:
+        """Return what each solution predicts of a split; of a drawn row, that which did not see it.
+
+        Rows that no part judges are predicted by the fit to all of them.
+        """
+        view, n_strengths = self.rows.view(split), len(solved.strengths)
+        # Three strengths and two folds are nine problems: those that see all rows are 0 to 2, those
+        # without the first fold 3 to 5. A row of the second fold, part 2, is predicted by 6 to 8.
+        parts = self._parts.judged if split == "train" else np.zeros(view.n_examples, np.int64)
+        row_parts = torch.from_numpy(np.repeat(parts, view.lengths))
+        points = solved.minimum.points
+        points = points if split == "train" else points[:n_strengths]
+        found: list[Tensor] = []
+
+        def add(rows: slice, z: Tensor) -> None:
+            predicted = solved.objective.predict(points, z, _offsets_of(view, rows, z.device))
+            judged = row_parts[rows].to(predicted.device).expand(1, n_strengths, -1)
+            by_part = predicted.view(-1, n_strengths, predicted.shape[1])
+            found.append(by_part.gather(0, judged).squeeze(0))
+
+        yield Visit(split, add)
+        return torch.cat(found, 1)
+
+    def _losses(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
+        """Return the mean loss of what judges under each solution."""
+        loss, parts = self.target.elsewhere(self.rows.view("judge"))
+        points = solved.minimum.points[: len(solved.strengths)]
+        which = torch.arange(len(points), device=points.device)
+        problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
+        found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
+        yield Visit("judge", found.add)
+        return [(value,) for value in found.finish().value.tolist()]
+
+
+def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:
+    """Return the bounds of the examples that a block of rows is made of, from 0 on."""
+    first, last = np.searchsorted(view.offsets, [rows.start, rows.stop])
+    bounds = view.offsets[first : last + 1] - rows.start
+    return torch.from_numpy(bounds).to(device)
+
+
+def drive(
+    minimisation: Minimisation, begin: Callable[[Request], Pass | MixturePass]
+) -> Generator[Visit, None, Minimum]:
+    """Run a minimisation, each of its evaluations a visit to the rows of train.
+
+    Args:
+        minimisation: asks for evaluations.
+        begin: returns an evaluation to which rows can be added.
+    """
+    try:
+        request = next(minimisation)
+        while True:
+            found = begin(request)
+            yield Visit("train", found.add)
+            request = minimisation.send(found.finish())
+    except StopIteration as end:
+        minimum: Minimum = end.value
+        return minimum

@@ -12,6 +12,7 @@ from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
 from probekit.results.summaries.diagnosis import MARK, marks
+from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
@@ -185,7 +186,14 @@ def section(title: str, records: Sequence[Record]) -> str:
     return "\n".join([f"## {title}\n\n{table(rows, style='markdown')}", *below])
 
 
-def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[str] = ()) -> str:
+def judged(
+    title: str,
+    records: Sequence[Record],
+    against: str,
+    *,
+    by: Sequence[str] = (),
+    apart: Sequence[str] = (),
+) -> str:
     """Return a titled table of scores, each with its difference to the reference of the same data.
 
     Differences are in points with their 95 % intervals, over seeds and sentences together where
@@ -197,17 +205,19 @@ def judged(title: str, records: Sequence[Record], against: str, *, by: Sequence[
         records: of the rows and their references; test is compared where there is one, else dev.
         against: the reference: a head, or a condition.
         by: options that tell rows apart, beside model, task and head.
+        apart: options that a row and its reference have in common.
     """
     runs = settings(records)
-    pairs = with_reference(records, runs, against)
-    found = [
-        one
-        for data, own in pairs.items()
-        for one in judge({data: own}, "dev" if own[0][0].records[0].test_score is None else "test")
-    ]
+    found = []
+    for group in grouped(records, apart).values():
+        own = {key: run for key, run in runs.items() if run.records[0] in group}
+        for data, pairs in with_reference(group, own, against).items():
+            split = "dev" if pairs[0][0].records[0].test_score is None else "test"
+            found += judge({data: pairs}, split)
     by_name = {one.a: one for one in family(found)}
     lines = []
-    for run in sorted(runs.values(), key=lambda run: run.records[0].model):
+    compared = [run for run in runs.values() if run.text in by_name or not apart]
+    for run in sorted(compared, key=lambda run: run.records[0].model):
         first = run.records[0]
         names = [model_text(first.model), first.task, f"`{first.head}`"]
         names += [value_text(name, getattr(first, name)) for name in by]

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from probekit import Location, Record, TrainSpec, product, sweep
+from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
@@ -18,6 +18,7 @@ from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
 from probekit.results.tables import Score, caption, footnotes, summarise, table
 from probekit.train.sweeps.search import FIRST_SEED, selected_score
+from probekit.train.sweeps.specs import depths
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -160,6 +161,31 @@ def at_best_rates(
         best = max(trials, key=lambda one: -math.inf if scores[one] is None else scores[one])
         plan += [replace(best, seed=seed) for seed in seeds]
     return run(plan)
+
+
+SINGLE = "best-layer"
+"""What `best_single` calls its runs, in place of a head."""
+
+
+def single_layers(base: TrainSpec, cache: Path) -> list[TrainSpec]:
+    """Return probes of every layer that `p32` mixes, each by itself."""
+    splits = open_features(base.model, base.task, base.label, Location(cache=cache))
+    every = depths(splits.manifest.n_blocks, 1, None)[1:]
+    return product(replace(base, head="last"), {"depth": every})
+
+
+def best_single(records: Iterable[Record]) -> list[Record]:
+    """Return of some probes of single layers those of the best one, under the name of `SINGLE`.
+
+    Of every setting and seed it is what scores best on what chose the strength of L2.
+    """
+    found = []
+    for own in grouped(records, ["model", "task", "shots", "fraction", "seed"]).values():
+        sign = scale_of(own[0].metric).sign
+        best = max(own, key=lambda one: sign * one.diagnosis["selection_score"])
+        layers = tuple(sorted({layer for one in own for layer in one.layers}))
+        found.append(replace(best, head=SINGLE, depth=None, layers=layers))
+    return found
 
 
 def without_raw_average(records: Iterable[Record]) -> list[Record]:

@@ -100,7 +100,7 @@ def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap
         caption="cumulative: right at this depth or before; destructive: likewise, and wrong at "
         "the last\nchance: as many refits of the last depth in place of the earlier ones; "
         f"guessing: predictions of another row\n95 % bootstrap intervals over "
-        f"{reported.n_sentences:,} sentences of {reported.split}",
+        f"{reported.groups.drawn.text} of {reported.split}",
         columns=["share", "depth (0 = emb)", f"% of {reported.split} {reported.unit}",
                  *CURVE_COLUMNS],
         rows=rows,
@@ -135,7 +135,7 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
         caption="a line goes through all thresholds of a rule; a point is the threshold that "
         f"{'the other half' if found.chosen_on == 'halves' else found.chosen_on} chose for a loss "
         f"of at most {found.tolerance * factor:g} against {BELOW[found.below]}\n95 % bootstrap "
-        f"intervals over {found.n_sentences:,} sentences of {found.split}",
+        f"intervals over {found.drawn.text} of {found.split}",
         columns=["rule", "mean layers used", f"{found.split} {metric_text(found.metric)}",
                  *CURVE_COLUMNS],
         rows=rows,

@@ -82,7 +82,8 @@ def plot_overthinking(
         scale.put(axes)
     entries = [_MARKED | dict(line) | {"label": _LABELS[name]} for name, line in _LINES.items()]
     entries += [{"color": "#666666", "linewidth": 1.0, **level} for level in _LEVELS.values()]
-    explain(drawn, curves, entries, also=[_REFITTED, *[_LEFT_OUT] * broken])
+    over = [one.groups.drawn for one in reported]
+    explain(drawn, curves, entries, over, also=[_REFITTED, *[_LEFT_OUT] * broken])
     return drawn.figure
 
 

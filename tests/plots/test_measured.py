@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from probekit import overthinking, plot_overthinking
+from probekit import overthinking, plot_exit, plot_overthinking
 from probekit.errors import RecordError
 from probekit.plots.broken_axis import BrokenAxis
 from tests.results.overthinking.held import add_depths
@@ -44,6 +44,14 @@ def test_lines_end_at_what_the_table_calls_refitted_and_are_named_so():
     assert "refitted: earlier depths on a resample of train" in " ".join(
         legend.get_title().get_text().split()
     )
+
+
+def test_the_legend_says_what_intervals_are_over():
+    documents = np.arange(400) // 20
+    records = [*_records(0.7, documents=documents), *_records(0.7, task="plain")]
+    for plot in (plot_overthinking, plot_exit):
+        title = " ".join(plot(records).legends[0].get_title().get_text().split())
+        assert "95 % intervals over 400 sentences or 20 documents; " in title
 
 
 def test_heads_without_refits_are_left_out_where_others_have_them():

@@ -25,7 +25,8 @@ class ChosenDepth:
         net: ``repairs`` less ``breaks``: the gain in accuracy.
         counts: by seed, how many rows it repairs and breaks.
         p: by seed, McNemar's exact test of these two counts, which takes rows as independent; the
-            words of a sentence are not, and the interval of ``net`` minds that.
+            words of a sentence are not, and the interval of ``net`` minds that. Empty where
+            sentences come in groups, which it knows nothing of.
     """
 
     depths: tuple[int, ...]
@@ -55,7 +56,7 @@ def choose_depth(
     repairs, breaks = chosen & ~right[:, -1], right[:, -1] & ~chosen
     net = repairs.mean(0) - breaks.mean(0)
     rows = np.stack([repairs.mean(0), breaks.mean(0), net], axis=1)
-    estimates = bootstrap.estimates(reported.n_sentences, mean_of_rows(reported, rows))
+    estimates = bootstrap.estimates(reported.groups, mean_of_rows(reported, rows))
     counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
     used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
     return ChosenDepth(
@@ -65,7 +66,7 @@ def choose_depth(
         breaks=estimates[1],
         net=estimates[2],
         counts=tuple(counts),
-        p=tuple(mcnemar(*one) for one in counts),
+        p=() if reported.groups.whole is not None else tuple(mcnemar(*one) for one in counts),
     )
 
 

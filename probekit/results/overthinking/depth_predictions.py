@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Float64, Int64
 from probekit.errors import RecordError
 from probekit.metrics import Gold
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import read_alike
+from probekit.results.comparison.pairing import groups_of, read_alike
+from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.overthinking.depth_curves import DepthCurve, metric_of_curve
 from probekit.results.predictions import Predicted
 
@@ -29,6 +30,7 @@ class DepthPredictions:
         depths: ascending; the last is that of the whole model.
         seeds: ascending.
         scorer: the metric, prepared with the gold labels.
+        groups: of the split's sentences: what intervals resample.
         predicted: class of each row, an index into ``scorer.gold.names``.
         refits: the same of each earlier depth's refit; None where the curve has none.
         chance: the same of the last depth's refits.
@@ -40,6 +42,7 @@ class DepthPredictions:
     depths: tuple[int, ...]
     seeds: tuple[int, ...]
     scorer: ClassMetric
+    groups: Groups
     predicted: Classes
     refits: Classes | None = None
     chance: Classes | None = None
@@ -50,12 +53,13 @@ class DepthPredictions:
         """What a `CurveReport` begins with, by field, and the depths."""
         record = self.curve.records[0]
         whose = {name: getattr(record, name) for name in ("model", "task", "label")}
-        return {"name": self.curve.name, **whose, "split": self.split, "depths": self.depths}
+        where = {"split": self.split, "drawn": self.groups.drawn, "depths": self.depths}
+        return {"name": self.curve.name, **whose, **where}
 
     @property
     def n_sentences(self) -> int:
         """Sentences of the split."""
-        return len(self.scorer.gold.offsets) - 1
+        return self.groups.n_sentences
 
     @property
     def unit(self) -> str:
@@ -100,7 +104,8 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     """
     metric = metric_of_curve(curve.name, curve.records[0])
     runs = curve.runs
-    sides = dict(zip((run.text for run in runs), read_alike(runs, split), strict=True))
+    read = read_alike(runs, split)
+    sides = dict(zip((run.text for run in runs), read, strict=True))
     probes, refits, chance = (
         [sides[run.text] for run in group.values()]
         for group in (curve.probes, curve.refits, curve.chance)
@@ -113,6 +118,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         depths=curve.depths,
         seeds=tuple(runs[0].seeds),
         scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
+        groups=groups_of(runs, read),
         predicted=_stacked(probes),
         refits=_stacked(refits) if refits else None,
         chance=_stacked(chance) if chance else None,

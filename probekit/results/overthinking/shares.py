@@ -103,7 +103,7 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
         levels = [chance, refitted - chance, guessing, refitted - guessing]
         return np.hstack([own, refitted, *levels])
 
-    estimates = bootstrap.estimates(found.n_sentences, statistics)
+    estimates = bootstrap.estimates(found.groups, statistics)
     columns = [estimates[n : n + len(NAMES)] for n in range(0, len(estimates), len(NAMES))]
     return [
         Share(
@@ -171,7 +171,7 @@ def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDe
         destructive = ~last * up_to
         rows += [destructive + last * up_to, destructive[:, -1:] + last, destructive]
     stacked = np.concatenate(rows, axis=1).mean(0).T  # rows, statistics
-    estimates = bootstrap.estimates(found.n_sentences, mean_of_rows(found, stacked))
+    estimates = bootstrap.estimates(found.groups, mean_of_rows(found, stacked))
     # The depths 0 to 3 are 4 numbers; each level then has 3 + 1 cumulative ones and 3 destructive.
     each = 2 * earlier + 1
     levels = [estimates[earlier + 1 + n * each :][:each] for n in range(3)]

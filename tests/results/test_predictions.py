@@ -59,6 +59,8 @@ WORDS = (("EU", "rejects"), (), ("a", "é b", "c"))
 WITH_PROBABILITIES = {
     "all classes": replace(
         CLASSES,
+        groups=("a#1", "a#1", "a#2"),
+        grouped_by="document",
         texts=WORDS,
         probabilities=_probabilities(5, 2),
         row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),

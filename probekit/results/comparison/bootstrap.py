@@ -108,6 +108,7 @@ def resampled(found: Differences, groups: Groups) -> Resampled:
     tail = (1 - CONFIDENCE) / 2
     middle, stretch = found.mean(), groups.stretch
     wide = found if stretch == 1 else middle + stretch * (found - middle)
+    # ends stay among the samples, so that a share is none below 0
     low, high = np.clip(np.quantile(wide, [tail, 1 - tail]), found.min(), found.max())
     other = min(int((wide <= 0).sum()), int((wide >= 0).sum()))
     return Resampled(float(low), float(high), min(1.0, 2 * (other + 1) / (len(found) + 1)))

@@ -138,7 +138,7 @@ def shared_groups(found: Iterable[tuple[str, Groups]]) -> Groups:
         elif one.numbers is not None and not np.array_equal(one.numbers, known.numbers):
             raise RecordError(
                 f"{first} knows other groups of the sentences ({known.grouped_by}) than {origin} "
-                f"({one.grouped_by}), and whole groups are resampled: train both anew with the "
-                "same --group and --predictions."
+                f"({one.grouped_by}), and whole groups are resampled. Delete the predictions of "
+                "both, and train again with --predictions and the same --group."
             )
     return known

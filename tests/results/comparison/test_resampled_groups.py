@@ -245,7 +245,7 @@ def test_runs_that_know_other_groups_are_refused(tmp_path):
     path = add_heads(tmp_path / "r.jsonl", in_documents, lambda one: grouped(one, FEW, "prompt"))
     message = (
         r"#head=p32, seed 0 knows other groups of the sentences \(document\) than .*#head=last, "
-        r"seed 0 \(prompt\), and whole groups are resampled: train both anew with the same --group"
+        r"seed 0 \(prompt\), and whole groups are resampled\. Delete the predictions of both"
     )
     with pytest.raises(RecordError, match=message):
         compare(*both(path), samples=100)

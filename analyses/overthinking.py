@@ -1,8 +1,7 @@
-"""Overthinking and early exit of two models on four tasks, against what chance gives.
+"""Overthinking and early exit of two models on four tasks, against what the last depth expects.
 
-Reads the probes of ``depths.py``, converged and, of one seed, as published, and fits them again on
-bootstrap resamples (Kaya and Dumitras 2019, with the null that ``probekit overthinking``
-describes). Finished runs are skipped;
+Reads the probes of ``depths.py``, converged and, of one seed, as published (Kaya and Dumitras
+2019, with the null that ``probekit overthinking`` describes). Finished runs are skipped;
 predictions lie beside the records and are not tracked.
 
     make analyses MODELS=models DATA=data
@@ -10,24 +9,15 @@ predictions lie beside the records and are not tracked.
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from depths import NAME as DEPTHS
 from depths import by_steps, every_depth
-from shared import RESULTS, argument_parser, markdown, write
+from shared import RESULTS, argument_parser, markdown, runner, write
 
-from probekit import (
-    Location,
-    Record,
-    early_exit,
-    overthinking,
-    plot_exit,
-    plot_overthinking,
-    save_figure,
-    sweep_depths,
-)
+from probekit import Record, early_exit, overthinking, plot_exit, plot_overthinking, save_figure
 from probekit.results.comparison.families import LEVEL, holm
 from probekit.results.overthinking import EarlyExit, Overthinking
+from probekit.results.overthinking.estimates import Estimate
 from probekit.results.summaries.wording import model_text
 
 NAME = "overthinking"
@@ -35,11 +25,17 @@ TASKS = ("glue/rte", "glue/sst2", "conll", "ud/en_ewt")
 RULES = ("fixed", "confidence", "entropy", "patience", "oracle")
 
 INTRODUCTION = """\
-Shares of rows in percent with 95 % intervals over sentences. Excess: by the depths' refits on
-bootstrap resamples less as many refits of the last depth on the same ones (chance), and less the
-same refits' predictions of another row (guessing). Only what exceeds both is known earlier and
-lost: in bold where it is sure at 5 % after Holm's correction of all rows of the table. Without
-labelled test, each half of dev is judged by what the other half chose."""
+Percent with 95 % intervals over sentences. *Destructive*: rows that the last depth has wrong and
+some earlier one right, in percent of all rows. *Expected*: what the last depth's own probabilities,
+calibrated, give to the classes that the earlier depths name; the excess was known earlier and lost.
+*Chosen depth*: one earlier depth, chosen on dev, or without labelled test on each half of dev for
+the other: the rows that it repairs, and their excess. In bold what is sure at 5 % after Holm's
+correction of all rows of the table."""
+
+DEPTHS_SAID = """\
+Of the rows that the last depth has wrong, what an earlier depth has right, in percent: that with
+the largest excess, and how many of the earlier depths surely exceed what is expected (Holm over the
+depths). *One draw* is the last depth's mean probability of the gold class there."""
 
 EXITS = """\
 Thresholds are chosen for a loss of at most one point of the metric against the last depth on dev
@@ -48,26 +44,24 @@ where it uses fewer layers than one fixed depth at the same loss."""
 
 
 def main() -> None:
-    """Train what is missing, then write both tables and the figures."""
+    """Train what is missing, then write the tables and the figures."""
     args = argument_parser(__doc__, "models").parse_args()
+    run = runner(RESULTS / f"{DEPTHS}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
-    train = partial(
-        sweep_depths,
-        out=RESULTS / f"{DEPTHS}.jsonl",
-        location=Location(cache=args.cache),
-        workers=args.workers,
-        progress=True,
-    )
     for task in TASKS:
         for model in args.models:
             plan = every_depth(model, task, args.cache)
-            converged += train(plan)
-            published += train(by_steps(plan, seeds=[0]))
+            converged += run(plan)
+            published += run(by_steps(plan, seeds=[0]))
     parts = ["# Overthinking and early exit", INTRODUCTION]
     kinds = {"Converged": converged, "As published": published}
-    for title, records in kinds.items():
-        parts += [f"## {title}", shares_table(overthinking(records))]
+    found = {title: overthinking(records) for title, records in kinds.items()}
+    for title, own in found.items():
+        parts += [f"## {title}", shares_table(own)]
+    parts += ["## Depth by depth", DEPTHS_SAID]
+    for title, own in found.items():
+        parts += [f"### {title}", depths_table(own)]
     parts += ["## Early exit", EXITS]
     for title, records in kinds.items():
         parts += [f"### {title}", exit_table(early_exit(records))]
@@ -80,18 +74,45 @@ def main() -> None:
 
 
 def shares_table(found: Sequence[Overthinking]) -> str:
-    """Return a line per model, task and kind; bold is what is sure to be lost, or known earlier."""
-    shares = {(one.model, one.task, share.name): share for one in found for share in one.shares[:3]}
-    p = holm({key: max(one.excess.p, one.beyond_guessing.p) for key, one in shares.items()})
+    """Return a line per model and task; in bold is what is sure."""
+    excess = {n: (one.shares[1].excess, one.chosen.excess) for n, one in enumerate(found)}
+    p = holm({(n, kind): pair[kind].p for n, pair in excess.items() for kind in (0, 1)})
     lines = []
-    for (model, task, name), share in shares.items():
-        both = share.excess, share.beyond_guessing
-        texts = [one.text(100, signed=True) for one in both]
-        if p[model, task, name] < LEVEL and min(one.value for one in both) > 0:
-            texts = [f"**{text}**" for text in texts]
-        lines.append([model_text(model), task, name, share.share.text(100), *texts])
-    header = ["model", "task", "kind", "share", "excess over chance", "excess over guessing"]
-    return markdown(header, lines, words=3)
+    for n, one in enumerate(found):
+        share, chosen = one.shares[1], one.chosen
+        texts = [_bold(excess[n][kind], p[n, kind]) for kind in (0, 1)]
+        lines.append(
+            [
+                *(model_text(one.model), one.task, share.share.text(100)),
+                *(f"{100 * share.expected.value:.1f}", texts[0]),
+                *(" and ".join(map(str, chosen.depths)), chosen.repairs.text(100), texts[1]),
+            ]
+        )
+    header = ["model", "task", "destructive", "expected", "excess"]
+    return markdown([*header, "chosen depth", "repairs", "excess of these"], lines, words=2)
+
+
+def _bold(found: Estimate, p: float) -> str:
+    text = found.text(100, signed=True)
+    return f"**{text}**" if p < LEVEL else text
+
+
+def depths_table(found: Sequence[Overthinking]) -> str:
+    """Return a line per model and task: the earlier depth that knows most."""
+    lines = []
+    for one in found:
+        earlier = one.by_depth.earlier
+        best = max(earlier, key=lambda each: each.excess.value)
+        sure = sum(each.knows for each in earlier)
+        lines.append(
+            [
+                *(model_text(one.model), one.task, f"{best.depth}", best.right.text(100)),
+                *(f"{100 * best.expected.value:.1f}", best.excess.text(100, signed=True)),
+                *(f"{100 * one.by_depth.gold.value:.1f}", f"{sure} of {len(earlier)}"),
+            ]
+        )
+    header = ["model", "task", "depth", "right", "expected", "excess", "one draw", "sure depths"]
+    return markdown(header, lines, words=2)
 
 
 def exit_table(found: Sequence[EarlyExit]) -> str:

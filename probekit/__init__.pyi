@@ -52,7 +52,6 @@ from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
 from .train.saved.merged_model import merge_run as merge_run
 from .train.saved.model_card import write_model_card as write_model_card
-from .train.sweeps.depth_probes import sweep_depths as sweep_depths
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
 from .train.sweeps.run import fit as fit
 from .train.sweeps.run import sweep as sweep

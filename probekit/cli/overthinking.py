@@ -102,7 +102,7 @@ def overthinking(
 ) -> None:
     """Count what earlier depths had right and the last has wrong, against chance.
 
-    Probes that are not recorded are trained, each also on bootstrap resamples of its sentences.
+    Probes that are not recorded are trained, as by `probekit depth`.
     """
     from probekit.results import overthinking as results
     from probekit.results.overthinking.examples import check_count
@@ -112,12 +112,12 @@ def overthinking(
     probes.check()
     check_count(examples)
     given = _Asked(source=model, task=task, probes=probes, asked=asked, own=own, shared=shared)
-    records = _records(given, refits=True)
+    records = _records(given)
     split, samples = probes.split, probes.samples
     found = results.overthinking(records, split=split, examples=examples, samples=samples)
     layers = []
     if expected_layer:
-        mixes = _records(_mixes(given), refits=False)
+        mixes = _records(_mixes(given))
         layers = results.expected_layers(mixes, split=split, samples=samples)
     if probes.output is not None:
         _draw("overthinking", records, probes.output, split=split, look=look.parse())
@@ -166,7 +166,7 @@ def exit_early(
     probes.check()
     allowed = asdict(Allowance(tolerance=tolerance, below=below))
     given = _Asked(source=model, task=task, probes=probes, asked=asked, own=own, shared=shared)
-    records = _records(given, refits=False)
+    records = _records(given)
     split, samples = probes.split, probes.samples
     found = early_exit(records, split=split, samples=samples, **allowed)
     if probes.output is not None:
@@ -178,10 +178,10 @@ def exit_early(
 
 
 def _notes_text(records: Sequence["Record"]) -> str:
-    """Return what is wrong with the probes themselves, as below a table; refits are of these."""
+    """Return what is wrong with the probes, as below a table."""
     from probekit.results.summaries.diagnosis import notes
 
-    return "".join(f"\n{line}\n" for line in notes([r for r in records if r.resample is None]))
+    return "".join(f"\n{line}\n" for line in notes(records))
 
 
 def _mixes(given: _Asked) -> _Asked:
@@ -191,7 +191,7 @@ def _mixes(given: _Asked) -> _Asked:
     return replace(given, probes=replace(given.probes, head=HEAD))
 
 
-def _records(given: _Asked, *, refits: bool) -> "list[Record]":
+def _records(given: _Asked) -> "list[Record]":
     """Return the records of a file, or of probes that are trained where they are missing."""
     path = Path(given.source)
     if given.task is not None and path.suffix == ".jsonl" and path.is_file():
@@ -206,20 +206,23 @@ def _records(given: _Asked, *, refits: bool) -> "list[Record]":
             f"--where chooses among the records of a file, and {given.source} is a model; give "
             "the options of the runs themselves, such as --shots 128."
         )
-    from probekit.train.sweeps.depth_probes import sweep_depths
+    from probekit.metrics import METRICS
+    from probekit.results.overthinking.depth_curves import metric_of_classes
+    from probekit.train.sweeps.run import sweep
     from probekit.train.sweeps.specs import depths
 
     target = Target.of(given.source, given.task, given.own, given.shared, given.asked["group"])
     label, asked, shared = first_label(given.asked), given.asked, given.shared
-    n_blocks, probes = target.n_blocks(label, asked["fit_on"]), given.probes
-    every_depth = depths(n_blocks, probes.every, asked["layers"])
+    splits, probes = target.splits(label, asked["fit_on"]), given.probes
+    metric_of_classes(METRICS[splits.metric], f"{target.model} {target.task}")
+    every_depth = depths(splits.manifest.n_blocks, probes.every, asked["layers"])
     plan = make_plan(target, shared, asked, head=probes.head, depths=every_depth)
     out = shared.out or target.default_out(label)
-    records = sweep_depths(
+    records = sweep(
         plan,
         out=out,
         location=target.location,
-        refits=refits,
+        predictions=True,
         workers=probes.workers,
         memory=arguments.parse_bytes(shared.memory, "--memory"),
         device=shared.device,
@@ -240,7 +243,7 @@ def _holds_records(path: Path) -> bool:
 
 
 def _read(path: Path, given: _Asked) -> "list[Record]":
-    """Return the records of some heads in a file, and the refits of all."""
+    """Return the records of some heads in a file."""
     from probekit.cli.record_reading import read_records
     from probekit.results.overthinking.expected_layer import HEAD
 
@@ -252,7 +255,7 @@ def _read(path: Path, given: _Asked) -> "list[Record]":
             f"{path}: no {HEAD} there, of which --expected-layer tells; run `probekit depth MODEL "
             f"TASK --head {HEAD}` first, or `probekit overthinking MODEL TASK --expected-layer`."
         )
-    return read_records([path], conditions, refits=True)
+    return read_records([path], conditions)
 
 
 def _check_nothing_to_train(path: Path, given: _Asked) -> None:

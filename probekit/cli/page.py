@@ -86,7 +86,7 @@ def report(
         samples=samples,
         progress=progress_wanted(),
     )
-    records = select(load_records(runs), where or [], refits=True)
+    records = select(load_records(runs), where or [])
     path = write_report(records, output, options)
     size = path.stat().st_size
     typer.echo(f"{path} ({human_bytes(size)})")

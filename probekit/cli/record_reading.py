@@ -20,7 +20,7 @@ from probekit.cli.record_tables import (
 )
 from probekit.cli.spread import spread
 from probekit.errors import OptionError, RecordError
-from probekit.plots import OF_REFITS, PLOTS
+from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -129,9 +129,7 @@ TableStyle = Annotated[
 ]
 
 
-def read_records(
-    runs: "Sequence[str | Path]", where: "Sequence[str] | None" = None, *, refits: bool = False
-) -> "Records":
+def read_records(runs: "Sequence[str | Path]", where: "Sequence[str] | None" = None) -> "Records":
     """Return the records of some files that meet all conditions, which a command works with.
 
     Raises:
@@ -147,7 +145,7 @@ def read_records(
             f"{', '.join(map(str, runs))}: no record in there; run `probekit train`, `sweep` or "
             "`depth` first, which say the file that they write."
         )
-    return select(records, where or [], refits=refits)
+    return select(records, where or [])
 
 
 @spread
@@ -178,7 +176,7 @@ def plot(
     for name in options:
         _check_option(kind, name, flag(name))
     path = output or Path(f"{kind}.png")
-    records = read_records(runs, where, refits=kind in OF_REFITS)
+    records = read_records(runs, where)
     save_figure(draw(records, **options, look=look.parse()), path)
     typer.echo(str(path))
 

@@ -185,7 +185,9 @@ def depth(
         shared,
         asked,
         head="last" if head is None and shared.protocol is None else head,
-        depths=depths(target.n_blocks(label, asked["fit_on"]), every, asked["layers"]),
+        depths=depths(
+            target.splits(label, asked["fit_on"]).manifest.n_blocks, every, asked["layers"]
+        ),
     )
     out = shared.out or target.default_out(label)
     ways = {"save": save, "predictions": predictions, **crew.ways}

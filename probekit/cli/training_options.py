@@ -12,7 +12,7 @@ from probekit.errors import OptionError
 from probekit.train.sweeps.run_options import GROUPS
 
 if TYPE_CHECKING:
-    from probekit.features import Location
+    from probekit.features import Location, Splits
 
 OF_RUNS = OptionsOf(GROUPS)
 """The options of runs: their help stands where the library keeps them."""
@@ -118,13 +118,11 @@ class Target:
         )
         return cls(model=model, task=task, location=place)
 
-    def n_blocks(self, label: str | None, fit_on: str) -> int:
-        """Return the model's number of blocks L, from the cache."""
+    def splits(self, label: str | None, fit_on: str) -> "Splits":
+        """Return the features, as they are in the cache."""
         from probekit.features import open_features
 
-        return open_features(
-            self.model, self.task, label, self.location, fit_on=fit_on
-        ).manifest.n_blocks
+        return open_features(self.model, self.task, label, self.location, fit_on=fit_on)
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""

@@ -114,11 +114,11 @@ def example_grids(
     """Return a grid per curve and per task, and why there is none of others.
 
     Args:
-        records: any; runs on resamples are left out, and baselines, which predict nothing.
+        records: any; baselines, which predict nothing, are left out.
         split: whose sentences; None is test where all of a grid have one, else dev.
         progress: show progress on stderr.
     """
-    probes = [one for one in without_baselines(records) if one.resample is None]
+    probes = without_baselines(records)
     groups = [one for one in grouped(probes, TASK).values() if one[0].metric in METRICS]
     found, missing = [], []
     with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:

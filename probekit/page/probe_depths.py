@@ -5,9 +5,11 @@ from collections.abc import Callable, Sequence
 from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
+from probekit.metrics.contract import ClassMetric
 from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
 from probekit.page.score_curves import TASK, score_limits, task_title
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves, with_refits
+from probekit.results.comparison.pairing import recorded_metric
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import TEXTS
@@ -17,10 +19,10 @@ from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.scored import Scored
-from probekit.results.summaries.wording import metric_text
+from probekit.results.summaries.wording import metric_text, numbers_text
 
 _CURVE = (*TASK, "head")
-_LEVELS = ("chance", "guessing")
+_EARLIER = {"right": "right where the last is wrong", "expected": "expected there"}
 
 Drawn = tuple[list[PageFigure], list[str]]
 """Pictures, and what could not be drawn and why."""
@@ -29,18 +31,22 @@ Drawn = tuple[list[PageFigure], list[str]]
 def overthinking_figures(
     records: Sequence[Record], split: Scored | None, bootstrap: Bootstrap, *, progress: bool = False
 ) -> Drawn:
-    """Draw the shares of rows that some depth has right, where there are refits for chance.
+    """Draw what each depth has right, where the predictions of all depths were kept.
 
     Args:
-        records: any, refits included.
+        records: any.
         split: test or dev; None is test where all of a curve have one, else dev.
         bootstrap: of the intervals.
         progress: show progress on stderr.
     """
-    held = with_refits(records)
+    held = [one for one in records if one.predictions is not None and _of_classes(one)]
     return _each(
         "overthinking", held, lambda curve: _shares_figure(curve, split, bootstrap), progress
     )
+
+
+def _of_classes(record: Record) -> bool:
+    return issubclass(recorded_metric(record), ClassMetric)
 
 
 def exit_figures(
@@ -54,7 +60,7 @@ def exit_figures(
         bootstrap: of the intervals.
         progress: show progress on stderr.
     """
-    held = [one for one in records if one.predictions is not None and one.resample is None]
+    held = [one for one in records if one.predictions is not None]
     return _each("exit", held, lambda curve: _exit_figure(curve, split, bootstrap), progress)
 
 
@@ -70,8 +76,7 @@ def _each(
     with ProgressBar(total=len(groups), desc=section, unit="head", shown=progress) as bar:
         for group in groups:
             try:
-                curves = depth_curves(group, refits=section == "overthinking")
-                figures += [draw(curve) for curve in curves]
+                figures += [draw(curve) for curve in depth_curves(group)]
             except ProbekitError as error:
                 failed.append(f"{section}, {task_title(group[0])}: {error}")
             bar.report(1)
@@ -85,26 +90,23 @@ def _has_depths(records: Sequence[Record]) -> bool:
 def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) -> PageFigure:
     reported, _ = read_reported(curve, split)
     found = shares_by_depth(reported, bootstrap)
-    rows = _share_rows("right at this depth", found.depths, found.right)
-    dashed = []
-    for name, growing in (("cumulative", found.cumulative), ("destructive", found.destructive)):
-        rows += _share_rows(name, found.depths, growing.refitted)
-        earlier = found.depths[:-1]  # at the last depth its own probe takes part: no guess
-        for level, estimates in zip(_LEVELS, (growing.chance, growing.guessing), strict=True):
-            dashed.append(f"{name}: {level}")
-            rows += _share_rows(dashed[-1], earlier, estimates)
+    rows = _share_rows("right", found.depths, found.right)
+    for name in ("right", "expected"):
+        estimates = [getattr(one, name) for one in found.earlier]
+        rows += _share_rows(_EARLIER[name], found.depths[:-1], estimates)
+    sure = numbers_text([one.depth for one in found.earlier if one.knows], found.depths)
     return PageFigure(
         section="overthinking",
         kind="curves",
         title=f"{curve.name}: {task_title(curve.records[0])}",
-        caption="cumulative: right at this depth or before; destructive: likewise, and wrong at "
-        "the last\nchance: as many refits of the last depth in place of the earlier ones; "
-        f"guessing: predictions of another row\n95 % bootstrap intervals over "
-        f"{reported.groups.drawn.text} of {reported.split}",
+        caption="where the last is wrong: % of the rows that the last depth has wrong\nexpected: "
+        "what the last depth's calibrated probabilities give to the classes that the depth names\n"
+        f"more than expected at 5 %, corrected for the depths: {sure or 'none'}\n95 % bootstrap "
+        f"intervals over {reported.groups.drawn.text} of {reported.split}",
         columns=["share", "depth (0 = emb)", f"% of {reported.split} {reported.unit}",
                  *CURVE_COLUMNS],
         rows=rows,
-        dashed=dashed,
+        dashed=[_EARLIER["expected"]],
         limits=(0.0, 100.0),
     )  # fmt: skip
 
@@ -112,10 +114,9 @@ def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap
 def _share_rows(
     name: str, depths: Sequence[int], estimates: Sequence[Estimate]
 ) -> list[Sequence[Cell]]:
-    pairs = zip(depths, estimates, strict=False)  # destructive ends before the last depth
     return [
         [name, depth, 100 * one.value, 100 * one.low, 100 * one.high, None, ""]
-        for depth, one in pairs
+        for depth, one in zip(depths, estimates, strict=True)
     ]
 
 

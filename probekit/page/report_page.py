@@ -87,8 +87,7 @@ def write_report(
     is left out, and the page says what to run for it.
 
     Args:
-        records: what `load_records` returned; those on bootstrap resamples (of
-            ``probekit overthinking``) give the levels of chance.
+        records: what `load_records` returned.
         out: the file, ``.html``; its folder must exist.
         options: what is shown of them.
 
@@ -136,16 +135,15 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
     Raises:
         RecordError: there are no records, or a mean over seeds would mix runs.
     """
-    shown = [one for one in records if not one.trial and one.left_out is None]
-    own = [record for record in shown if record.resample is None]
+    own = [one for one in records if not one.trial and one.left_out is None]
     if not own:
         raise RecordError(
             "a report needs records of finished runs, and there are none here; run `probekit "
             "train`, `sweep` or `depth` first."
         )
     asked = find_asked(own, options.cache, verify=options.verify, progress=options.progress)
-    again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
-    figures, absent = _figures(shown, own, options)
+    again = rerun_commands(own, asked.sources, options.cache, asked.kinds)
+    figures, absent = _figures(own, options)
     tables = score_tables(own, options.against, options.split, options.samples)
     grids, sentences, missing = _grids(own, options)
     return {
@@ -174,17 +172,12 @@ def _counted(names: Sequence[str], what: str) -> str:
     return ", ".join(names) if len(names) < 4 else f"{len(names)} {what}"
 
 
-def _figures(
-    records: Sequence[Record], own: Sequence[Record], options: ReportOptions
-) -> tuple[list[Any], list[str]]:
+def _figures(own: Sequence[Record], options: ReportOptions) -> tuple[list[Any], list[str]]:
     """Return all pictures, and what could not be drawn and why."""
     asked, shown = (options.split, Bootstrap(samples=options.samples)), options.progress
-    shares, no_shares = overthinking_figures(records, *asked, progress=shown)
+    shares, no_shares = overthinking_figures(own, *asked, progress=shown)
     exits, no_exits = exit_figures(own, *asked, progress=shown)
     depths = list(depth_figures(own, options.split))
-    if depths and not shares and not no_shares:
-        no_shares = ["overthinking: the records hold no refits, which measure its level of chance; "
-                     "run `probekit overthinking` of the same model and task."]  # fmt: skip
     if not depths:
         no_shares = ["depth curves: no head was probed at two depths or more; run `probekit depth` "
                      "of the same model and task."]  # fmt: skip

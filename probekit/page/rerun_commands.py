@@ -10,7 +10,7 @@ from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
 from probekit.results.record import Record
 from probekit.results.recorded_options import Options, is_baseline, stated_options
-from probekit.results.summaries.grouping import SERVED, head_order, key_of
+from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
 from probekit.tasks import TASKS
 
@@ -61,12 +61,7 @@ def rerun_commands(
     """
     every = [one for one in records if not one.trial and one.left_out is None]
     made = [one for one in every if not _of_script(one)]
-    refitted = {key_of(one, SERVED) for one in made if one.resample is not None}
-    runs = [
-        _run(one, sources, kinds or {}, overthinking=key_of(one, SERVED) in refitted)
-        for one in made
-        if one.resample is None and not is_baseline(one)
-    ]
+    runs = [_run(one, sources, kinds or {}) for one in made if not is_baseline(one)]
     groups: dict[tuple[Any, ...], list[_Run]] = {}
     for run in runs:
         groups.setdefault((run.command, run.words, run.predictions), []).append(run)
@@ -153,10 +148,8 @@ def _root(cache: Path) -> list[str]:
     return [] if cache == Path("cache") else ["--cache", str(cache)]
 
 
-def _run(
-    record: Record, sources: Mapping[str, str], kinds: Mapping[str, str], *, overthinking: bool
-) -> _Run:
-    command = "sweep" if record.depth is None else "overthinking" if overthinking else "depth"
+def _run(record: Record, sources: Mapping[str, str], kinds: Mapping[str, str]) -> _Run:
+    command = "sweep" if record.depth is None else "depth"
     stated, _ = stated_options(record)
     words = [sources.get(record.model, record.model), record.task]
     words += [*_kind_words(kinds.get(record.entry)), *_words(record, stated)]

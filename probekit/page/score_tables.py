@@ -51,7 +51,7 @@ def score_tables(
     """Yield a table per task of what was trained on all layers, or of depths where all is.
 
     Args:
-        records: any but those on resamples.
+        records: any.
         against: what rows are compared with: a head, or conditions; None is ``last``, of heads on
             all layers alone: what depths differ by is said of their curves.
         split: of the comparison with the reference; None is test where all have one, else dev.

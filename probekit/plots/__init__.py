@@ -29,6 +29,3 @@ PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
     }
 )
 """Functions of records, and of options of their own, that return a matplotlib ``Figure``."""
-
-OF_REFITS = ("overthinking",)
-"""Figures that are drawn from runs on bootstrap resamples as well, which others leave out."""

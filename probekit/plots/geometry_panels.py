@@ -67,8 +67,7 @@ def plot_geometry(
 
     Args:
         found: what ``probekit.geometry`` or ``load_geometry`` returned.
-        records: of probes by depth of the same model and task; others, and refits on bootstrap
-            resamples, are left out.
+        records: of probes by depth of the same model and task; others are left out.
         split: whose scores; None is test where all the records have one, else dev.
         panel: one of ``PANELS`` alone; None is all of them.
         ax: axes of your own, one per panel.
@@ -211,7 +210,7 @@ class _ProbeScores:
         own = [one for one in records if (one.model, one.task) == (found.model, found.task)]
         top = found.layers[-1].layer
         own = [one for one in own if one.depth is not None and one.depth <= top]
-        own = [one for one in own if one.resample is None and not one.trial]
+        own = [one for one in own if not one.trial]
         if not own:
             raise RecordError(
                 f"none of {len(records)} records is of a depth of {found.model} on {found.task}; "

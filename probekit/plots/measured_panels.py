@@ -23,7 +23,7 @@ _BAND = 0.16  # opacity of the band of an estimate
 
 
 def panels_of(curves: Sequence[DepthCurve]) -> list[Panel]:
-    """Return a panel for each curve, with the records of its probes and their refits.
+    """Return a panel for each curve, with the records of its probes.
 
     Raises:
         RecordError: there are too many.
@@ -38,7 +38,7 @@ def panels_of(curves: Sequence[DepthCurve]) -> list[Panel]:
         if record.label == OPTIONS["label"].unsaid:
             del said["label"]
         title = f"{options_text(said, full)}, {curve.name}"
-        found.append(Panel(title, record.metric, {curve.name: curve.all_records}))
+        found.append(Panel(title, record.metric, {curve.name: curve.records}))
     return found
 
 
@@ -76,7 +76,7 @@ def explain(
         also: what else must be said.
     """
     records = [record for _, panel in drawn.panels for record in panel.records]
-    seeds = seeds_text(len(run.records) for curve in curves for run in curve.runs)
+    seeds = seeds_text(len(run.records) for curve in curves for run in curve.probes.values())
     wrong = f"; some runs: {', '.join(marks(records))}" if marks(records) else ""
     what = f"95 % intervals over {drawn_text(over)}; {seeds}{diverged_text(records)}{wrong}"
     what = "; ".join([what, *also])

@@ -50,8 +50,6 @@ class Record:
         shots: K of the few-shot protocol; None elsewhere.
         fraction: share of the training split, in 0..1; None elsewhere.
         seed: seed of the sample and of the initialisation.
-        resample: number of the bootstrap resample of the drawn sentences that was fitted on, which
-            tables and figures leave out; None of a run on the sentences themselves.
         fitter: name of the fitter (``adam``, ``lbfgs``, ``ridge``); ``none`` of a baseline.
         select: what chose strength, checkpoint or rate: ``dev``, ``cv:5``, ``hold-out:0.1``; None
             where nothing was chosen.
@@ -134,7 +132,6 @@ class Record:
     shots: int | None = None
     fraction: float | None = None
     seed: int
-    resample: int | None = None
     fitter: str = "adam"
     select: str | None = None
     l2: float | None = None
@@ -267,6 +264,6 @@ _REQUIRED = tuple(
 _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
-    "initial_weights", "shares", "ablation", "ablated", "left_out", "resample",
+    "initial_weights", "shares", "ablation", "ablated", "left_out",
     "plugins", "method", "n_backbone_params", "backbone_share", "batch_tokens",
 )  # fmt: skip

@@ -126,7 +126,7 @@ def _check(record: Record) -> None:
             f"{what} is of a baseline, which `probekit train --baselines` makes beside a head; "
             "choose others with --where."
         )
-    if record.trial or record.left_out is not None or record.resample is not None:
+    if record.trial or record.left_out is not None:
         raise RecordError(f"{what} serves another run; choose others with --where.")
     if record.init is not None:
         raise RecordError(

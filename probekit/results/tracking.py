@@ -58,7 +58,7 @@ class Tracking:
             record: the run.
             name: what tells it from others of its sweep.
         """
-        serves = record.trial or record.left_out is not None or record.resample is not None
+        serves = record.trial or record.left_out is not None
         if self.tracker is None or serves:
             return
         try:

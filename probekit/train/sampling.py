@@ -110,23 +110,6 @@ def hold_out(
     return np.setdiff1d(np.arange(n_examples), held), held
 
 
-def bootstrap_sample(
-    examples: Int64[np.ndarray, " drawn"], *, number: int, seed: int
-) -> Int64[np.ndarray, " drawn"]:
-    """Draw as many examples with replacement (Efron and Tibshirani 1993, chapter 6).
-
-    Args:
-        examples: positions of the drawn examples, ascending.
-        number: of the resample: with the seed, it alone decides.
-        seed: the run's seed.
-
-    Returns:
-        Positions, ascending; about 63 % of those given, some of them several times.
-    """
-    places = numpy_generator(seed, "resample", number).integers(len(examples), size=len(examples))
-    return examples[np.sort(places)]
-
-
 def _units(n_examples: int, groups: Groups) -> tuple[int, Int64[np.ndarray, " examples"]]:
     """Return how many units there are to choose from, and the unit of each example."""
     # examples of the groups 4 7 4: two units, and they are 0 1 0

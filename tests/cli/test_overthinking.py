@@ -33,9 +33,9 @@ def runs(first):
     return first[0]
 
 
-def test_probes_and_refits_are_trained_once_and_shared_with_depth(first):
+def test_probes_are_trained_once_and_shared_with_depth(first):
     runs, outcome = first
-    assert "4 of 4 runs are recorded" in outcome.err and "[6/6]" in outcome.err
+    assert "4 of 4 runs are recorded" in outcome.err
     title, _, header, *lines = outcome.out.splitlines()
     assert title == ("last (planted, conll, ner, test): 25 sentences, one seed, depths 0 to 3")
     assert header.split()[:3] == ["%", "of", "words"]
@@ -43,7 +43,7 @@ def test_probes_and_refits_are_trained_once_and_shared_with_depth(first):
     assert "one earlier depth in place of the last: 2 (chosen on dev)" in outcome.out
     again = done("overthinking", runs, "--samples", 100)
     assert again.out == outcome.out and again.err == ""
-    assert len([one for one in load_records(runs) if one.head == "last"]) == 10
+    assert len([one for one in load_records(runs) if one.head == "last"]) == 4
 
 
 def test_json_is_one_object_per_head(runs, cache):
@@ -52,6 +52,8 @@ def test_json_is_one_object_per_head(runs, cache):
     names = [share["name"] for share in row["shares"]]
     assert names == ["wasteful", "destructive", "cumulative", "layers wasted"]
     assert row["shares"][0]["share"].keys() == {"value", "low", "high", "p"}
+    assert row["shares"][0]["expected"] is None and row["shares"][1]["excess"]["p"] <= 1
+    assert [one["depth"] for one in row["by_depth"]["earlier"]] == [0, 1, 2]
     mixes = ("--expected-layer", "--json", "--samples", "100", "--cache", cache, "--out", runs)
     *_, layer = done("overthinking", *RUN, *mixes).rows
     assert layer["kind"] == "expected layer" and 1 < layer["layer"]["value"] < 3
@@ -70,12 +72,12 @@ def test_exit_saves_the_planted_layer(runs, cache, here):
     assert points["fixed"]["saved"]["value"] == pytest.approx(1 / 3)
     fresh = done("exit", *RUN, "--cache", cache, "--out", "fresh.jsonl", "--json", "--samples", 100)
     assert fresh.rows[0]["points"] == row["points"]
-    assert len(load_records(here / "fresh.jsonl")) == 4  # no refits
+    assert len(load_records(here / "fresh.jsonl")) == 4
 
 
 @pytest.fixture(scope="module")
 def lost(tmp_path_factory):
-    """The records file of probes and refits where layer 2 alone holds the labels."""
+    """The records file of probes where layer 2 alone holds the labels."""
     root = tmp_path_factory.mktemp("lost")
     cache = plant_all(root / "cache", signal=(2,), noise=0.05)
     options = ("--l2", 0.01, "--cache", cache, "--out", root / "runs.jsonl", "--samples", 100)
@@ -84,11 +86,11 @@ def lost(tmp_path_factory):
 
 
 def read_rows(runs, split):
-    """Return the rows of a split of each depth and resample, from the Parquet files alone."""
+    """Return the rows of a split of each depth, from the Parquet files alone."""
     records = [json.loads(line) for line in runs.read_text().splitlines()]
     files = [pandas.read_parquet(runs.parent / record["predictions"]) for record in records]
     kept = [rows[rows["split"] == split] for rows in files]
-    return {(r["depth"], r.get("resample")): rows for r, rows in zip(records, kept, strict=True)}
+    return {r["depth"]: rows for r, rows in zip(records, kept, strict=True)}
 
 
 def test_shares_are_those_of_the_parquet_files(lost):
@@ -97,17 +99,12 @@ def test_shares_are_those_of_the_parquet_files(lost):
     words = {run: rows[["gold", "predicted"]].explode(["gold", "predicted"])
              for run, rows in read_rows(lost, "test").items()}  # fmt: skip
     right = {run: (rows["gold"] == rows["predicted"]).to_numpy() for run, rows in words.items()}
-    last = right[3, None]
-    for side, run in {
-        "share": lambda depth: (depth, None),
-        "refitted": lambda depth: (depth, depth + 1),
-        "chance": lambda depth: (3, depth + 1),
-    }.items():
-        earlier = np.any([right[run(depth)] for depth in range(3)], axis=0)
-        expected = {"wasteful": last & earlier, "destructive": ~last & earlier,
-                    "cumulative": last | earlier}  # fmt: skip
-        for name, rows in expected.items():
-            assert shares[name][side]["value"] == pytest.approx(rows.mean()), (name, side)
+    last, earlier = right[3], np.any([right[depth] for depth in range(3)], axis=0)
+    expected = {"wasteful": last & earlier, "destructive": ~last & earlier,
+                "cumulative": last | earlier}  # fmt: skip
+    for name, rows in expected.items():
+        assert shares[name]["share"]["value"] == pytest.approx(rows.mean()), name
+    assert shares["destructive"]["excess"]["low"] > 0
     assert shares["destructive"]["share"]["value"] > 0.5  # layer 2 knows, and the last does not
 
 
@@ -126,9 +123,7 @@ def test_exit_below_the_best_saves_the_planted_layer_by_the_parquet_files(lost, 
     done("exit", lost, "--samples", 100, "-o", "last.svg")
     assert (here / "best.svg").read_bytes() != (here / "last.svg").read_bytes()
 
-    test, dev = (
-        [read_rows(lost, split)[depth, None] for depth in range(4)] for split in ("test", "dev")
-    )
+    test, dev = ([read_rows(lost, split)[depth] for depth in range(4)] for split in ("test", "dev"))
     grid = [*np.quantile(least_sure(dev)[:-1], np.linspace(0, 1, 41)), np.inf]
     tried = [left_early(dev, threshold) for threshold in grid]
     best = max(score for score, _ in tried)
@@ -156,8 +151,8 @@ def left_early(depths, threshold):
 
 def test_figures_of_a_records_file_and_of_the_commands(runs, here):
     look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
+    only = ("--where", "head=last")  # there are scalar mixes as well
     for kind in ("overthinking", "exit"):
-        only = ("--where", "head=last") if kind == "exit" else ()  # there are scalar mixes as well
         done("plot", kind, runs, *only, *look, f"{kind}.svg")
         done(kind, runs, "--samples", 100, *look, "own.svg")
         assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
@@ -165,8 +160,6 @@ def test_figures_of_a_records_file_and_of_the_commands(runs, here):
     message = refused("overthinking", *RUN, *look[:-1])  # before anything is trained
     assert message == "--width is for the figure: say where to draw it, -o FILE."
     assert "a width of 99 inches" in refused("exit", *RUN, "-o", "a.svg", "--width", 99)
-    done("plot", "depth", runs)  # which leaves the refits out
-    assert "resample" not in done("table", runs).out
 
 
 def test_what_a_records_file_has_no_use_for_is_refused(runs):

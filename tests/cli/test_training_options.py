@@ -38,7 +38,7 @@ def test_every_option_of_runs_with_help_is_an_option_of_the_command(command):
     found = inspect.signature(command).parameters
     assert "asked" not in found
     arguments, named_apart = {"model", "task"}, {"head", "depth", "seed", "rates"}
-    apart = arguments | named_apart | {"as_published", "rate_from", "trial", "left_out", "resample"}
+    apart = arguments | named_apart | {"as_published", "rate_from", "trial", "left_out"}
     every = {field.name: field for group in GROUPS for field in fields(group)}
     assert OF_RUNS.fields.keys() == every.keys() - apart
     for name, field in OF_RUNS.fields.items():

@@ -185,11 +185,6 @@ def test_axes_of_ones_own_are_one_per_panel(found):
     assert alone.axes[0].get_title(loc="left") == "Rank"
 
 
-def test_refits_on_resamples_are_no_probes_to_draw(found):
-    records = [*records_of(found), *records_of(found, resample=1)]
-    assert len(plot_geometry(found, records, panel="score").legends[0].get_texts()) == 1
-
-
 @pytest.mark.parametrize("panel", PANELS)
 def test_one_panel_is_drawn_where_it_is_wanted(found, panel):
     figure = new_figure(3, 2)

@@ -32,8 +32,8 @@ LENGTHS = (4, 3, 1, 6, 2) * 8
 DEPTHS = 4
 
 
-def hostile_records(folder: Path, *, refits: bool = True) -> list:
-    """Probes of every depth over 40 sentences of hostile words, with refits and side files."""
+def hostile_records(folder: Path) -> list:
+    """Probes of every depth over 40 sentences of hostile words, with side files."""
     rng = np.random.default_rng(0)
     rows = sum(LENGTHS)
     gold = rng.integers(0, len(LABELS), rows)
@@ -43,9 +43,8 @@ def hostile_records(folder: Path, *, refits: bool = True) -> list:
                          for _ in range(count)])  # fmt: skip
 
     probes = guesses(DEPTHS, 0.7)
-    more = (guesses(DEPTHS - 1, 0.7), guesses(DEPTHS - 1, 0.7)) if refits else ()
     records = add_depths(
-        probes, gold, *more, names=LABELS, lengths=LENGTHS, model=MODEL, task=TASK, label="ner"
+        probes, gold, names=LABELS, lengths=LENGTHS, model=MODEL, task=TASK, label="ner"
     )
     return [on_disk(one, folder) for one in records]
 

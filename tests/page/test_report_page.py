@@ -62,7 +62,7 @@ def test_every_section_has_a_picture(data):
 
 def test_depth_curve_is_the_records(data, depths):
     (figure,) = figures(data, "depth")
-    probes = [one for one in depths if one.resample is None]
+    probes = depths
     assert [row[1] for row in figure["rows"]] == list(range(DEPTHS))
     scores = [100 * one.eval_score for one in sorted(probes, key=lambda one: one.depth)]
     np.testing.assert_allclose([row[2] for row in figure["rows"]], scores, rtol=1e-5)
@@ -105,7 +105,7 @@ def test_grid_is_the_side_files(data, depths):
     predicted = np.frombuffer(base64.b64decode(grid["predicted"]), "u1").reshape(shape)
     steps = np.frombuffer(base64.b64decode(grid["probabilities"]), "u1").reshape(shape)
     gold = np.frombuffer(base64.b64decode(sentences["gold"]), "u1")
-    probes = sorted([one for one in depths if one.resample is None], key=lambda one: one.depth)
+    probes = sorted(depths, key=lambda one: one.depth)
     for depth, record in enumerate(probes):
         found = read_predicted(record.predictions)[1]["dev"]
         for numbers, expected in ((predicted[depth], found.predicted), (gold, found.gold)):
@@ -190,7 +190,7 @@ def test_scores_stand_before_how_heads_were_trained():
 
 
 def test_depths_are_compared_in_their_curves_alone(depths):
-    probes = [one for one in depths if one.resample is None]
+    probes = depths
     (table,) = page_data(probes, QUICK)["tables"]
     assert len(table["rows"]) == DEPTHS and not any("--against" in one for one in table["notes"])
 
@@ -213,13 +213,6 @@ def test_records_without_predictions_say_what_to_run():
     assert "tiny-model, conll, ner: no predictions were kept by its 4 records" in said
     assert "run `probekit depth`" in said
     assert "--predictions" in said
-
-
-def test_depths_without_refits_say_what_measures_chance(folder):
-    data = page_data(hostile_records(folder, refits=False), QUICK)
-    assert figures(data, "overthinking") == []
-    assert figures(data, "exit")
-    assert any("run `probekit overthinking`" in one for one in data["absent"])
 
 
 def test_a_side_file_that_is_gone_leaves_the_rest(depths):
@@ -253,7 +246,7 @@ def test_values_are_a_grid_of_numbers(folder):
 
 
 def test_no_records_are_refused():
-    for records in ([], [make_record(trial=True)], [make_record(resample=1)]):
+    for records in ([], [make_record(trial=True)]):
         with pytest.raises(RecordError, match="run `probekit train`, `sweep` or `depth`"):
             page_data(records, QUICK)
 

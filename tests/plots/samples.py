@@ -26,22 +26,16 @@ def fraction_records(**options):
     return [r for f in (0.01, 0.05, 0.2, 0.25, 1.0) for r in sample_records(fraction=f, **options)]
 
 
-def depth_records(
-    heads=("last", "p32"), seeds=3, n_blocks=6, test_score=0.5, refits=True, **options
-):
-    """Return probes of every depth, and refits; the fixture ``held`` reads their side files."""
+def depth_records(heads=("last", "p32"), seeds=3, n_blocks=6, test_score=0.5, **options):
+    """Return probes of every depth; the fixture ``held`` reads their side files."""
     rng = np.random.default_rng(0)
     gold, true = rng.integers(0, 2, (2, 40))
     found = []
     for head in heads[:3]:
-        groups = [
-            np.where(rng.random((seeds, depths, 40)) < 0.5, gold, rng.integers(0, 2, 40))
-            for depths in (n_blocks + 1, n_blocks, n_blocks)
-        ]
-        tests = None if test_score is None else (groups[0], true)
-        fitted = groups[1:] if refits else ()
-        own = add_depths(groups[0], gold, *fitted, tests=tests, head=head, **options)
-        found += sorted(own, key=lambda record: record.resample is None)  # the last one is a probe
+        size = (seeds, n_blocks + 1, 40)
+        probes = np.where(rng.random(size) < 0.5, gold, rng.integers(0, 2, 40))
+        tests = None if test_score is None else (probes, true)
+        found += add_depths(probes, gold, tests=tests, head=head, **options)
     return found
 
 

@@ -42,7 +42,7 @@ SAMPLES = {
         **options | {"heads": ("attention-fusion", "dwatt")}
     ),
     "overthinking": lambda **options: depth_records(**options),
-    "exit": lambda **options: depth_records(refits=False, **options),
+    "exit": lambda **options: depth_records(**options),
 }
 
 

@@ -12,7 +12,7 @@ RECORDS = {
     "fewshot": lambda: fewshot_records(heads=("last",), seeds=3),
     "fraction": lambda: fraction_records(heads=("last",), seeds=3),
     "overthinking": lambda: depth_records(heads=("last",)),
-    "exit": lambda: depth_records(heads=("last",), refits=False),
+    "exit": lambda: depth_records(heads=("last",)),
     "attention": lambda: [
         make_record("dwatt", seed, class_weights={"O": {1: 0.25, 2: 0.75}}) for seed in range(3)
     ],

@@ -21,6 +21,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
+from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
@@ -192,6 +193,59 @@ def test_a_mixture_finds_the_layers_that_know(splits):
     assert result.diagnosis["projected_gradient"] < 1e-3
     (single,) = fit(splits, spec("last", (3,)))
     assert result.eval_score >= single.eval_score
+
+
+@pytest.mark.parametrize("select", ["dev", "cv:4", "nested:3"])
+@pytest.mark.parametrize(("head", "decoder"), [("p32", "linear"), ("p32", "crf"),
+                                               ("attention-fusion", "linear")])  # fmt: skip
+def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, select):
+    layers = (1, 2, 3)
+    one = spec(head, layers, decoder, select=select)
+    parts = [spec("mean", layers, decoder, select=select)]
+    if head == "p32":  # a query leaves no layer alone
+        parts += [spec("last", (layer,), decoder, select=select) for layer in layers]
+    (result,) = fit(splits, one)  # alone, so that it solves what it contains by itself
+    contained = [part.diagnosis["selection_score"] for part in fit(splits, *parts)]
+    names = ["average", "layer 1", "layer 2", "layer 3"][: len(parts)]
+    found = result.diagnosis
+    scored = dict(zip(found["candidates"], found["candidate_scores"], strict=True))
+    assert [scored[name] for name in names] == pytest.approx(contained, abs=1e-12)
+    assert found["selection_score"] == max(scored.values()) == scored[found["chosen"]]
+    assert found["selection_score"] >= max(contained) - 1e-12
+    if select == "dev":
+        assert result.eval_score == pytest.approx(found["selection_score"], abs=1e-6)
+    assert "trained" in scored and "from trained" in scored
+
+
+def test_a_mixture_that_is_one_layer_predicts_what_that_layer_does(splits):
+    """Where labels are read from one layer alone, the choice is that layer, or as good."""
+    (mixture,) = fit(splits, spec("p32", (0, 1)), predictions=True)
+    probes = fit(splits, spec("last", (0,)), spec("last", (1,)), predictions=True)
+    chosen = mixture.diagnosis["chosen"]
+    if chosen.startswith("layer"):
+        probe = probes[int(chosen.split()[1])]
+        assert (mixture.predictions["test"] == probe.predictions["test"]).all()
+        assert mixture.weights[int(chosen.split()[1])] == pytest.approx(1)
+    assert mixture.eval_score >= max(probe.eval_score for probe in probes)
+
+
+def test_mixtures_of_one_stream_solve_what_they_contain_once(splits, monkeypatch):
+    solved = []
+    visits = LinearFit.visits
+
+    def counted(self):
+        solved.append((self.member.spec.head.name, self.member.spec.layers))
+        return visits(self)
+
+    monkeypatch.setattr(LinearFit, "visits", counted)
+    members = [spec("p32", (1, 2)), spec("p32", (1, 2, 3)), spec("last", (3,))]
+    together = fit(splits, *members)
+    assert sorted(solved) == [
+        ("last", (1,)), ("last", (2,)), ("last", (3,)), ("mean", (1, 2)), ("mean", (1, 2, 3))
+    ]  # fmt: skip
+    (alone,) = fit(splits, members[1])
+    assert alone.diagnosis == together[1].diagnosis
+    assert all(one.train_seconds > 0 for one in together)
 
 
 def test_classes_that_were_not_drawn_are_never_predicted_and_cost_what_unseen_ones_do(splits):

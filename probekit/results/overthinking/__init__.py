@@ -1,6 +1,6 @@
 """Overthinking and early exit: what the probe of each depth says of each example."""
 
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves, resample_of
+from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit
 from probekit.results.overthinking.measure import (
     Overthinking,
@@ -17,5 +17,4 @@ __all__ = [
     "early_exit",
     "expected_layers",
     "overthinking",
-    "resample_of",
 ]

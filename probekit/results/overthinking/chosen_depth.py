@@ -9,6 +9,7 @@ from probekit.metrics.contract import Counts
 from probekit.results.overthinking.choosers import choosers, chosen_on
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
+from probekit.results.overthinking.expected import expected_of
 from probekit.results.overthinking.shares import mean_of_rows
 
 
@@ -23,6 +24,9 @@ class ChosenDepth:
         repairs: rows that the last depth has wrong and the chosen one right.
         breaks: rows that the last depth has right and the chosen one wrong.
         net: ``repairs`` less ``breaks``: the gain in accuracy.
+        expected: repairs that the last depth's calibrated probabilities give to what the chosen
+            one names.
+        excess: ``repairs`` less ``expected``: what it knows and the last depth does not.
         counts: by seed, how many rows it repairs and breaks.
         p: by seed, McNemar's exact test of these two counts, which takes rows as independent; the
             words of a sentence are not, and the interval of ``net`` minds that. Empty where
@@ -34,6 +38,8 @@ class ChosenDepth:
     repairs: Estimate
     breaks: Estimate
     net: Estimate
+    expected: Estimate
+    excess: Estimate
     counts: tuple[tuple[int, int], ...]
     p: tuple[float, ...]
 
@@ -54,8 +60,9 @@ def choose_depth(
     # chosen[s, r] = right[s, places[owners[r]], r]
     chosen = right[:, places[owners], np.arange(right.shape[2])]
     repairs, breaks = chosen & ~right[:, -1], right[:, -1] & ~chosen
-    net = repairs.mean(0) - breaks.mean(0)
-    rows = np.stack([repairs.mean(0), breaks.mean(0), net], axis=1)
+    expected = expected_of(reported).of_each[:, places[owners], np.arange(right.shape[2])]
+    found = [repairs.mean(0), breaks.mean(0), expected.mean(0)]
+    rows = np.stack([*found, found[0] - found[1], found[0] - found[2]], axis=1)
     estimates = bootstrap.estimates(reported.groups, mean_of_rows(reported, rows))
     counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
     used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
@@ -64,7 +71,9 @@ def choose_depth(
         chosen_on=chosen_on(dev),
         repairs=estimates[0],
         breaks=estimates[1],
-        net=estimates[2],
+        net=estimates[3],
+        expected=estimates[2],
+        excess=estimates[4],
         counts=tuple(counts),
         p=() if reported.groups.whole is not None else tuple(mcnemar(*one) for one in counts),
     )

@@ -32,8 +32,6 @@ class DepthPredictions:
         scorer: the metric, prepared with the gold labels.
         groups: of the split's sentences: what intervals resample.
         predicted: class of each row, an index into ``scorer.gold.names``.
-        refits: the same of each earlier depth's refit; None where the curve has none.
-        chance: the same of the last depth's refits.
         found: what the side files hold, by depth and seed.
     """
 
@@ -44,8 +42,6 @@ class DepthPredictions:
     scorer: ClassMetric
     groups: Groups
     predicted: Classes
-    refits: Classes | None = None
-    chance: Classes | None = None
     found: Sequence[Sequence[Predicted]] = field(repr=False)
 
     @property
@@ -74,11 +70,7 @@ class DepthPredictions:
     @property
     def right(self) -> Right:
         """Whether each prediction is the gold label."""
-        return self.hits(self.predicted)
-
-    def hits(self, predicted: Classes) -> Right:
-        """Return which of some predictions are the gold label."""
-        return np.asarray(predicted == self.scorer.gold.ids)
+        return np.asarray(self.predicted == self.scorer.gold.ids)
 
     @cached_property
     def parts(self) -> Float64[np.ndarray, "seeds depths sentences parts"]:
@@ -103,13 +95,8 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         MissingFileError: a side file does not exist.
     """
     metric = metric_of_curve(curve.name, curve.records[0])
-    runs = curve.runs
-    read = read_alike(runs, split)
-    sides = dict(zip((run.text for run in runs), read, strict=True))
-    probes, refits, chance = (
-        [sides[run.text] for run in group.values()]
-        for group in (curve.probes, curve.refits, curve.chance)
-    )
+    runs = [*curve.probes.values()]
+    probes = read_alike(runs, split)
     reference = probes[0][0]
     assert reference.gold is not None, "classes have a gold side"
     return DepthPredictions(
@@ -118,17 +105,10 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         depths=curve.depths,
         seeds=tuple(runs[0].seeds),
         scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
-        groups=groups_of(runs, read),
-        predicted=_stacked(probes),
-        refits=_stacked(refits) if refits else None,
-        chance=_stacked(chance) if chance else None,
+        groups=groups_of(runs, probes),
+        predicted=np.stack([[one.predicted for one in group] for group in probes], axis=1),
         found=probes,
     )
-
-
-def _stacked(groups: Sequence[Sequence[Predicted]]) -> Classes:
-    """Return predictions by depth and seed as one array."""
-    return np.stack([[one.predicted for one in group] for group in groups], axis=1)
 
 
 def probabilities_of(

@@ -12,7 +12,13 @@ from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.examples import ShownExample, choose_examples
 from probekit.results.overthinking.exit_thresholds import Allowance
 from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
-from probekit.results.overthinking.shares import Share, mean_of_rows, shares
+from probekit.results.overthinking.shares import (
+    Share,
+    SharesByDepth,
+    mean_of_rows,
+    shares,
+    shares_by_depth,
+)
 from probekit.results.record import Record
 from probekit.results.summaries.scored import SCORE_OF, reported_split
 
@@ -29,6 +35,7 @@ class Overthinking(CurveReport):
         n_seeds: seeds.
         right: rows that the last depth has right.
         shares: wasteful, destructive and cumulative, and the layers wasted.
+        by_depth: what each depth has right, and the earlier ones where the last is wrong.
         chosen: the one earlier depth that selection chose.
         examples: sentences to look at.
     """
@@ -40,6 +47,7 @@ class Overthinking(CurveReport):
     n_seeds: int
     right: Estimate
     shares: tuple[Share, ...]
+    by_depth: SharesByDepth
     chosen: ChosenDepth
     examples: tuple[ShownExample, ...] = ()
 
@@ -55,7 +63,7 @@ def overthinking(
     """Measure overthinking from the predictions of the probes of every depth.
 
     Args:
-        records: of ``probekit overthinking``, or of `sweep_depths`, with those of the refits.
+        records: of ``probekit depth``, with predictions.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
         examples: how many sentences to show, destructive ones first.
         samples: bootstrap samples.
@@ -64,12 +72,13 @@ def overthinking(
     Raises:
         OptionError: too few samples, or a negative number of examples.
         UnknownNameError: no such split.
-        RecordError: depths, refits, predictions or classes are missing; the message says which.
+        RecordError: depths, predictions, probabilities or classes are missing; the message says
+            which.
         MissingFileError: a side file of predictions does not exist.
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
     found = []
-    for curve in depth_curves(records, refits=True):
+    for curve in depth_curves(records):
         reported, dev = read_reported(curve, split)
         (right,) = bootstrap.estimates(
             reported.groups, mean_of_rows(reported, reported.right[:, -1].mean(0)[:, None])
@@ -83,6 +92,7 @@ def overthinking(
                 n_seeds=len(reported.seeds),
                 right=right,
                 shares=tuple(shares(reported, bootstrap)),
+                by_depth=shares_by_depth(reported, bootstrap),
                 chosen=choose_depth(reported, dev, bootstrap),
                 examples=tuple(choose_examples(reported, examples, seed)),
             )
@@ -157,5 +167,4 @@ def read_reported(
     reported = read_depths(curve, split or reported_split(curve.records))
     if reported.split == "dev":
         return reported, None
-    probes_alone = DepthCurve(name=curve.name, probes=curve.probes)
-    return reported, read_depths(probes_alone, "dev")
+    return reported, read_depths(curve, "dev")

@@ -20,9 +20,9 @@ from probekit.results.summaries.wording import metric_text, model_text
 _LEAST_P = 1e-16
 
 _LEGEND = (
-    "refitted: each earlier depth fitted on a resample of train; chance: the last depth fitted on\n"
-    "the same resamples in their place; guessing: refitted, but of another row; over: refitted\n"
-    "less that level; layers wasted: per wasteful row, no share;"
+    "expected: by the last depth's own probabilities, calibrated: right as often as it says that "
+    "the\nclasses are which the earlier depths name; excess: beyond that; * surely more, corrected "
+    "for the\ndepths (Holm); layers wasted: per wasteful row, no share;"
 )
 
 
@@ -35,23 +35,39 @@ def overthinking_text(found: Sequence[Overthinking], layers: Sequence[ExpectedLa
 
 def _shares_text(found: Overthinking) -> str:
     names = ["right at the last depth", *(share.name for share in found.shares)]
+    shares = [found.right.text(100), *map(_own, found.shares)]
     columns = [
         Column("", names, words=True),
-        Column(f"% of {found.unit}", [found.right.text(100), *map(_own, found.shares)]),
-        Column("refitted", ["", *(_plain(one, one.refitted) for one in found.shares)]),
-        Column("chance", ["", *(_plain(one, one.chance) for one in found.shares)]),
-        Column("over chance", ["", *(_signed(one, one.excess) for one in found.shares)]),
-        Column("guessing", ["", *(_plain(one, one.guessing) for one in found.shares)]),
-        Column("over guessing", ["", *(_signed(one, one.beyond_guessing) for one in found.shares)]),
+        Column(f"% of {found.unit}", shares),
+        Column("expected", ["", *(_plain(share.expected) for share in found.shares)]),
+        Column("excess", ["", *(_signed(share.excess) for share in found.shares)]),
     ]
     examples = [_example_text(example) for example in found.examples]
-    lines = [_title_text(found), "", text_table(columns), *_part_texts(found)]
-    lines += [*_chosen_texts(found.chosen), "", _LEGEND, _intervals_text(found), *examples]
+    lines = [_title_text(found), "", text_table(columns), *_part_texts(found), ""]
+    lines += [_depths_table(found), *_chosen_texts(found.chosen), "", _LEGEND]
+    lines += [_intervals_text(found), *examples]
     return "\n".join(lines) + "\n"
 
 
 def _intervals_text(found: CurveReport) -> str:
     return f"in brackets: 95 % bootstrap intervals over {found.drawn.text}"
+
+
+def _depths_table(found: Overthinking) -> str:
+    """Return a line per depth: what it has right, and where the last one is wrong."""
+    by_depth = found.by_depth
+    earlier = by_depth.earlier
+    columns = [
+        Column("depth", [f"{depth}" for depth in by_depth.depths]),
+        Column(f"% of {found.unit} right", [one.text(100) for one in by_depth.right]),
+        Column("% right where the last is wrong", [*(one.right.text(100) for one in earlier), ""]),
+        Column("expected", [*(_plain(one.expected) for one in earlier), ""]),
+        Column("excess", [*(_signed(one.excess) + "*" * one.knows for one in earlier), ""]),
+    ]
+    gold = (
+        f"one draw from the last depth's probabilities is right there in {_plain(by_depth.gold)} %"
+    )
+    return f"{text_table(columns)}\n{gold}"
 
 
 def _title_text(found: Overthinking | EarlyExit) -> str:
@@ -67,20 +83,16 @@ def _said(found: CurveReport) -> str:
     return ", ".join([model_text(found.model), found.task, found.label, found.split])
 
 
-def _factor(share: Share) -> float:
-    return 1.0 if share.name == "layers wasted" else 100.0
-
-
 def _own(share: Share) -> str:
-    return share.share.text(_factor(share))
+    return share.share.text(1.0 if share.name == "layers wasted" else 100.0)
 
 
-def _plain(share: Share, estimate: Estimate) -> str:
-    return f"{estimate.value * _factor(share):z.1f}"
+def _plain(estimate: Estimate | None) -> str:
+    return "" if estimate is None else f"{estimate.value * 100:z.1f}"
 
 
-def _signed(share: Share, estimate: Estimate) -> str:
-    return estimate.text(_factor(share), signed=True)
+def _signed(estimate: Estimate | None) -> str:
+    return "" if estimate is None else estimate.text(100, signed=True)
 
 
 def _part_texts(found: Overthinking) -> list[str]:
@@ -106,6 +118,8 @@ def _chosen_texts(chosen: ChosenDepth) -> list[str]:
         f"one earlier depth in place of the last: {depths} ({how})",
         f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
         f"{chosen.net.text(100, signed=True)} %; {_significance(chosen)}",
+        f"  repairs expected by the last depth's own probabilities {_plain(chosen.expected)} %, "
+        f"excess {_signed(chosen.excess)} %",
     ]
 
 

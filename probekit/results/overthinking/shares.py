@@ -4,19 +4,11 @@
 overthinks *wastefully* where an internal classifier was right as well, and *destructively* where
 one was right and the last is wrong; the *cumulative* accuracy counts what any of them has right.
 
-Among many classifiers one is nearly always right: of 30 that guess between two classes, all are
-wrong once in 2^30. So each share is held against two levels of chance, row by row.
-
-*Chance*: as many refits of the *last* depth as there are earlier depths, each on a bootstrap
-resample of train, take the place of the earlier depths, whose probes are fitted on the same
-resamples. The excess is what the earlier depths have right beside the last one, beyond what another
-draw of train would have told its probe. Refits of one layer err together, though, and probes of
-different layers apart even where none of them knows anything, so that alone is no knowledge.
-
-*Guessing*: each row has the earlier depths' predictions of another row, any of the split with the
-same probability, which keeps how often they name each class, and how they depend on one another,
-and nothing that they know of the row. Earlier depths overthought only where the share is above
-both.
+Where the last depth is unsure, another draw from its own probabilities would be right as well, and
+of many depths that disagree one nearly always is. So each is held against what the last depth
+expects of it (`expected.Expected`): whatever the earlier depths name, given what the last one says
+of the row, is right as often as the last one's calibrated probabilities say. What exceeds that was
+known earlier and lost.
 """
 
 from collections.abc import Sequence
@@ -25,11 +17,14 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float64
 
-from probekit.metrics.contract import Counts, per_example, ratio
-from probekit.results.overthinking.depth_predictions import Classes, DepthPredictions, Right
+from probekit.metrics.contract import Counts, per_example
+from probekit.results.comparison.families import LEVEL, holm
+from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate, Statistics
+from probekit.results.overthinking.expected import expected_of
 
-Rows = Float64[np.ndarray, "seeds rows"]
+PerRow = Float64[np.ndarray, "rows k"]
+"""Numbers of each row, means over the seeds."""
 
 NAMES = ("wasteful", "destructive", "cumulative", "layers wasted")
 
@@ -41,155 +36,138 @@ class Share:
     Attributes:
         name: of `NAMES`. The unit of ``layers wasted`` are layers: the last depth less the earliest
             that is right, mean over the wasteful rows.
-        share: by the probes themselves.
-        refitted: by the earlier depths' refits.
-        chance: by refits of the last depth in their place.
-        excess: ``refitted`` less ``chance``.
-        guessing: by the earlier depths' refits, of another row.
-        beyond_guessing: ``refitted`` less ``guessing``.
+        share: the share.
+        expected: of the destructive share what the last depth's own probabilities give; else None.
+        excess: ``share`` less ``expected``.
     """
 
     name: str
     share: Estimate
-    refitted: Estimate
-    chance: Estimate
-    excess: Estimate
-    guessing: Estimate
-    beyond_guessing: Estimate
+    expected: Estimate | None = None
+    excess: Estimate | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
-class Growing:
-    """A share that grows with the depths that take part, by depth.
+class EarlierDepth:
+    """What an earlier depth has right of the rows that the last one has wrong, as shares of these.
 
     Attributes:
-        refitted: by the refits of the depths up to this one.
-        chance: by as many refits of the last depth.
-        guessing: by the refits of the depths, of another row.
+        depth: the depth.
+        right: rows that it has right.
+        expected: what the last depth's calibrated probabilities give to the classes that it names.
+        excess: ``right`` less ``expected``: what it knows there and the last depth does not.
+        corrected: significance of the excess after Holm's correction for all earlier depths.
     """
 
-    refitted: Sequence[Estimate]
-    chance: Sequence[Estimate]
-    guessing: Sequence[Estimate]
+    depth: int
+    right: Estimate
+    expected: Estimate
+    excess: Estimate
+    corrected: float
+
+    @property
+    def knows(self) -> bool:
+        """Whether it surely knows what the last depth has lost."""
+        return self.excess.value > 0 and self.corrected < LEVEL
 
 
 @dataclass(frozen=True, kw_only=True)
 class SharesByDepth:
-    """Shares of all rows by depth, for a figure.
+    """What each depth has right.
 
     Attributes:
         depths: ascending; the last is that of the whole model.
-        right: the rows that the probe of a depth has right.
-        cumulative: the rows that a depth up to this one has right; at the last its probe.
-        destructive: the rows that the last depth has wrong and one up to this right, without the
-            last.
+        right: share of all rows that the probe of a depth has right.
+        earlier: of each earlier depth, what it has right where the last is wrong.
+        gold: probability of the gold class there, by the last depth: what one draw from it gives.
     """
 
     depths: tuple[int, ...]
     right: Sequence[Estimate]
-    cumulative: Growing
-    destructive: Growing
+    earlier: tuple[EarlierDepth, ...]
+    gold: Estimate
 
 
 def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
-    """Return the shares of `NAMES`, with what they exceed chance by."""
-    assert found.refits is not None and found.chance is not None, "read without refits"
-    sides = [found.predicted[:, :-1], found.refits, found.chance]
-    sums = [_sums(found, *_earlier(found, found.hits(side))) for side in sides]
-    sums.append(_sums(found, *_of_another_row(found, found.refits)))
-
-    def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
-        own, refitted, chance, guessing = (_ratios(counts @ parts) for parts in sums)
-        levels = [chance, refitted - chance, guessing, refitted - guessing]
-        return np.hstack([own, refitted, *levels])
-
-    estimates = bootstrap.estimates(found.groups, statistics)
-    columns = [estimates[n : n + len(NAMES)] for n in range(0, len(estimates), len(NAMES))]
-    return [
-        Share(
-            name=name,
-            share=own,
-            refitted=refitted,
-            chance=chance,
-            excess=excess,
-            guessing=guessing,
-            beyond_guessing=beyond,
-        )
-        for name, own, refitted, chance, excess, guessing, beyond in zip(
-            NAMES, *columns, strict=True
-        )
-    ]
-
-
-def _earlier(found: DepthPredictions, right: Right) -> tuple[Rows, Rows]:
-    """Return whether some earlier depth is right, and how many layers come after the first."""
+    """Return the shares of `NAMES`, the destructive one beside what is expected of it."""
+    right, expected = found.right, expected_of(found)
+    last, some = right[:, -1], right[:, :-1].any(1)
     # Depths 0, 1, 2 and 3, of which 1 is right: the earliest has place 1, and 3 - 1 = 2 layers
     # come after it.
-    depths, some = np.array(found.depths), right.any(1)
-    after = (depths[-1] - depths[right.argmax(1)]) * some
-    return np.asarray(some, np.float64), np.asarray(after, np.float64)
+    depths = np.array(found.depths)
+    after = (depths[-1] - depths[right[:, :-1].argmax(1)]) * some
+    by_chance = expected.of_any
+    kinds = [last & some, ~last & some, last | some, last * after, by_chance]
+    sums = per_example(_means(kinds), found.scorer.gold.offsets)
+    sizes = np.diff(found.scorer.gold.offsets).astype(np.float64)
 
+    def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
+        wasteful, destructive, cumulative, wasted, chance = (counts @ sums).T
+        parts = [wasteful, destructive, cumulative, chance, destructive - chance]
+        of_rows = _part(np.stack(parts, 1), (counts @ sizes)[:, None])
+        return np.column_stack([of_rows, _part(wasted, wasteful)])
 
-def _of_another_row(found: DepthPredictions, predicted: Classes) -> tuple[Rows, Rows]:
-    """Return the same where the predictions are those of any row: means by the row's class."""
-    gold = found.scorer.gold.ids
-    some = np.zeros((len(predicted), len(gold)))
-    after = np.zeros_like(some)
-    for label in np.unique(gold):
-        for values, own in zip((some, after), _earlier(found, predicted == label), strict=True):
-            values[:, gold == label] = own.mean(1, keepdims=True)
-    return some, after
-
-
-def _sums(found: DepthPredictions, some: Rows, after: Rows) -> Float64[np.ndarray, "sentences k"]:
-    """Return what each sentence adds: wasteful, destructive, cumulative, wasted layers, rows."""
-    last = found.right[:, -1]
-    kinds = [last * some, ~last * some, last + ~last * some, last * after, np.ones_like(some)]
-    rows = np.stack([kind.mean(0) for kind in kinds], axis=1)
-    return per_example(rows, found.scorer.gold.offsets)
-
-
-def _ratios(sums: Float64[np.ndarray, "samples parts"]) -> Float64[np.ndarray, "samples measures"]:
-    """Return the shares of all rows, and the wasted layers of a wasteful row."""
-    wasteful, _, _, wasted, rows = sums.T
-    per_wasteful = np.divide(wasted, wasteful, out=np.zeros_like(wasted), where=wasteful > 0)
-    return np.column_stack([sums[:, :3] / np.maximum(rows, 1.0)[:, None], per_wasteful])
+    found_all = bootstrap.estimates(found.groups, statistics)
+    *three, chance, excess, wasted = found_all
+    return [
+        Share(name=NAMES[0], share=three[0]),
+        Share(name=NAMES[1], share=three[1], expected=chance, excess=excess),
+        Share(name=NAMES[2], share=three[2]),
+        Share(name=NAMES[3], share=wasted),
+    ]
 
 
 def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDepth:
-    """Return how the shares grow from depth to depth."""
-    assert found.refits is not None and found.chance is not None, "read without refits"
-    earlier = len(found.depths) - 1
-    last = found.right[:, -1:]
-    some = [
-        np.logical_or.accumulate(found.hits(found.refits), axis=1),
-        np.logical_or.accumulate(found.hits(found.chance), axis=1),
-        np.stack([_of_another_row(found, found.refits[:, : n + 1])[0] for n in range(earlier)], 1),
+    """Return what each depth has right, and the earlier ones where the last is wrong."""
+    right, expected = found.right, expected_of(found)
+    wrong, earlier = ~right[:, -1:], len(found.depths) - 1
+    per_row = _means([*right.swapaxes(0, 1)])
+    estimates = bootstrap.estimates(found.groups, mean_of_rows(found, per_row))
+    repaired = (right[:, :-1] & wrong).swapaxes(0, 1)
+    columns = [
+        *repaired,
+        *expected.of_each.swapaxes(0, 1),
+        *(repaired - expected.of_each.swapaxes(0, 1)),
+        expected.gold * wrong[:, 0],
     ]
-    rows = [found.right]
-    for up_to in some:
-        destructive = ~last * up_to
-        rows += [destructive + last * up_to, destructive[:, -1:] + last, destructive]
-    stacked = np.concatenate(rows, axis=1).mean(0).T  # rows, statistics
-    estimates = bootstrap.estimates(found.groups, mean_of_rows(found, stacked))
-    # The depths 0 to 3 are 4 numbers; each level then has 3 + 1 cumulative ones and 3 destructive.
-    each = 2 * earlier + 1
-    levels = [estimates[earlier + 1 + n * each :][:each] for n in range(3)]
+    where = bootstrap.estimates(
+        found.groups, mean_of_rows(found, _means(columns), _means([wrong[:, 0]])[:, 0])
+    )
+    each = [where[n * earlier : (n + 1) * earlier] for n in range(3)]
+    corrected = holm({n: one.p for n, one in enumerate(each[2])})
     return SharesByDepth(
         depths=found.depths,
-        right=estimates[: earlier + 1],
-        cumulative=_growing([one[: earlier + 1] for one in levels]),
-        destructive=_growing([one[earlier + 1 :] for one in levels]),
+        right=estimates,
+        earlier=tuple(
+            EarlierDepth(depth=depth, right=a, expected=b, excess=c, corrected=corrected[n])
+            for n, (depth, a, b, c) in enumerate(zip(found.depths[:-1], *each, strict=True))
+        ),
+        gold=where[-1],
     )
 
 
-def _growing(levels: Sequence[Sequence[Estimate]]) -> Growing:
-    refitted, chance, guessing = levels
-    return Growing(refitted=refitted, chance=chance, guessing=guessing)
+def _means(kinds: Sequence[np.ndarray]) -> PerRow:
+    """Return numbers of each seed and row as means over the seeds, side by side."""
+    return np.stack([np.asarray(kind, np.float64).mean(0) for kind in kinds], axis=1)
 
 
-def mean_of_rows(found: DepthPredictions, rows: Float64[np.ndarray, "rows k"]) -> Statistics:
-    """Return the statistics that are means of numbers of each row."""
+def mean_of_rows(
+    found: DepthPredictions, rows: PerRow, among: Float64[np.ndarray, " rows"] | None = None
+) -> Statistics:
+    """Return the statistics that are means of numbers of each row.
+
+    Args:
+        found: the predictions.
+        rows: the numbers.
+        among: how much each row counts; None counts all alike.
+    """
     offsets = found.scorer.gold.offsets
-    values, sizes = per_example(rows, offsets), np.diff(offsets).astype(np.float64)
-    return lambda counts: ratio(counts @ values, (counts @ sizes)[:, None])
+    counted = np.ones(len(rows)) if among is None else among
+    values, sizes = per_example(rows, offsets), per_example(counted[:, None], offsets)
+    return lambda counts: _part(counts @ values, counts @ sizes)
+
+
+def _part(above: np.ndarray, below: np.ndarray) -> np.ndarray:
+    """Return ``above / below``, 0 where that is 0 / 0."""
+    whole = np.broadcast_to(below, above.shape)
+    return np.divide(above, whole, out=np.zeros_like(above), where=whole > 0)

@@ -33,10 +33,6 @@ def head_order() -> tuple[str, ...]:
     return (*BASELINES, *HEADS)
 
 
-SERVED = ("model", "task", "label", "head")
-"""What a run that was fitted on a resample has in common with the probes that it serves."""
-
-
 def key_of(record: Record, names: Sequence[str]) -> Key:
     """Return the record's values of the named fields."""
     return tuple(option_of(record, name) for name in names)

@@ -8,7 +8,7 @@ from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
 from probekit.results.frame import Records
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import SERVED, grouped, key_of, option_of
+from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
 
 _BESIDE = ("seed", "trial", "left_out", "ablated")
@@ -23,19 +23,15 @@ _SERVING = {
     "trial=yes",
     "left_out": "of runs without a layer of another run, whose ablation was not finished; run it "
     "again, or choose them with --where left_out=LAYER",
-    "resample": "of runs that were fitted on resamples of their sentences, as `probekit "
-    "overthinking` does; choose some with --where resample=1",
 }
 """Fields that mark runs which serve others, and what it says where all records are of such runs."""
 
 
-def select(
-    records: Sequence[Record], conditions: Sequence[str], *, refits: bool = False
-) -> Records:
+def select(records: Sequence[Record], conditions: Sequence[str]) -> Records:
     """Return the records that meet every condition.
 
     Runs that serve others are left out unless a condition asks for them: trials of a search
-    (``trial=yes``), runs without a layer (``left_out=3``) or on a resample (``resample=3``).
+    (``trial=yes``), or runs without a layer (``left_out=3``).
 
     Args:
         records: any records.
@@ -44,20 +40,12 @@ def select(
             that was not set), a number in any notation, a model by its name or the last part of
             it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
             stands alone or in quotes.
-        refits: keep beside those that are chosen the runs of their models, tasks, labels and heads
-            that were fitted on resamples, for what looks for the ones that it needs.
 
     Raises:
         OptionError: a condition is malformed.
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
-    if refits:
-        chosen = select([one for one in records if one.resample is None], conditions)
-        served = {key_of(one, SERVED) for one in chosen}
-        refitted = [one for one in records if one.resample is not None]
-        fitted = [one for one in refitted if key_of(one, SERVED) in served]
-        return Records([*chosen, *fitted], _origins(records))
     separate = [one for text in conditions for one in _separate(text)]
     kept = list(records)
     for name, why in _SERVING.items():

@@ -45,7 +45,6 @@ OPTIONS: Mapping[str, Option] = {
     "method": Option(none="from the cache", titled=True),
     "shots": Option("{} shots", none="all sentences", cell="all", number=True, titled=True),
     "fraction": Option("fraction {}", none="all sentences", cell="all", number=True, titled=True),
-    "resample": Option("resample {}", number=True, titled=True),
     "depth": Option("depth {}", none="all layers", cell="all", number=True, titled=True),
     "normalize": Option(titled=True, unsaid="none"),
     "pooling": Option("pooling {}", titled=True, settled_by=_TEXT),

@@ -158,7 +158,7 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
 
     Raises:
         OptionError: there are several label columns, or control labels, which are a baseline
-            themselves, or resamples, or runs that train nothing, or whose rate is to be searched,
+            themselves, or runs that train nothing, or whose rate is to be searched,
             or that go on from heads with other labels.
         MissingFileError: no saved head lies where a run should go on from one.
         RecordError: it is damaged.
@@ -173,11 +173,6 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         raise OptionError(
             "--control and --baselines were both given; the baselines include a control task for "
             "every seed, so leave --control out."
-        )
-    if any(spec.resample is not None for spec in plan):
-        raise OptionError(
-            "baselines are those of the drawn sentences, and a run is fitted on a resample of "
-            "them; leave resample out."
         )
     if any(spec.searched for spec in plan):
         raise OptionError(

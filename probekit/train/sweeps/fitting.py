@@ -59,8 +59,6 @@ def settle_fit(
             "--fusion-from with --freeze-fusion."
         )
     select = _selection(spec, splits, solves=solves)
-    if solves and spec.resample is not None and select is not None:
-        _check_apart(spec.resample, Selection.parse(select))
     if spec.group is not None:
         _check_group(spec, select)
     if spec.normalize is None:
@@ -78,20 +76,6 @@ def settle_fit(
         spec = replace(spec, epochs=TUNING_EPOCHS)
     descent, steps = spec.of(Descent).filled(), spec.of(Steps).filled()
     return replace(spec, fit=fit, select=select, **vars(descent), **vars(steps))
-
-
-def _check_apart(resample: int, select: Selection) -> None:
-    """Refuse to choose on copies of the sentences that are fitted on.
-
-    Raises:
-        OptionError: a solver would make its folds of a resample.
-    """
-    if not select.by_split:
-        raise OptionError(
-            f"resample={resample} draws sentences several times, and --select {select} would have "
-            "copies of one on both sides: give l2, such as the strength that the same run without "
-            "a resample chose, or --select dev."
-        )
 
 
 def _moves_on(spec: TrainSpec) -> bool:

@@ -82,7 +82,7 @@ class Run:
     def same_for_all_seeds(self) -> bool:
         """Whether no seed differs from another: a solver on all of train draws nothing."""
         spec = self.spec
-        drawn = spec.shots or spec.fraction not in (None, 1) or spec.resample is not None
+        drawn = spec.shots or spec.fraction not in (None, 1)
         return solves(spec.fit) and not drawn
 
     @property

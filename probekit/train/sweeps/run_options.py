@@ -145,8 +145,6 @@ class Sample(Group):
         hold_out: share of the train split that is kept as a split of its own, ``held-out``, in
             (0, 1); it serves as dev split for data without one.
         seed: decides sample, initialisation, order and dropout.
-        resample: number b, from 1 on, of a bootstrap resample: the run is fitted on as many of its
-            sentences, drawn with replacement by seed and b alone; ``None`` is each of them once.
     """
 
     shots: int | None = option(None, "K: draw K x classes training sentences.", each=int)
@@ -155,11 +153,9 @@ class Sample(Group):
         None, "Share of train kept as a split of its own; dev, if there is none."
     )
     seed: int = 0
-    resample: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
-        check_whole("resample", self.resample, least=1)
         if self.shots is not None and self.fraction is not None:
             raise OptionError("--shots and --fraction were both given; choose one.")
         for name in ("shots", "seed"):

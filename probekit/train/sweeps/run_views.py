@@ -8,7 +8,7 @@ from jaxtyping import Int64
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.probe.fitters import solves
-from probekit.train.sampling import bootstrap_sample, count_classes, draw, held_out, hold_out
+from probekit.train.sampling import count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import saved_classes
@@ -76,19 +76,16 @@ def fitted_and_judging(
 ) -> tuple[Int64[np.ndarray, " fitted"], Int64[np.ndarray, " judging"] | None]:
     """Return the drawn positions to fit on, and those that choose a checkpoint, if some do.
 
-    A solver fits on all of them in the end, and makes its own parts. What chooses is held out
-    before a resample is drawn, so that no sentence is on both sides.
+    A solver fits on all of them in the end, and makes its own parts.
     """
     # hold-out:0.25 of the drawn sentences 1, 5, 8, 9 holds one place out, say 2: fitted on are
-    # 1, 5 and 9, and 8 judges; a resample of these is 1, 9, 9
+    # 1, 5 and 9, and 8 judges
     select = None if spec.select is None else Selection.parse(spec.select)
     fitted, judging = drawn, None
     if not solves(spec.fit) and select is not None and select.kind == "hold-out":
         groups = splits.example_groups("train")
         held = held_out(len(drawn), select.share, None if groups is None else groups[drawn])
         fitted, judging = np.delete(drawn, held), drawn[held]
-    if spec.resample is not None:
-        fitted = bootstrap_sample(fitted, number=spec.resample, seed=spec.seed)
     return fitted, judging
 
 

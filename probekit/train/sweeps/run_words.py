@@ -31,7 +31,7 @@ _APART = ("head", "seed", "trial", "rate_from", "left_out")
 
 _AS_ASKED = (
     *("method", "depth", "normalize", "pooling", "protocol", "shots", "fraction", "seed", "l2"),
-    *("epochs", "lr", "rate_from", "trial", "left_out", "batch_size", "resample"),
+    *("epochs", "lr", "rate_from", "trial", "left_out", "batch_size"),
     "batch_tokens",
 )
 """What a record says as the settled spec does."""

@@ -95,11 +95,6 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 f"{flag(self.searched[0])} search: nothing is trained, so no value is better "
                 "than another; leave it out."
             )
-        if self.untrained and self.resample is not None:
-            raise OptionError(
-                f"resample={self.resample} draws from the sentences that are fitted on, and "
-                "nothing is trained; leave it out."
-            )
         if self.untrained and self.tunes:
             raise OptionError(
                 f"--method {self.method} trains the model, and here nothing is trained: leave it "

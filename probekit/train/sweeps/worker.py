@@ -268,7 +268,7 @@ def make_streams(
         fitted, judging = fitted_and_judging(spec, splits, sample(spec, splits))
         for drawn in (fitted, judging):
             if drawn is not None and drawn.tobytes() not in views:
-                whole = np.array_equal(drawn, every)  # a resample is as long, and is not
+                whole = np.array_equal(drawn, every)
                 views[drawn.tobytes()] = full if whole else full.take(drawn)
         judge = held if spec.select == HELD_OUT else None
         streams.append(

@@ -11,7 +11,6 @@ import numpy as np
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison import pairing
-from probekit.results.overthinking import resample_of
 from probekit.results.predictions import About, Predicted
 from tests.results.samples import make_record
 
@@ -93,36 +92,28 @@ def add(
     return make_record(**values)
 
 
-def add_depths(probes, gold, refits=None, chance=None, *, seeds=1, tests=None, **options):
+def add_depths(probes, gold, *, seeds=1, tests=None, last=None, **options):
     """Return the records of a curve.
 
     Args:
         probes: by depth, what is predicted: (depths, rows), or (seeds, depths, rows).
         gold: the truth.
-        refits: likewise of the earlier depths' refits; None adds none.
-        chance: of the last depth's refits.
         seeds: seeds, where the predictions are one for all.
         tests: (predictions of test like ``probes``, gold of test).
+        last: confidence of the last depth, one per row; None is that of all others.
         options: of `add` and `make_record`.
     """
-    every = [None if a is None else _by_seed(a, seeds) for a in (probes, refits, chance)]
+    probes = _by_seed(probes, seeds)
     tested = None if tests is None else _by_seed(tests[0], seeds)
-    probes, refits, chance = every
     n_seeds, n_depths = probes.shape[:2]
-    last = n_depths - 1
-    seen = {"blocks": last}
     records = []
     for seed in range(n_seeds):
         for depth in range(n_depths):
-            own = {"depth": depth, "seed": seed, "seen": seen} | options
+            own = {"depth": depth, "seed": seed, "seen": {"blocks": n_depths - 1}} | options
+            if last is not None and depth == n_depths - 1:
+                own["confidence"] = last
             test = None if tests is None else (tested[seed, depth], tests[1])
             records.append(add(probes[seed, depth], gold, test=test, **own))
-            if refits is None or depth == last:
-                continue
-            for at, group in ((depth, refits), (last, chance)):
-                own = own | {"depth": at, "resample": resample_of(depth)}
-                test = None if tests is None else (group[seed, depth], tests[1])
-                records.append(add(group[seed, depth], gold, test=test, **own))
     return records
 
 

@@ -16,7 +16,7 @@ PROBES = np.stack([1 - GOLD, GOLD, GOLD])
 
 
 def records(**options):
-    return add_depths(PROBES, GOLD, PROBES[:2], PROBES[[2, 2]], **options)
+    return add_depths(PROBES, GOLD, **options)
 
 
 def swapped(found, **changes):
@@ -59,7 +59,7 @@ class TestBoth:
 
     def test_other_sentences(self, measure):
         found = records()
-        last = max((one for one in found if one.resample is None), key=lambda one: one.depth)
+        last = max(found, key=lambda one: one.depth)
         swapped(last, ids=tuple(f"other-{n}" for n in range(20)))
         with pytest.raises(RecordError, match="sentence 1 of last, depth 0, seed 0 is 'dev-0'"):
             measure(found)
@@ -110,31 +110,11 @@ def test_messages_name_the_task_where_there_are_several():
         early_exit(two)
 
 
-def test_missing_refits_are_counted():
-    found = records()
-    lost = [one for one in found if not (one.resample == 2 and one.depth == 2)]
-    message = "1 of 4 refits on bootstrap resamples are missing, the first of depth 2 on resample 2"
-    with pytest.raises(RecordError, match=message):
-        overthinking(lost)
-    with pytest.raises(RecordError, match="4 of 4 refits"):
-        overthinking([one for one in found if one.resample is None])
-
-
-def test_a_refit_of_another_strength_is_none():
-    found = records(diagnosis={"strength": 0.5})
-    overthinking(found, samples=100)
-    changed = [
-        one if one.resample is None or one.depth else replace(one, diagnosis={"strength": 0.1})
-        for one in found
-    ]
-    with pytest.raises(RecordError, match="1 of 4 refits"):
-        overthinking(changed)
-
-
-def test_exit_needs_probabilities_and_examples_need_texts():
+def test_both_need_probabilities_and_examples_need_texts():
     found = records(confidence=None)
-    with pytest.raises(RecordError, match=r"without probabilities .* train again with --predict"):
-        early_exit(found)
+    for measure in (early_exit, overthinking):
+        with pytest.raises(RecordError, match=r"without probabilities .* train again with --predi"):
+            measure(found)
     found = records()
     swapped(found[0], texts=())
     with pytest.raises(RecordError, match=r"without their texts .* train again with --predict"):
@@ -148,20 +128,7 @@ def test_expected_layers_need_scalar_mixes():
         expected_layers(records())
 
 
-def test_refits_are_counted_by_seed():
-    found = records(seeds=3)
-    with pytest.raises(RecordError, match=r"12 of 12 refits .*\(3 depths, 3 seeds\)"):
-        overthinking([one for one in found if one.resample is None])
-    with pytest.raises(RecordError, match="1 of 12 refits"):
-        lost = next(one for one in found if one.resample == 2 and one.seed == 1)
-        overthinking([one for one in found if one is not lost])
-
-
-def test_what_no_refit_mends_is_said_before_refits_that_are_missing():
-    probes = [one for one in records() if one.resample is None]
-    kept_none = [replace(one, predictions=None) for one in probes]
-    with pytest.raises(RecordError, match="last, depth 0, seed 0: its predictions were not kept"):
-        overthinking(kept_none)
+def test_what_has_no_classes_is_never_right():
     for metric, scored in (("spearman", "values"), ("perplexity", "losses")):
         with pytest.raises(RecordError, match=f"{metric} scores {scored}"):
-            overthinking([replace(one, metric=metric) for one in kept_none])
+            overthinking([replace(one, metric=metric) for one in records()])

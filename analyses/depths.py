@@ -107,7 +107,7 @@ def gain(records: Sequence[Record]) -> tuple[float, Resampled]:
     owners = np.repeat(np.arange(n), reported.lengths)
     more = right[places[owners], np.arange(len(owners))] - right[-1]
     sums = np.bincount(owners, more, minlength=n)
-    found = bootstrap(n, lambda counts: (counts @ sums) / (counts @ reported.lengths))
+    found = bootstrap(reported.groups, lambda counts: (counts @ sums) / (counts @ reported.lengths))
     return 100 * sums.sum() / len(owners), found
 
 

@@ -19,7 +19,7 @@ from transformers import BertConfig
 
 from probekit.base.fingerprint import digest
 from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
-from probekit.store.labels import write_labels
+from probekit.store.labels import GROUPS, write_labels
 from probekit.store.layout import entry_folder, labels_folder
 
 MODEL = "planted"
@@ -198,6 +198,21 @@ def store_labels(entry: Entry, labels, fingerprint: str, text: str | None = None
         kind="tagging",
         metric="span-f1",
         fingerprint=fingerprint,
+    )
+
+
+def store_groups(entry: Entry, groups, column: str = "document") -> None:
+    """Store the group of each example of an entry's split, such as its document."""
+    write_labels(
+        labels_folder(entry.path),
+        entry.manifest.split,
+        column,
+        entry.examples.ids,
+        [(group,) for group in groups],
+        text=entry.manifest.request["text"],
+        kind=GROUPS,
+        metric="",
+        fingerprint=digest(list(groups)),
     )
 
 

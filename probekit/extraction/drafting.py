@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -21,11 +22,12 @@ from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
 from probekit.store.draft import Draft
 from probekit.store.entry import Entry
-from probekit.store.labels import write_labels
+from probekit.store.labels import GROUPS, write_labels
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.tasks import Split, Task, is_own
+from probekit.tasks.sentences import DOCUMENT
 from probekit.version import __version__
 
 _RANGE = {
@@ -178,7 +180,7 @@ def example_table(split: Split, plan: Plan) -> ExampleTable:
 
 
 def write_split_labels(folder: Path, text: str, split: Split, task: Task) -> None:
-    """Write the labels of a split beside its entry, a file per column.
+    """Write the labels of a split beside its entry, a file per column, and its documents.
 
     Args:
         folder: the entry's; it need not be there yet.
@@ -189,15 +191,21 @@ def write_split_labels(folder: Path, text: str, split: Split, task: Task) -> Non
     Raises:
         StorageError: the folder cannot be written.
     """
+    ids = [example.id for example in split.examples]
+    write = partial(write_labels, labels_folder(folder), split.name, ids=ids, text=text)
     for column, labels in split.labels.items():
-        write_labels(
-            labels_folder(folder),
-            split.name,
-            column,
-            ids=[example.id for example in split.examples],
+        write(
+            column=column,
             values=labels,
-            text=text,
             kind=task.kinds[column],
             metric=task.metrics[column],
             fingerprint=split.labels_fingerprint(column),
+        )
+    if split.documents:
+        write(
+            column=DOCUMENT,
+            values=[(document,) for document in split.documents],
+            kind=GROUPS,
+            metric="",
+            fingerprint=split.documents_fingerprint(),
         )

@@ -1,7 +1,12 @@
-"""Which sentences belong together, so that no cut divides them; read as labels are."""
+"""Which sentences belong together, so that no cut divides them; read as labels are.
+
+Where nobody names a column, their documents are known as well: no cut minds these, but intervals
+do.
+"""
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 from textwrap import shorten
@@ -10,12 +15,27 @@ from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.features.location import Location
 from probekit.store import Entry
-from probekit.store.labels import LabelSet, labels_for, read_labels
-from probekit.tasks import Task, is_own
+from probekit.store.labels import LabelSet, groups_for, labels_for, read_labels
+from probekit.tasks import Split, Task, is_own
+from probekit.tasks.sentences import DOCUMENT
 
 logger = logging.getLogger(__name__)
 
 _SHOWN = 60  # characters of a group in a message
+
+
+@dataclass(frozen=True)
+class SentenceGroups:
+    """What each example of an entry shares with others, which intervals resample together.
+
+    Attributes:
+        column: what it is: the column that the user named, or ``document``.
+        names: the group of each example, in the order of the entry.
+    """
+
+    column: str
+    names: Sequence[str] = field(repr=False)
+
 
 TEXTS = ("text", "text_pair")
 """Columns that the entry holds itself: pairs may have one of their texts in common."""
@@ -25,8 +45,8 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
     """Return the group of each example of an entry, in its order.
 
     ``text`` and ``text_pair`` are the entry's own. Other columns are read afresh from ``--data`` or
-    the user's own files; else they are a label column of texts that is stored beside the entry;
-    else they are read from where the text came from.
+    the user's own files; else they are what is stored beside the entry: groups, or a label column
+    of texts; else they are read from where the text came from.
 
     Args:
         entry: the entry.
@@ -41,7 +61,7 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
     """
     split, where = entry.manifest.split, f"{entry.manifest.task} {entry.manifest.split}"
     fresh = location.data is not None or (is_own(task) and split in task.splits)
-    stored = [] if fresh else labels_for(entry, column)
+    stored = [] if fresh else groups_for(entry, column) or labels_for(entry, column)
     if column in TEXTS and entry.examples.has(column):
         own = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
         found = dict(zip(entry.examples.ids, own, strict=True))
@@ -57,6 +77,24 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
             f"{len(entry.examples)} have none); give the files of the same split, --data DIR."
         )
     return tuple(found[name] for name in entry.examples.ids)
+
+
+def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
+    """Return the document of each example of an entry; None where it is not known of all.
+
+    Args:
+        entry: the entry.
+        split: as it was read afresh; what is stored counts where that is None, or knows none.
+    """
+    if split is not None and split.documents:
+        ids = (example.id for example in split.examples)
+        found = dict(zip(ids, split.documents, strict=True))
+    else:
+        stored = groups_for(entry, DOCUMENT)
+        found = _of_labels(read_labels(stored[0].path), entry.manifest.split) if stored else {}
+    # an example that is read several times, under other masks, is ID#PASS
+    names = [found.get(one) or found.get(one.rpartition("#")[0], "") for one in entry.examples.ids]
+    return SentenceGroups(DOCUMENT, names) if all(names) else None
 
 
 def _of_labels(labels: LabelSet, where: str) -> dict[str, str]:

@@ -18,7 +18,12 @@ from probekit.features.found_entries import find_split_entries
 from probekit.features.location import Location
 from probekit.features.row_dataset import RowDataset
 from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
-from probekit.features.sentence_groups import load_groups, warn_straddling
+from probekit.features.sentence_groups import (
+    SentenceGroups,
+    load_documents,
+    load_groups,
+    warn_straddling,
+)
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,
@@ -33,7 +38,7 @@ from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
-from probekit.tasks import Task, is_own
+from probekit.tasks import Split, Task, is_own
 from probekit.tasks.label_names import NO_LABEL
 
 if TYPE_CHECKING:
@@ -57,6 +62,8 @@ class Splits:
         metric: name of the metric that scores it.
         fit_on: the split that takes the place of train.
         groups: the group of each example of an entry, by labelled split; empty without groups.
+        resampled: what intervals resample together, by labelled split: groups, else documents;
+            those of which neither is known are left out.
     """
 
     task: Task
@@ -70,6 +77,7 @@ class Splits:
     control: int | None = None
     fit_on: str = "train"
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
+    resampled: Mapping[str, SentenceGroups] = field(default_factory=dict, repr=False)
 
     def _repr_html_(self) -> str:
         """Return what is predicted, and how much there is, for a notebook."""
@@ -185,6 +193,7 @@ class Splits:
             ids=ids,
             positions=positions,
             groups=self.example_groups(split),
+            resampled=self.resampled.get(split),
             facts=RowFacts(
                 final_norm=KeptBackbone(entry.backbone).final_norm,
                 normed_layer=manifest.n_blocks if manifest.final_norm else None,
@@ -306,28 +315,33 @@ def open_features(
     location = Location() if location is None else location
     about, entries = find_split_entries(model, task, label, location, fit_on)
     column = about.columns[0]  # the one asked for, by the name that an index stands for
-    labels = {
-        split: found
-        for split, entry in entries.items()
-        if (found := _labels(entry, about, column, location, needed=split == "train")) is not None
-    }
     kind = about.kinds[column]
+    labels, documents = {}, {}
+    for split, entry in entries.items():
+        fresh = _fresh(entry, about, kind, location)
+        found = _labels(entry, kind, column, fresh, needed=split == "train")
+        if found is not None:
+            labels[split] = found
+            documents[split] = load_documents(entry, fresh)
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
         names = set(labels["train"].values) - {NO_LABEL}  # what has no label has no class
         label_map = train_classes = LabelMap(tuple(sorted(names)))
         if names <= set(classes):
             label_map = LabelMap(tuple(classes))
-        for found in labels.values():  # here, and not in every view, so that it is said once
-            warn_unseen(found.values, label_map, found.where)
+        for own in labels.values():  # here, and not in every view, so that it is said once
+            warn_unseen(own.values, label_map, own.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     groups = {}
+    resampled = {split: own for split, own in documents.items() if own is not None}
     if group is not None:
         groups = {split: load_groups(entries[split], about, group, location) for split in labels}
         warn_straddling(groups, group)
+        resampled = {split: SentenceGroups(group, names) for split, names in groups.items()}
     return Splits(
         groups=groups,
+        resampled=resampled,
         task=about,
         column=column,
         entries=entries,
@@ -341,16 +355,23 @@ def open_features(
     )
 
 
+def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Split | None:
+    """Return the split of an entry as its files are now; None where what is stored counts.
+
+    The user's own file says what its labels are now; the stored ones may be out of date.
+    """
+    split = entry.manifest.split
+    at_hand = location.data is not None or (is_own(task) and split in task.splits)
+    if not at_hand or KINDS[kind].targets == "vocabulary":
+        return None
+    return task.read(split, None if location.data is None else Path(location.data))
+
+
 def _labels(
-    entry: Entry, task: Task, column: str, location: Location, *, needed: bool
+    entry: Entry, kind: KindName, column: str, fresh: Split | None, *, needed: bool
 ) -> SplitLabels | None:
     """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    split, kind = entry.manifest.split, task.kinds[column]
     if KINDS[kind].targets == "vocabulary":
         return load_labels(entry, column, kind=kind)
-    fresh = None
-    # The user's own file says what its labels are now; the stored ones may be out of date.
-    if location.data is not None or (is_own(task) and split in task.splits):
-        fresh = task.read(split, None if location.data is None else Path(location.data))
     there = needed or (labels_for(entry, column) if fresh is None else column in fresh.labels)
     return load_labels(entry, column, fresh, kind) if there else None

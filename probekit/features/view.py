@@ -11,6 +11,7 @@ from jaxtyping import Float64, Int64
 from probekit.base.kinds import KINDS, POOLED, KindName
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, OptionError
+from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.split_labels import LabelMap
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
@@ -39,6 +40,8 @@ class FeatureView:
         ids: id of each example.
         positions: position in the entry of each example.
         groups: number of the group of each example; None where there are no groups.
+        resampled: what intervals over the examples resample together, by position in the entry;
+            None where that is each example by itself.
         facts: what of the model a normalisation may want to know.
     """
 
@@ -54,6 +57,7 @@ class FeatureView:
     ids: tuple[str, ...]
     positions: Int64[np.ndarray, " examples"]
     groups: Int64[np.ndarray, " examples"] | None = None
+    resampled: SentenceGroups | None = None
     facts: RowFacts = field(default_factory=RowFacts)
 
     def __len__(self) -> int:

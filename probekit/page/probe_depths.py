@@ -102,7 +102,7 @@ def _shares_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap
         caption="where the last is wrong: % of the rows that the last depth has wrong\nexpected: "
         "what the last depth's calibrated probabilities give to the classes that the depth names\n"
         f"more than expected at 5 %, corrected for the depths: {sure or 'none'}\n95 % bootstrap "
-        f"intervals over {reported.n_sentences:,} sentences of {reported.split}",
+        f"intervals over {reported.groups.drawn.text} of {reported.split}",
         columns=["share", "depth (0 = emb)", f"% of {reported.split} {reported.unit}",
                  *CURVE_COLUMNS],
         rows=rows,
@@ -136,7 +136,7 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
         caption="a line goes through all thresholds of a rule; a point is the threshold that "
         f"{'the other half' if found.chosen_on == 'halves' else found.chosen_on} chose for a loss "
         f"of at most {found.tolerance * factor:g} against {BELOW[found.below]}\n95 % bootstrap "
-        f"intervals over {found.n_sentences:,} sentences of {found.split}",
+        f"intervals over {found.drawn.text} of {found.split}",
         columns=["rule", "mean layers used", f"{found.split} {metric_text(found.metric)}",
                  *CURVE_COLUMNS],
         rows=rows,

@@ -45,7 +45,7 @@ def plot_exit(
 
     A line goes through all thresholds of a rule; a ring marks the one that was chosen for a loss
     of at most ``tolerance`` in score, on dev or on the other half of the split. Crosses are their
-    95 % bootstrap intervals over sentences. Panels of one metric share their y axis. One
+    95 % bootstrap intervals. Panels of one metric share their y axis. One
     depth for all is what the other rules must be better than; the oracle leaves at the first depth
     that is right.
 
@@ -75,7 +75,7 @@ def plot_exit(
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
         _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), allowance))
     share_scores(drawn)
-    explain(drawn, curves, [*entries, ring])
+    explain(drawn, curves, [*entries, ring], [one.groups.drawn for one, _ in pairs])
     return drawn.figure
 
 

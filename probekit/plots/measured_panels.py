@@ -10,6 +10,7 @@ from probekit.plots.legend import LegendPlan, put_legend
 from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text
 from probekit.plots.panels import MAX_PANELS, Panel, PanelFigure
 from probekit.plots.style import refuse_many
+from probekit.results.comparison.resampled_groups import Drawn, drawn_text
 from probekit.results.overthinking import DepthCurve
 from probekit.results.overthinking.estimates import Estimate
 from probekit.results.summaries.diagnosis import marks
@@ -60,6 +61,7 @@ def explain(
     drawn: PanelFigure,
     curves: Sequence[DepthCurve],
     entries: Sequence[Line],
+    over: Sequence[Drawn],
     also: Sequence[str] = (),
 ) -> None:
     """Put one legend below all panels; its title says what intervals and lines are over.
@@ -70,12 +72,13 @@ def explain(
         drawn: the figure.
         curves: of its panels.
         entries: the lines of the legend.
+        over: what the intervals of each curve are over.
         also: what else must be said.
     """
     records = [record for _, panel in drawn.panels for record in panel.records]
     seeds = seeds_text(len(run.records) for curve in curves for run in curve.probes.values())
     wrong = f"; some runs: {', '.join(marks(records))}" if marks(records) else ""
-    what = f"95 % intervals over sentences; {seeds}{diverged_text(records)}{wrong}"
+    what = f"95 % intervals over {drawn_text(over)}; {seeds}{diverged_text(records)}{wrong}"
     what = "; ".join([what, *also])
     handles = [Line2D([], [], **entry) for entry in entries]
     put_legend(

@@ -70,7 +70,8 @@ def plot_overthinking(
     drawn = panel_figure(panels, PANEL_HEIGHT, labels=labels, ax=ax, look=look)
     for (axes, _), one in zip(drawn.panels, reported, strict=True):
         _draw(axes, shares_by_depth(one, Bootstrap(samples=2_000)))
-    explain(drawn, curves, list(_LINES.values()), also=[_SURE])
+    over = [one.groups.drawn for one in reported]
+    explain(drawn, curves, list(_LINES.values()), over, also=[_SURE])
     return drawn.figure
 
 

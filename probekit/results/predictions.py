@@ -5,13 +5,15 @@ A row per sentence, with lists of an item per word (of one item, where the text 
 | column | |
 |---|---|
 | ``split``, ``id`` | which sentence |
+| ``group`` | the sentence's document, prompt, ...; the name of that is in the schema's metadata |
 | ``words``; or ``text``, ``text_pair`` | its words that have a label; or its text or texts |
 | ``gold``, ``predicted`` | class names, or values; of language modelling ``gold`` alone, ids |
 | ``loss``, ``confidence``, ``brier`` | of `metrics.ROW_SCORES`; of numbers there are none |
 | ``probabilities`` | float16: of all classes, in the order of `About.classes`, or of ``kept`` |
 | ``kept`` | names or ids of the most probable classes, where there are too many to keep all |
 
-Files of earlier versions hold ``split``, ``id``, and ``gold`` and ``predicted``, or ``loss``.
+Without ``group`` nothing is known to be shared. Files of earlier versions hold ``split``, ``id``,
+and ``gold`` and ``predicted``, or ``loss``.
 """
 
 import json
@@ -34,6 +36,7 @@ Rows = Mapping[str, pa.Array]
 """Columns of a split, its sentences one after another."""
 
 _ABOUT = b"probekit"
+_GROUPED_BY = b"group"
 _SCORES = ("loss", "confidence", "brier")
 """What of `ROW_SCORES` is written; ``right`` follows from the classes."""
 
@@ -73,6 +76,9 @@ class Predicted:
         names: the classes, then the labels that only the gold side has.
         texts: of each sentence its text, the two texts of a pair, or the words of its rows; empty
             in a file of an earlier version.
+        groups: what each sentence shares with others, such as its document; empty where nothing is
+            known of the split.
+        grouped_by: what the groups are: ``document``, or the column that the user named.
         probabilities: of the classes that were kept, float16, shape (rows, kept), of classes alone.
             Where two are equal, ``predicted`` says which one is the larger in full precision; of a
             chain (CRF), it is the tag on the best path, which need not be the most probable one.
@@ -89,6 +95,8 @@ class Predicted:
     gold: np.ndarray | None
     names: tuple[str, ...] = ()
     texts: tuple[str | tuple[str, ...], ...] = ()
+    groups: tuple[str, ...] = ()
+    grouped_by: str = ""
     probabilities: np.ndarray | None = None
     kept: np.ndarray | None = None
     row_scores: np.ndarray | None = None
@@ -107,13 +115,17 @@ class Predicted:
 def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -> None:
     """Write the side file of a run, complete or not at all; folders are created.
 
-    The columns are those above. What `About` holds is in the schema's metadata.
+    The columns are those above. What `About` holds, and what groups are, is in the schema's
+    metadata.
 
     Raises:
         StorageError: the file cannot be written.
     """
-    table = pa.concat_tables(_table(split, found) for split, found in splits.items())
-    table = table.replace_schema_metadata({_ABOUT: json.dumps(asdict(about), ensure_ascii=False)})
+    tables = [_table(split, found) for split, found in splits.items()]
+    table = pa.concat_tables(tables, promote_options="default")  # some splits have no groups
+    grouped_by = max(found.grouped_by for found in splits.values())
+    said = {_ABOUT: json.dumps(asdict(about), ensure_ascii=False), _GROUPED_BY: grouped_by}
+    table = table.replace_schema_metadata(said)
     beside = path.with_name(path.name + ".partial")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -165,6 +177,8 @@ def _table(split: str, found: Predicted) -> pa.Table:
     bounds = pa.array(found.offsets.astype(np.int32))
     lists = {name: pa.ListArray.from_arrays(bounds, column) for name, column in rows.items()}
     columns = {"split": [split] * len(found.ids), "id": list(found.ids)}
+    if found.groups:
+        columns["group"] = list(found.groups)
     return pa.table(columns | _text_columns(found) | lists)
 
 
@@ -246,7 +260,18 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
     if "gold" in rows and pa.types.is_string(rows["gold"].type):
         found = partial(_classes, classes=about.classes if about else ())
     ids = tuple(chosen["id"].to_pylist())
-    return Predicted(ids=ids, offsets=offsets, texts=_texts(chosen), **found(rows))
+    shared = {"texts": _texts(chosen), **_groups(chosen)}
+    return Predicted(ids=ids, offsets=offsets, **shared, **found(rows))
+
+
+def _groups(table: pa.Table) -> dict[str, Any]:
+    """Return what `Predicted` holds of groups: those of all sentences of the split, or none."""
+    groups = table["group"].to_pylist() if "group" in table.column_names else [None]
+    if all(group is None for group in groups):
+        return {}
+    if None in groups:
+        raise ValueError("some sentences of a split have no group, and others one")
+    return {"groups": tuple(groups), "grouped_by": table.schema.metadata[_GROUPED_BY].decode()}
 
 
 def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:

@@ -1,10 +1,11 @@
 """Labels beside an entry: by name, aligned by example id, one Parquet file per version.
 
-Labels are no part of the sealed entry, so corrected annotations never need the backbone.
+Labels are no part of the sealed entry, so corrected annotations never need the backbone. What
+sentences have in common, such as their document, is kept in the same way, and is no label.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,6 +22,9 @@ from probekit.store.manifest import Manifest
 from probekit.store.tables import parquet_source, read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
+GROUPS = "groups"
+"""Kind of a file that holds the group of each example, in place of labels."""
+
 _SINCE = (b"text", b"kind", b"metric")
 """Fields that label files of format version 1 have not got."""
 
@@ -34,8 +38,8 @@ class LabelFile:
         split: the split's name.
         column: the label column ("ner").
         text: fingerprint of the text that is labelled, as the entry's request has it.
-        kind: what the column labels ("tagging": each word).
-        metric: the metric that scores it.
+        kind: what the column labels ("tagging": each word); `GROUPS` of what is no label.
+        metric: the metric that scores it; empty of `GROUPS`.
         fingerprint: hash of ids and labels, as the task computes it.
         created: when it was written last, UTC, ISO 8601 with microseconds.
     """
@@ -91,8 +95,8 @@ def write_labels(
         ids: example ids.
         values: label names of each example.
         text: fingerprint of the text that is labelled.
-        kind: what the column labels.
-        metric: the metric that scores it.
+        kind: what the column labels, or `GROUPS`.
+        metric: the metric that scores it; empty of `GROUPS`.
         fingerprint: hash of ids and labels.
 
     Raises:
@@ -153,7 +157,16 @@ def label_files(entry: Path, split: str) -> list[Path]:
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
     """Return the stored versions of a column for an entry's text, newest first."""
-    mine = [file for file in labels_of(entry) if file.column == column]
+    return _newest_first(labels_of(entry), column)
+
+
+def groups_for(entry: Entry, column: str) -> list[LabelFile]:
+    """Return the stored versions of the groups of an entry's examples, newest first."""
+    return _newest_first((file for file in files_of(entry) if file.kind == GROUPS), column)
+
+
+def _newest_first(files: Iterable[LabelFile], column: str) -> list[LabelFile]:
+    mine = [file for file in files if file.column == column]
     return sorted(mine, key=lambda file: file.created, reverse=True)
 
 
@@ -163,7 +176,12 @@ def label_columns(entry: Entry) -> list[str]:
 
 
 def labels_of(entry: Entry) -> list[LabelFile]:
-    """Return the label files of an entry: those of its split and its text."""
+    """Return the files of an entry that hold labels, and no groups."""
+    return [file for file in files_of(entry) if file.kind != GROUPS]
+
+
+def files_of(entry: Entry) -> list[LabelFile]:
+    """Return all files beside an entry: those of its split and its text."""
     mine = entry.manifest.split, entry.manifest.request["text"]
     files = map(read_label_file, sorted(labels_folder(entry.path).glob("*.parquet")))
     return [file for file in files if file.of == mine]

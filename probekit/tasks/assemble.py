@@ -10,7 +10,7 @@ from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
 from probekit.tasks.schemes import BIO_TAG, iob1_to_bio
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences
 from probekit.tasks.split import Example, Split
 
 logger = logging.getLogger(__name__)
@@ -68,7 +68,27 @@ def assemble(
     for column in set(spans) & set(present):
         _check_tags(found, column)
     labels = {c: tuple(sentence.labels[c] for sentence in found.sentences) for c in present}
-    return Split(task=task, name=split, examples=examples, labels=labels, origin=found.origin)
+    return Split(
+        task=task,
+        name=split,
+        examples=examples,
+        labels=labels,
+        origin=found.origin,
+        documents=() if DOCUMENT in labels else _documents(found),
+    )
+
+
+def _documents(found: Sentences) -> tuple[str, ...]:
+    """Return the document of each sentence; nothing, and a word, where some have none."""
+    documents = tuple(one.groups.get(DOCUMENT, "") for one in found.sentences)
+    missing = documents.count("")
+    if 0 < missing < len(documents):
+        warn_once(
+            logger,
+            f"{found.where}: {missing} of {len(documents)} sentences have no document, so that "
+            "intervals will be over sentences.",
+        )
+    return () if missing else documents
 
 
 def name_example(sentence: Sentence, split: str, number: int) -> str:

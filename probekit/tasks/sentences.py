@@ -5,6 +5,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, Protocol, Self
 
+DOCUMENT = "document"
+"""The group that is a sentence's document, where a corpus knows documents."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:

@@ -1,6 +1,6 @@
 """The examples of one split, with their labels and the fingerprints of both."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -38,6 +38,7 @@ class Split:
             the whole example (a regression's is a number as text); "" for a word without a label; a
             column without labels is absent.
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
+        documents: the document of each example; empty where not all of them have one.
         limit: N where these are only the first N examples of the split; None if they are all.
     """
 
@@ -46,6 +47,7 @@ class Split:
     examples: tuple[Example, ...]
     labels: Mapping[str, tuple[tuple[str, ...], ...]]
     origin: str
+    documents: tuple[str, ...] = ()
     limit: int | None = None
 
     def first(self, count: int | None) -> Self:
@@ -57,6 +59,7 @@ class Split:
             limit=count,
             examples=self.examples[:count],
             labels={column: rows[:count] for column, rows in self.labels.items()},
+            documents=self.documents[:count],
         )
 
     def text_fingerprint(self) -> str:
@@ -71,6 +74,13 @@ class Split:
             UnknownNameError: the split has no labels in that column.
         """
         rows = choose(f"labelled column of split {self.name!r} of {self.task}", column, self.labels)
+        return self._fingerprint(rows)
+
+    def documents_fingerprint(self) -> str:
+        """Return the sha256 (64 hex digits) of ids and documents, where there are any."""
+        return self._fingerprint([(document,) for document in self.documents])
+
+    def _fingerprint(self, rows: Sequence[Sequence[str]]) -> str:
         labelled = zip(self.examples, rows, strict=True)
         parts = (part for one, own in labelled for part in (one.id, str(len(own)), *own))
         return digest_stream(map(str.encode, parts))

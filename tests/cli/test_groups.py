@@ -97,3 +97,70 @@ def test_the_column_of_groups_is_no_label(bert, filled, tmp_path):
     (row,) = done(*train, "--select", "cv:3", "--group", "doc").rows
     assert (row["label"], row["select"]) == ("verdict", "cv:3 by doc")
     assert "several label columns: verdict, doc" in refused(*train, "--select", "cv:3")
+
+
+CONLL = """-DOCSTART- -X- O O
+
+EU NNP I-NP I-ORG
+rejects VBZ I-VP O
+
+German JJ I-NP I-MISC
+calls NNS I-NP O
+"""
+
+
+@pytest.fixture
+def conll(bert, tmp_path):
+    """CoNLL-2003 of four documents with two sentences each, extracted from files without marks."""
+    root = tmp_path / "conll"
+    root.mkdir()
+    for folder, mark in (("data", "-DOCSTART- -X- O O\n\n"), ("plain", "")):
+        (root / folder).mkdir()
+        for name in ("eng.train", "eng.testa", "eng.testb"):
+            text = "\n".join(CONLL.replace("EU", f"EU{n}") for n in range(4))
+            (root / folder / name).write_text(text.replace("-DOCSTART- -X- O O\n\n", mark))
+    extract(bert, root, "plain")
+    return root
+
+
+def extract(bert, root, data):
+    options = ("--data", root / data, "--cache", root / "cache", "--compute-dtype", "float32")
+    return done("extract", bert, "conll", *options)
+
+
+def compared(bert, root, name, *options):
+    """Train two heads from the cache, and return what their comparisons say."""
+    out = root / f"{name}.jsonl"
+    train = ("sweep", bert, "conll", "--cache", root / "cache", "--out", out, "--predictions")
+    done(*train, "--head", "last,mean", "--label", "pos", "--l2", "1", *options)
+    pair = done("compare", f"{out}#head=last", f"{out}#head=mean", "--samples", "200").out
+    return pair, done("table", out, "--verdicts").out
+
+
+def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
+    pair, table = compared(bert, conll, "before")
+    assert "200 samples of 8 sentences)" in pair and "p over 8 sentences (paired boot" in table
+    pair, _ = compared(bert, conll, "given", "--data", conll / "data")
+    assert "200 samples of 4 documents, so few that intervals are rough)" in pair
+    said = extract(bert, conll, "data").err
+    assert said.count("complete already") == 3  # the model does not run again
+    pair, table = compared(bert, conll, "after")  # without --data
+    assert "interval over 4 documents, so few that intervals are rough (jackknife, " in pair
+    assert "p over 4 documents, so few that intervals are rough (the larger one of" in table
+    depth = ("depth", bert, "conll", "--cache", conll / "cache", "--label", "pos", "--l2", "1")
+    done(*depth, "--predictions", "--out", here / "depth.jsonl")
+    assert "paired over 4 documents" in done("table", here / "depth.jsonl", "--of", "depth").out
+    exits = done("exit", here / "depth.jsonl", "--samples", "200").out
+    assert "8 sentences, one seed" in exits and "intervals over 4 documents, so few" in exits
+    done("report", here / "depth.jsonl", "-o", here / "page.html", "--samples", "200")
+    assert "intervals over 4 documents" in (here / "page.html").read_text("utf-8")
+
+
+def test_label_columns_are_as_they_were(bert, conll):
+    extract(bert, conll, "data")
+    shown = done("cache", "info", bert, "conll", "--cache", conll / "cache").out
+    assert "chunk, ner, pos" in shown and "document" not in shown
+    train = ("train", bert, "conll", "--cache", conll / "cache", "--head", "last", "--json")
+    assert "unknown label column of conll 'document'" in refused(*train, "--label", "document")
+    (row,) = done(*train, "--label", "pos", "--select", "cv:2", "--group", "document").rows
+    assert row["select"] == "cv:2 by document"

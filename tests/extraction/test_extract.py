@@ -19,11 +19,14 @@ from probekit.errors import (
 )
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.compute import compute_unit
+from probekit.features.location import task_of_entries
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
-from probekit.store.labels import labels_for, read_labels
+from probekit.store.labels import groups_for, label_columns, labels_for, read_labels
 from tests import tiny
+from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import all_rows, interrupted_after, run
+from tests.store.synthetic import folder_bytes
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
 
@@ -256,6 +259,22 @@ def test_corrected_labels_leave_the_entry_and_its_key_alone(bert, corpus, tmp_pa
     assert oldest == before
     assert newest.fingerprint != before.fingerprint
     assert "B-PER" in {label for row in read_labels(newest.path).values for label in row}
+
+
+def test_documents_come_with_labels_to_an_entry_that_is_there(bert, tmp_path):
+    """Extraction reads them again in seconds: sealed files, key and label columns stay."""
+    corpus = write_corpus(tmp_path / "data", sentences=6)
+    first = run(bert, corpus, tmp_path / "cache")
+    sealed = folder_bytes(first.path)
+    assert groups_for(first, "document") == []
+    path = corpus / "train.conll"
+    path.write_text(f"-DOCSTART-\tN0\tO\n\n{path.read_text('utf-8')}", "utf-8")
+    again = run(bert, corpus, tmp_path / "cache")
+    assert (again.path, folder_bytes(again.path)) == (first.path, sealed)
+    (file,) = groups_for(again, "document")
+    assert set(read_labels(file.path).values) == {("train.conll#1",)}
+    assert label_columns(again) == ["2"]
+    assert task_of_entries("data", [again], None).columns == ("2",)
 
 
 def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_path, monkeypatch):

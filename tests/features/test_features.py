@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
+from probekit.features.sentence_groups import SentenceGroups, load_documents
 from probekit.features.split_labels import join_labels
 from probekit.store.layout import labels_folder
 from probekit.tasks import Example, Split
-from tests.planted import MODEL, NAMES, TASK, plant, plant_all, store_labels
+from tests.planted import MODEL, NAMES, TASK, plant, plant_all, store_groups, store_labels
 
 
 def open_here(root, **options):
@@ -125,6 +126,30 @@ def test_fresh_labels_replace_the_stored_ones(tmp_path):
     assert set(found.values) == {"O"}
     stored = load_labels(entry, "ner")
     assert stored.fingerprint != found.fingerprint
+
+
+def test_documents_are_those_of_fresh_files_else_those_that_are_stored(tmp_path):
+    entry = plant(tmp_path)
+    assert load_documents(entry, None) is None
+    stored = [f"a#{n // 10}" for n in range(60)]
+    store_groups(entry, stored)
+    plain = fresh_split(entry, labels_like(entry))
+    for split in (None, plain):  # a file of labels alone knows no documents
+        assert load_documents(entry, split) == SentenceGroups("document", stored)
+    fresh = replace(plain, documents=tuple(f"b#{n // 20}" for n in range(60)))
+    assert load_documents(entry, fresh).names == list(fresh.documents)
+    part = replace(fresh, examples=fresh.examples[1:], documents=fresh.documents[1:])
+    assert load_documents(entry, part) is None  # of the first sentence none is known
+
+
+def test_documents_are_no_label_and_cut_nothing(tmp_path):
+    store_groups(plant(tmp_path), ["a"] * 60)
+    splits = open_here(tmp_path)
+    assert (splits.column, splits.task.columns) == ("ner", ("ner", "pos", "chunk"))
+    view = splits.view("train")
+    assert view.groups is None and view.resampled == SentenceGroups("document", ["a"] * 60)
+    named = open_features(MODEL, TASK, "ner", Location(cache=tmp_path), group="document")
+    assert named.view("train").groups.tolist() == [0] * 60
 
 
 def test_fresh_labels_of_another_text_are_refused(tmp_path):

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from probekit import overthinking, plot_overthinking
+from probekit import overthinking, plot_exit, plot_overthinking
 from tests.results.overthinking.held import add_depths
 
 
@@ -34,3 +34,13 @@ def test_lines_and_marks_are_those_of_the_table():
         "expected there by the last depth's own probabilities",
     ]
     assert "filled: surely more" in " ".join(legend.get_title().get_text().split())
+
+
+def test_the_legend_says_what_intervals_are_over():
+    rng = np.random.default_rng(0)
+    gold, documents = rng.integers(0, 2, 400), np.arange(400) // 20
+    probes = np.where(rng.random((4, 400)) < 0.7, gold, 1 - gold)
+    records = [*add_depths(probes, gold, documents=documents), *add_depths(probes, gold, task="a")]
+    for plot in (plot_overthinking, plot_exit):
+        title = " ".join(plot(records).legends[0].get_title().get_text().split())
+        assert "95 % intervals over 400 sentences or 20 documents; " in title

@@ -6,6 +6,7 @@ from sklearn.metrics import f1_score
 
 from probekit.errors import OptionError
 from probekit.results.comparison.bootstrap import bootstrap, counts, draws
+from probekit.results.comparison.resampled_groups import Groups
 
 
 def test_equals_a_naive_bootstrap_with_the_same_draws():
@@ -18,11 +19,11 @@ def test_equals_a_naive_bootstrap_with_the_same_draws():
         sums = [times @ part for part in parts]
         return np.subtract(*(2 * s[:, 0] / (s[:, 1] + s[:, 2]) for s in sums))
 
-    found = bootstrap(200, difference, samples=500, seed=3)
+    found = bootstrap(Groups(200), difference, samples=500, seed=3)
     naive = np.array(
         [
             f1_score(gold[drawn], one[drawn]) - f1_score(gold[drawn], two[drawn])
-            for block in draws(200, 500, 3)
+            for block in draws(Groups(200), 500, 3)
             for drawn in block
         ]
     )
@@ -33,11 +34,11 @@ def test_equals_a_naive_bootstrap_with_the_same_draws():
 
 def test_counts_are_of_what_was_drawn(monkeypatch):
     monkeypatch.setattr("probekit.results.comparison.bootstrap._BLOCK", 30)
-    blocks = list(draws(7, 10, seed=1))
+    blocks = list(draws(Groups(7), 10, seed=1))
     assert [len(block) for block in blocks] == [4, 4, 2]
     for block in blocks:
         expected = [[(row == sentence).sum() for sentence in range(7)] for row in block]
-        assert counts(block, 7).tolist() == expected
+        assert counts(block, Groups(7)).tolist() == expected
 
 
 def _mean(gains):
@@ -49,9 +50,9 @@ def test_the_interval_covers_and_p_keeps_its_level():
     random = np.random.default_rng(1)
     covered = rejected = 0
     for trial in range(200):
-        shifted = bootstrap(150, _mean(random.normal(0.3, 1, 150)), samples=400, seed=trial)
+        shifted = bootstrap(Groups(150), _mean(random.normal(0.3, 1, 150)), samples=400, seed=trial)
         covered += shifted.low <= 0.3 <= shifted.high
-        none = bootstrap(150, _mean(random.normal(0.0, 1, 150)), samples=400, seed=trial)
+        none = bootstrap(Groups(150), _mean(random.normal(0.0, 1, 150)), samples=400, seed=trial)
         rejected += none.p < 0.05
     # four standard deviations of a share of 200
     assert covered / 200 == pytest.approx(0.95, abs=4 * np.sqrt(0.05 * 0.95 / 200))
@@ -59,28 +60,30 @@ def test_the_interval_covers_and_p_keeps_its_level():
 
 
 def test_no_difference_at_all():
-    found = bootstrap(10, lambda times: np.zeros(len(times)), samples=100)
+    found = bootstrap(Groups(10), lambda times: np.zeros(len(times)), samples=100)
     assert (found.low, found.high, found.p) == (0.0, 0.0, 1.0)
 
 
 def test_p_agrees_with_the_interval_and_is_never_zero():
-    always = bootstrap(10, lambda times: np.ones(len(times)), samples=1000)
+    always = bootstrap(Groups(10), lambda times: np.ones(len(times)), samples=1000)
     assert always.p == pytest.approx(2 / 1001)
     random = np.random.default_rng(2)
     for shift in (0.05, 0.1, 0.15, 0.2, 0.25):
-        found = bootstrap(100, _mean(random.normal(shift, 1, 100)), samples=2000)
+        found = bootstrap(Groups(100), _mean(random.normal(shift, 1, 100)), samples=2000)
         if abs(found.p - 0.05) > 0.005:
             assert (found.p < 0.05) == (found.low > 0 or found.high < 0)
 
 
 def test_the_seed_decides():
     gain = np.random.default_rng(0).normal(size=50)
-    one, same, other = (bootstrap(50, lambda t: t @ gain, seed=s, samples=100) for s in (0, 0, 1))
+    one, same, other = (
+        bootstrap(Groups(50), lambda t: t @ gain, seed=s, samples=100) for s in (0, 0, 1)
+    )
     assert one == same != other
 
 
 def test_too_little():
     with pytest.raises(OptionError, match="--samples 99: an interval needs at least 100"):
-        bootstrap(10, lambda times: times[:, 0], samples=99)
+        bootstrap(Groups(10), lambda times: times[:, 0], samples=99)
     with pytest.raises(OptionError, match="at least two sentences"):
-        bootstrap(1, lambda times: times[:, 0])
+        bootstrap(Groups(1), lambda times: times[:, 0])

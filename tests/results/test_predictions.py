@@ -59,6 +59,8 @@ WORDS = (("EU", "rejects"), (), ("a", "é b", "c"))
 WITH_PROBABILITIES = {
     "all classes": replace(
         CLASSES,
+        groups=("a#1", "a#1", "a#2"),
+        grouped_by="document",
         texts=WORDS,
         probabilities=_probabilities(5, 2),
         row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),
@@ -99,6 +101,7 @@ every = pytest.mark.parametrize(
 def _same(one, two):
     assert (one.ids, one.content, one.names) == (two.ids, two.content, two.names)
     assert one.texts == two.texts
+    assert (one.groups, one.grouped_by) == (two.groups, two.grouped_by)
     for name in ("offsets", "predicted", "gold", "kept", "probabilities"):
         assert np.array_equal(getattr(one, name), getattr(two, name))
     if one.probabilities is not None:
@@ -159,6 +162,27 @@ def test_pandas_reads_it_as_the_documents_say(tmp_path, name):
         assert np.array_equal(np.stack(rows["probabilities"]), found.probabilities)
     if name == "all classes":
         assert rows["words"].tolist() == [word for words in WORDS for word in words]
+
+
+def test_groups_of_some_splits_survive(tmp_path):
+    grouped = replace(CLASSES, groups=("a#1", "a#1", "a#2"), grouped_by="document")
+    write_predicted(tmp_path / "p", ABOUT, {"dev": CLASSES, "test": grouped})
+    _, splits = read_predicted(tmp_path / "p")
+    _same(splits["dev"], CLASSES)
+    _same(splits["test"], grouped)
+    assert pq.read_table(tmp_path / "p")["group"].to_pylist() == [None] * 3 + [*grouped.groups]
+
+
+def test_groups_that_some_sentences_lack_are_refused(tmp_path):
+    grouped = replace(CLASSES, groups=("a", "a", "b"), grouped_by="document")
+    write_predicted(tmp_path / "p", ABOUT, {"dev": grouped})
+    table = pq.read_table(tmp_path / "p")
+    place = table.column_names.index("group")
+    torn = table.set_column(place, "group", pa.array(["a", None, "b"]))
+    for name, one in {"torn": torn, "nameless": table.replace_schema_metadata(None)}.items():
+        pq.write_table(one, tmp_path / name)
+        with pytest.raises(RecordError, match=f"{name}: not a file of predictions"):
+            read_predicted(tmp_path / name)
 
 
 def test_files_of_earlier_versions_are_still_read(tmp_path):

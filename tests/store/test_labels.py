@@ -5,7 +5,15 @@ import pytest
 
 from probekit.base.fingerprint import digest
 from probekit.errors import DataError, EntryError
-from probekit.store.labels import labels_for, read_labels, write_labels
+from probekit.store.labels import (
+    GROUPS,
+    files_of,
+    groups_for,
+    label_columns,
+    labels_for,
+    read_labels,
+    write_labels,
+)
 from probekit.store.layout import labels_folder
 from tests.store import synthetic
 
@@ -64,3 +72,13 @@ def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):
     about = {"split": "train", "column": "ner", "fingerprint": "a" * 64, "created": "9999"}
     pq.write_table(earlier.replace_schema_metadata(about), folder / "train-ner-aaaaaaaa.parquet")
     assert [file.path for file in labels_for(entry, "ner")] == [own]
+
+
+def test_groups_are_no_labels(entry):
+    folder, about = labels_folder(entry.path), ABOUT | {"kind": GROUPS, "metric": ""}
+    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    path = write_labels(folder, "train", "document", IDS, [("x",)] * 2, **about, fingerprint="b")
+    assert label_columns(entry) == ["ner"] and labels_for(entry, "document") == []
+    assert [file.path for file in groups_for(entry, "document")] == [path]
+    assert groups_for(entry, "ner") == []
+    assert {file.column for file in files_of(entry)} == {"ner", "document"}

@@ -1,6 +1,7 @@
 """Which sentences belong together, read from columns, comments and marks of documents."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -95,3 +96,31 @@ def test_a_file_without_any_mark_says_so(tmp_path):
     file = write(tmp_path / "train.conll", CONLL.replace("-DOCSTART- O", ""))
     with pytest.raises(DataError, match="no column or mark there says which sentences belong"):
         groups(file, "document")
+
+
+def documents(path, kind=None, label=None):
+    text = None if kind is None else "text"
+    return get_task(str(path), TextOptions(kind=kind, text=text), label).read("train").documents
+
+
+def test_a_split_knows_the_documents_of_its_examples(tmp_path):
+    split = get_task(str(write(tmp_path / "train.conll", CONLL))).read("train")
+    assert split.documents == ("train.conll#1", "train.conll#1", "train.conll#2")
+    assert split.first(2).documents == split.documents[:2]
+    one, other = split, replace(split, documents=split.documents[::-1])
+    assert one.documents_fingerprint() != other.documents_fingerprint()
+    assert one.text_fingerprint() == other.text_fingerprint()
+    plain = write(tmp_path / "plain.conll", CONLL.replace("-DOCSTART- O", ""))
+    assert documents(plain) == ()
+
+
+def test_a_column_of_documents_is_no_document_where_it_is_the_label(tmp_path):
+    file = rows(tmp_path / "train.jsonl", [{"document": "p"}, {"document": "q"}])
+    assert documents(file, "sentence", "label") == ("p", "q")
+    assert documents(file, "sentence", "document") == ()
+
+
+def test_documents_that_some_lack_are_not_used_and_said(tmp_path, caplog):
+    file = rows(tmp_path / "train.jsonl", [{"document": "p"}, {"document": None}, {}])
+    assert documents(file, "sentence", "label") == ()
+    assert "2 of 3 sentences have no document, so that intervals will be over" in caplog.text

@@ -43,6 +43,7 @@ def test_an_example_is_an_article(end: str, tmp_path: Path) -> None:
     split = get_task("wikitext2").read("dev", tmp_path)
     assert split.labels == {}
     assert [example.id for example in split.examples] == ["dev-0", "dev-1"]
+    assert split.documents == ("2: Robert Boulter", "13: A = B")
 
 
 def test_the_task() -> None:

@@ -16,7 +16,7 @@ from probekit.extraction.transport.transport_form import (
 )
 from probekit.extraction.transport.withheld_text import withhold
 from probekit.store.checksums import verify_files
-from probekit.store.labels import labels_of
+from probekit.store.labels import files_of
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST
 from probekit.store.manifest import Manifest
 from probekit.store.marks import ChunkSum
@@ -56,7 +56,7 @@ class OutgoingEntry:
         entry = source.entry
         if text:
             examples = (source.path / EXAMPLES).read_bytes()
-            labels = {file.path.name: file.path.read_bytes() for file in labels_of(entry)}
+            labels = {file.path.name: file.path.read_bytes() for file in files_of(entry)}
         else:
             examples = table_bytes(withhold(entry.examples.table, entry.manifest))
             labels = {}

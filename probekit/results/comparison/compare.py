@@ -26,14 +26,15 @@ class Comparison:
         b: name of the second run.
         metric: the metric.
         split: the split that both were scored on.
-        n_sentences: its sentences.
+        n_sentences: its sentences; ``over_both.drawn`` says what of them is resampled.
         n_seeds: seeds of each run.
         score_a: score of the first run.
         score_b: score of the second run.
         difference: the first minus the second.
-        low: lower end of its 95 % bootstrap interval over sentences; the seeds stay as they are.
+        low: lower end of its 95 % bootstrap interval over sentences, or whole groups of them; the
+            seeds stay as they are.
         high: upper end.
-        p: two-sided achieved significance level over sentences.
+        p: two-sided achieved significance level over these.
         over_seeds: the same difference with its interval over paired seeds (Student's t).
         over_both: the same difference with its interval over seeds and sentences together.
         over_both_a: score of the first run with its interval over both.
@@ -100,18 +101,21 @@ def compare(
     """
     split = split or reported_split([*a.records, *b.records])
     pairing = pair(a, b, split, metric)
-    found = bootstrap(pairing.n_sentences, pairing.resampler(), samples=samples, seed=seed)
+    groups = pairing.groups
+    found = bootstrap(groups, pairing.resampler(), samples=samples, seed=seed)
     one, two = pairing.scores()
     differences = [x - y for x, y in zip(one, two, strict=True)]
     over_seeds = interval(differences)
-    values_a, values_b = (pseudo_values(pairing.scorer, side) for side in (pairing.a, pairing.b))
+    values_a, values_b = (
+        pseudo_values(pairing.scorer, side, groups) for side in (pairing.a, pairing.b)
+    )
     name_a, name_b = run_names(a, b)
     return Comparison(
         a=name_a,
         b=name_b,
         metric=pairing.scorer.name,
         split=split,
-        n_sentences=pairing.n_sentences,
+        n_sentences=groups.n_sentences,
         n_seeds=len(one),
         score_a=interval(one).mean,
         score_b=interval(two).mean,
@@ -120,9 +124,9 @@ def compare(
         high=found.high,
         p=found.p,
         over_seeds=over_seeds,
-        over_both=crossed(differences, values_a - values_b),
-        over_both_a=crossed(one, values_a),
-        over_both_b=crossed(two, values_b),
+        over_both=crossed(differences, values_a - values_b, groups.drawn),
+        over_both_a=crossed(one, values_a, groups.drawn),
+        over_both_b=crossed(two, values_b, groups.drawn),
         samples=samples,
         seed=seed,
         differing=differing(a, b),
@@ -158,7 +162,7 @@ def _said_of(found: Comparison) -> list[str]:
     lines = [
         _both_text(found.over_both),
         f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
-        f"{found.samples:,} samples of {found.n_sentences:,} sentences)",
+        f"{found.samples:,} samples of {found.over_both.drawn.text})",
         _seeds_text(found.over_seeds.scaled(scale.factor), scale.decimals),
     ]
     if pairs:
@@ -172,11 +176,11 @@ def _way_text(scale: Scale) -> str:
 
 def _both_text(over: Crossed) -> str:
     """Return what the half widths of the table are over, and how sure the difference is of both."""
-    units = {"sentences": f"{over.n_sentences:,} sentences", "seeds": f"{over.n_seeds} seeds"}
-    counted = " and ".join(units[word] for word in over.over.split(" and "))
-    how = "crossed" if " and " in over.over else "jackknife"
+    seeds = f"{over.n_seeds} seeds and " * bool(over.seed_share)
+    how = "crossed" if seeds else "jackknife"
     return (
-        f"± is the half width of the 95 % interval over {counted} ({how}, Student's t with "
+        f"± is the half width of the 95 % interval over {seeds}{over.drawn.text} ({how}, "
+        f"Student's t with "
         f"{_df_text(over.df)} degrees of freedom), p = {over.p:.2g}"
     )
 

@@ -12,7 +12,7 @@ with Student's t at the degrees of freedom of Satterthwaite (1946).
 
 Scores that are no means over sentences (F1, correlations) get jackknife pseudo-values (Tukey 1958),
 ``y[s, e] = N score_s - (N - 1) score_s without e``: for a mean these are the sentences' own values,
-for other smooth scores their linear parts.
+for other smooth scores their linear parts. Where sentences come in groups, ``e`` is a whole group.
 """
 
 import math
@@ -23,14 +23,16 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics import Metric
+from probekit.metrics.contract import Scores
+from probekit.results.comparison.resampled_groups import Drawn, Groups
 from probekit.results.summaries.interval import CONFIDENCE, Interval
 
-PseudoValues = Float64[np.ndarray, "seeds sentences"]
+PseudoValues = Float64[np.ndarray, "seeds groups"]
 
 
 @dataclass(frozen=True, slots=True)
 class Crossed:
-    """A mean score, or difference of scores, with its interval over seeds and sentences.
+    """A mean score, or difference of scores, with its interval over seeds and sentences (groups).
 
     Attributes:
         mean: mean of the seeds' scores on the whole split.
@@ -39,7 +41,7 @@ class Crossed:
         p: two-sided significance of a mean that is not 0; below 0.05 where the interval leaves it
             out.
         n_seeds: seeds; of one the interval is over sentences alone.
-        n_sentences: sentences of the split.
+        drawn: what else it is over: sentences of the split, or groups of them.
         seed_share: variance of the mean by seeds, in that by seeds and that by sentences added up
             (both hold the interaction); 0 of one seed, or of seeds that are all alike.
     """
@@ -49,7 +51,7 @@ class Crossed:
     df: float
     p: float
     n_seeds: int
-    n_sentences: int
+    drawn: Drawn
     seed_share: float
 
     @property
@@ -70,27 +72,36 @@ class Crossed:
     @property
     def over(self) -> str:
         """What the interval is over, in words."""
-        return "seeds and sentences" if self.seed_share else "sentences"
+        return "seeds and " * bool(self.seed_share) + self.drawn.noun
 
 
-def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray]) -> PseudoValues:
-    """Return what each sentence adds to the score of each seed.
+def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray], groups: Groups) -> PseudoValues:
+    """Return what each sentence, or each group of them, adds to the score of each seed.
 
     Args:
         scorer: the metric, prepared for the split.
         predicted: of each seed, as the metric wants it.
+        groups: of the split's sentences.
     """
     # three sentences, two of them right: accuracy 2/3, without a right one 1/2, without the wrong
     # one 1; N score - (N - 1) left out is 2 - 1 = 1 of a right one, 2 - 2 = 0 of the wrong one
     rows = []
     for found in predicted:
-        left_out = scorer.left_out(found)
+        left_out = _left_out(scorer, found, groups)
         n = len(left_out)
         rows.append(n * scorer.score(found)[scorer.name] - (n - 1) * left_out)
     return np.stack(rows)
 
 
-def crossed(scores: Sequence[float], values: PseudoValues) -> Crossed:
+def _left_out(scorer: Metric, found: np.ndarray, groups: Groups) -> Scores:
+    """Return the score without each group in turn."""
+    if groups.whole is None:
+        return scorer.left_out(found)
+    score = scorer.resampler(found)
+    return np.concatenate([score(counts) for counts in groups.without_each()])
+
+
+def crossed(scores: Sequence[float], values: PseudoValues, drawn: Drawn | None = None) -> Crossed:
     """Return the mean of some scores with its interval over seeds and sentences.
 
     The variance is never below that of seeds alone, nor below that of sentences alone: their sum
@@ -103,11 +114,12 @@ def crossed(scores: Sequence[float], values: PseudoValues) -> Crossed:
     Args:
         scores: of each seed on the whole split, or the differences of two runs.
         values: pseudo-values of the same.
+        drawn: what these are of; None are sentences.
     """
-    n_seeds, n_sentences = values.shape
+    n_seeds, n_groups = values.shape
     seed, sentence, interaction = variances(scores, values)
     variance = max(seed + sentence - interaction, seed, sentence)
-    df = _degrees(seed, sentence, interaction, n_seeds, n_sentences)
+    df = _degrees(seed, sentence, interaction, n_seeds, n_groups)
     mean, error = math.fsum(scores) / n_seeds, math.sqrt(variance)
     from scipy.special import stdtr, stdtrit  # slow to import
 
@@ -117,7 +129,7 @@ def crossed(scores: Sequence[float], values: PseudoValues) -> Crossed:
         df=df,
         p=float(2 * stdtr(df, -abs(mean) / error)) if error else float(mean == 0),
         n_seeds=n_seeds,
-        n_sentences=n_sentences,
+        drawn=drawn or Drawn(n_groups),
         seed_share=seed / (seed + sentence) if seed else 0.0,
     )
 

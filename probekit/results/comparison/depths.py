@@ -12,10 +12,11 @@ from probekit.results import Record
 from probekit.results.comparison.bootstrap import resample, resampled
 from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm
 from probekit.results.comparison.pairing import pair
+from probekit.results.comparison.resampled_groups import Drawn, drawn_text, shared_groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.interval import interval, student_p
-from probekit.results.summaries.wording import neighbours, numbers_text, range_text
+from probekit.results.summaries.wording import neighbours, numbers_text
 
 logger = logging.getLogger(__name__)
 
@@ -33,14 +34,15 @@ class BestDepth:
         within: depths within noise of it, and itself, ascending.
         among: all depths of the curve, ascending.
         n_seeds: seeds that were paired; 0 where they were not: one seed, or all alike.
-        n_sentences: dev sentences that were paired; 0 where the records hold no predictions.
+        drawn: dev sentences, or groups of them, that were paired; None where the records hold no
+            predictions.
     """
 
     best: int
     within: tuple[int, ...]
     among: tuple[int, ...]
     n_seeds: int = 0
-    n_sentences: int = 0
+    drawn: Drawn | None = None
 
     @property
     def runs(self) -> list[list[int]]:
@@ -58,10 +60,10 @@ class BestDepth:
 
 @dataclass(frozen=True)
 class _Tested:
-    """Significance of each depth's difference to the best one, and how many units it is over."""
+    """Significance of each depth's difference to the best one, and what it is over."""
 
     p: Mapping[int, float] = field(default_factory=dict)
-    n: int = 0
+    drawn: Drawn | None = None
 
     def open(self) -> set[int]:
         """Return the depths whose difference is not significant at 5 %, after Holm (1979)."""
@@ -70,13 +72,12 @@ class _Tested:
 
 def noise_text(best: Sequence[BestDepth]) -> str:
     """Return what depths were compared over, in words, such as ``paired over 5 seeds``."""
-    seeds = [one.n_seeds for one in best if one.n_seeds]
-    sentences = [one.n_sentences for one in best if one.n_sentences]
-    parts = {"seeds": seeds, "sentences": sentences}
-    found = " and ".join(f"{range_text(n)} {what}" for what, n in parts.items() if n)
+    seeds = [Drawn(one.n_seeds, "seeds") for one in best if one.n_seeds]
+    sentences = [one.drawn for one in best if one.drawn is not None]
+    found = " and ".join(drawn_text(each) for each in (seeds, sentences) if each)
     if not found:
         return "exact ties alone"
-    ties = any(not one.n_seeds and not one.n_sentences for one in best)
+    ties = any(not one.n_seeds and one.drawn is None for one in best)
     return f"paired over {found}" + ", elsewhere exact ties" * ties
 
 
@@ -99,9 +100,9 @@ def best_depth(records: Sequence[Record]) -> BestDepth:
 
     A depth is outside where all that can be tested is sure of its difference to the best one:
     over seeds (Student's t on paired differences) where there are several and their scores differ,
-    and over dev sentences (paired bootstrap) where the records hold predictions. The significance
-    levels of all depths are corrected together at 5 % (Holm 1979). Where nothing can be tested,
-    only depths with exactly the same score are within.
+    and over dev sentences or groups of them (paired bootstrap) where the records hold predictions.
+    The significance levels of all depths are corrected together at 5 % (Holm 1979). Where nothing
+    can be tested, only depths with exactly the same score are within.
 
     Args:
         records: of one curve: they differ in depth and seed alone, and all have a depth.
@@ -118,8 +119,8 @@ def best_depth(records: Sequence[Record]) -> BestDepth:
         best=best,
         within=tuple(sorted(ties | seeds.open() | sentences.open())),
         among=tuple(by_depth),
-        n_seeds=seeds.n,
-        n_sentences=sentences.n,
+        n_seeds=0 if seeds.drawn is None else seeds.drawn.n,
+        drawn=sentences.drawn,
     )
 
 
@@ -135,7 +136,7 @@ def _over_seeds(by_depth: ByDepth, best: int) -> _Tested:
     }
     tested = {depth: found for depth, found in differences.items() if len(found) > 1}
     p = {depth: student_p(found) for depth, found in tested.items()}
-    return _Tested(p, max(map(len, tested.values()), default=0))
+    return _Tested(p, Drawn(max(map(len, tested.values())), "seeds") if tested else None)
 
 
 def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
@@ -154,11 +155,12 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
         return _Tested()
     try:
         pairings = [pair(runs[depth], runs[best], "dev") for depth in others]
-        n_sentences = pairings[0].n_sentences
+        named = zip([runs[depth].text for depth in others], pairings, strict=True)
+        groups = shared_groups((name, pairing.groups) for name, pairing in named)
         scorers = [pairings[0].resampler_of(pairings[0].b)]  # the best depth, then the others
         scorers += [pairing.resampler_of(pairing.a) for pairing in pairings]
         scores = resample(
-            n_sentences,
+            groups,
             lambda counts: np.stack([score(counts) for score in scorers], axis=1),
             samples=max(_SAMPLES, SAMPLES_EACH * len(runs)),
         )
@@ -166,5 +168,5 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
         logger.warning("depths are not compared over sentences: %s", error)
         return _Tested()
     differences = scores[:, 1:].T - scores[:, 0]
-    p = {depth: resampled(own).p for depth, own in zip(others, differences, strict=True)}
-    return _Tested(p, n_sentences)
+    p = {depth: resampled(own, groups).p for depth, own in zip(others, differences, strict=True)}
+    return _Tested(p, groups.drawn)

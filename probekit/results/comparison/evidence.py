@@ -1,6 +1,6 @@
 """What the records of some runs of one split say of their scores: over seeds, and over sentences.
 
-The sentences are resampled once for all runs, the same ones for each.
+The sentences, or whole groups of them, are resampled once for all runs, the same ones for each.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +15,7 @@ from probekit.metrics.contract import Counts
 from probekit.results.comparison.bootstrap import PerSample, resample
 from probekit.results.comparison.crossed import pseudo_values
 from probekit.results.comparison.pairing import put_beside
+from probekit.results.comparison.resampled_groups import Groups, shared_groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.scored import SCORE_OF
@@ -26,13 +27,15 @@ class OverSentences:
 
     Attributes:
         score: on the whole split.
-        values: what each sentence adds to it (pseudo-values).
+        values: what each sentence, or group of them, adds to it (pseudo-values).
         samples: the score on each sample of sentences.
+        groups: of the sentences: what was resampled.
     """
 
     score: float
-    values: Float64[np.ndarray, " sentences"]
+    values: Float64[np.ndarray, " groups"]
     samples: Float64[np.ndarray, " samples"]
+    groups: Groups
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,10 +60,14 @@ class Predictions:
     Attributes:
         scorer: the metric, prepared for the split.
         by_seed: predictions as the metric wants them.
+        groups: of the split's sentences.
+        name: whose they are, for messages.
     """
 
     scorer: Metric
     by_seed: Mapping[int, np.ndarray]
+    groups: Groups
+    name: str = ""
 
 
 def score_on(record: Record, split: str, metric: str | None = None) -> float | None:
@@ -98,6 +105,7 @@ def gather(
 
     Raises:
         OptionError: too few samples.
+        RecordError: the predictions of two runs know other groups of the sentences.
     """
     beside = [_beside(run, runs, split, metric) for run in runs]
     found = [one for one in beside if isinstance(one, Predictions)]
@@ -130,7 +138,8 @@ def _beside(
         pairing = put_beside(run, first, split, metric)
     except ProbekitError as error:
         return clause_of(error)
-    return Predictions(pairing.scorer, dict(zip(run.seeds, pairing.a, strict=True)))
+    by_seed = dict(zip(run.seeds, pairing.a, strict=True))
+    return Predictions(pairing.scorer, by_seed, pairing.groups, run.text)
 
 
 def over_sentences(
@@ -148,19 +157,23 @@ def over_sentences(
 
     Raises:
         OptionError: too few samples, or sentences.
+        RecordError: two runs know other groups of the sentences.
     """
     if not runs:
         return []
+    groups = shared_groups((one.name, one.groups) for one in runs)
     resamplers = [one.scorer.resampler(found) for one in runs for found in one.by_seed.values()]
 
     def score(counts: Counts) -> PerSample:
         return np.stack([resampler(counts) for resampler in resamplers], axis=1)
 
-    values = [pseudo_values(one.scorer, [*one.by_seed.values()]) for one in runs]
-    columns = iter(resample(values[0].shape[1], score, samples=samples, seed=seed).T)
+    values = [pseudo_values(one.scorer, [*one.by_seed.values()], groups) for one in runs]
+    columns = iter(resample(groups, score, samples=samples, seed=seed).T)
     return [
         {
-            seed: OverSentences(one.scorer.score(found)[one.scorer.name], added, next(columns))
+            seed: OverSentences(
+                one.scorer.score(found)[one.scorer.name], added, next(columns), groups
+            )
             for (seed, found), added in zip(one.by_seed.items(), own, strict=True)
         }
         for one, own in zip(runs, values, strict=True)

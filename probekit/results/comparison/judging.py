@@ -11,6 +11,7 @@ from probekit.results.comparison.bootstrap import check_samples, resampled
 from probekit.results.comparison.crossed import crossed
 from probekit.results.comparison.evidence import Evidence, gather
 from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm, least_p, sign_flip_p
+from probekit.results.comparison.resampled_groups import Drawn, drawn_text
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import interval
@@ -18,7 +19,6 @@ from probekit.results.summaries.wording import range_text
 
 SAMPLES = 10_000
 
-Over = Literal["seeds and sentences", "sentences", "seeds"]
 Pair = tuple[RecordedRun, RecordedRun]
 
 
@@ -37,11 +37,15 @@ class Judged:
         difference: the first minus the second.
         low: lower end of its 95 % interval over what ``over`` says; None where nothing is known.
         high: upper end.
-        over: what the interval and p are over: both where predictions were kept and seeds differ.
+        over: what the interval and p are over: ``seeds and sentences`` where predictions were kept
+            and seeds differ, else ``sentences`` or ``seeds``. Where sentences come in groups, these
+            stand in their place: ``seeds and documents``.
+        drawn: how many sentences or groups these are; None over seeds alone.
         p: two-sided significance. Over sentences it is that of the paired bootstrap; over seeds and
-            sentences the larger one of this and that of the interval over both, since a claim
-            about a head needs both; over seeds alone that of flipped signs. None where nothing is
-            known: one seed, or seeds that are all alike, without predictions.
+            sentences, and over groups, the larger one of this and that of the interval: a claim
+            about a head needs both, and few groups need Student's t at every level; over seeds
+            alone that of flipped signs. None where nothing is known: one seed, or seeds that are
+            all alike, without predictions.
         corrected: p after Holm (1979), for all comparisons of the family together.
         verdict: ``higher`` or ``lower`` (the first than the second) where that is below 5 %.
         why_not: why it is not over sentences, as a message.
@@ -57,7 +61,8 @@ class Judged:
     difference: float
     low: float | None = None
     high: float | None = None
-    over: Over | None = None
+    over: str | None = None
+    drawn: Drawn | None = None
     p: float | None = None
     corrected: float | None = None
     verdict: Literal["higher", "lower"] | None = None
@@ -172,9 +177,10 @@ def _over_sentences(a: Evidence, b: Evidence, seeds: Sequence[int]) -> dict[str,
     scores = [x.score - y.score for x, y in zip(*sides, strict=True)]
     values = np.stack([x.values - y.values for x, y in zip(*sides, strict=True)])
     one, two = (np.mean([each.samples for each in side], axis=0) for side in sides)
-    both, sentences = crossed(scores, values), resampled(one - two)
-    p = max(sentences.p, both.p) if both.over != "sentences" else sentences.p
-    return {"low": both.low, "high": both.high, "over": both.over, "p": p}
+    groups = a.predicted[seeds[0]].groups
+    both, sentences = crossed(scores, values, groups.drawn), resampled(one - two, groups)
+    p = sentences.p if both.over == "sentences" else max(sentences.p, both.p)
+    return {"low": both.low, "high": both.high, "over": both.over, "drawn": both.drawn, "p": p}
 
 
 def _over_seeds(differences: Sequence[float]) -> dict[str, Any]:
@@ -195,7 +201,8 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     """
     tested = [one for one in found if one.p is not None]
     samples = max(samples, SAMPLES_EACH * len(found))
-    by = [_by_text([one for one in tested if one.over == over], over, samples) for over in _BY]
+    ways = dict.fromkeys(one.over for one in sorted(tested, key=_place))
+    by = [_by_text([one for one in tested if one.over == over], samples) for over in ways]
     size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
     lines = ["; ".join(part for part in (*by, size) if part)]
     lines += _few_seeds(tested)
@@ -208,17 +215,24 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     return [line for line in lines if line]
 
 
-_BY: Mapping[Over, str] = {
-    "seeds and sentences": "p over seeds and sentences (the larger one of a paired bootstrap, "
-    "{samples:,} samples, and of crossed variance components)",
-    "sentences": "p over sentences (paired bootstrap, {samples:,} samples), where there is one "
-    "seed or none differs",
-    "seeds": "p over seeds alone (flipped signs)",
-}
+def _place(one: Judged) -> int:
+    """Return the place of a comparison's way in what is said: both, sentences, seeds."""
+    return 2 if one.drawn is None else one.over == one.drawn.noun
 
 
-def _by_text(found: Sequence[Judged], over: Over, samples: int) -> str:
-    return _BY[over].format(samples=samples) if found else ""
+def _by_text(found: Sequence[Judged], samples: int) -> str:
+    """Return how some comparisons over the same were made."""
+    drawn = [one.drawn for one in found if one.drawn is not None]
+    if not drawn:
+        return "p over seeds alone (flipped signs)"
+    units = drawn_text(drawn)
+    how = f"paired bootstrap, {samples:,} samples"
+    if found[0].over != drawn[0].noun:
+        more = f"the larger one of a {how}, and of crossed variance components"
+        return f"p over seeds and {units} ({more})"
+    if drawn[0].noun != "sentences":
+        how = f"the larger one of a {how}, and of a jackknife"
+    return f"p over {units} ({how}), where there is one seed or none differs"
 
 
 def _few_seeds(tested: Sequence[Judged]) -> list[str]:

@@ -23,6 +23,7 @@ from probekit.metrics import (
 from probekit.metrics.contract import Counts, Resampler
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import Differences
+from probekit.results.comparison.resampled_groups import Groups, shared_groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Content, Predicted, read_predicted
 
@@ -36,13 +37,13 @@ class Pairing:
 
     Attributes:
         scorer: the metric, prepared with the gold labels that both share.
-        n_sentences: sentences of the split.
+        groups: of the split's sentences: what is resampled.
         a: predictions of the first run, one array per seed, as the scorer wants them.
         b: predictions of the second run, for the same seeds.
     """
 
     scorer: Metric
-    n_sentences: int
+    groups: Groups
     a: list[np.ndarray]
     b: list[np.ndarray]
 
@@ -102,12 +103,12 @@ def put_beside(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = 
     same = metric is None or metric == own.name
     sides = read_alike([a, b], split, texts=False, probabilities=not same)
     if metric is None or same:
-        return _paired(own, sides)
+        return _paired(own, [a, b], sides)
     kind = _metric_for(metric, sides[0][0].content)
     for run, side in zip((a, b), sides, strict=True):
         for record, predicted in zip(run.records, side, strict=True):
             _check_scorable(kind, metric, predicted, run, record)
-    return _paired(kind, sides)
+    return _paired(kind, [a, b], sides)
 
 
 def recorded_metric(record: Record) -> type[Metric]:
@@ -120,12 +121,31 @@ def recorded_metric(record: Record) -> type[Metric]:
     return choose("metric", record.metric, METRICS)
 
 
-def _paired(metric: type[Metric], sides: Sequence[Sequence[Predicted]]) -> Pairing:
+def _paired(
+    metric: type[Metric], runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]
+) -> Pairing:
     """Return the pairing of two sides by a metric, prepared with what is true of both."""
     one, two = ([_consumed(metric, found) for found in side] for side in sides)
     reference = sides[0][0]
     scorer = metric(_gold(reference, metric))
-    return Pairing(scorer=scorer, n_sentences=len(reference.ids), a=one, b=two)
+    return Pairing(scorer=scorer, groups=groups_of(runs, sides), a=one, b=two)
+
+
+def groups_of(runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]) -> Groups:
+    """Return the groups of the sentences that several runs predicted, which any of them knows.
+
+    Args:
+        runs: the runs.
+        sides: by run, what each seed predicted for the same sentences.
+
+    Raises:
+        RecordError: two of them know other groups.
+    """
+    return shared_groups(
+        (_origin(run, record), Groups.of(one))
+        for run, side in zip(runs, sides, strict=True)
+        for record, one in zip(run.records, side, strict=True)
+    )
 
 
 def _metric_for(metric: str, content: Content) -> type[Metric]:

@@ -6,6 +6,7 @@ import numpy as np
 from jaxtyping import Bool, Float64
 
 from probekit.base.numbers.seeding import numpy_generator
+from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 
 Mask = Bool[np.ndarray, " sentences"]
@@ -39,7 +40,7 @@ def choosers(
     if dev is not None:
         every = np.ones(reported.n_sentences, bool)
         return (Chooser(on=dev, choosing=np.ones((1, dev.n_sentences)), judged=every),)
-    one, two = halves(reported.n_sentences, seed)
+    one, two = halves(reported.groups, seed)
     return tuple(
         Chooser(on=reported, choosing=choosing[None].astype(np.float64), judged=judged)
         for judged, choosing in ((one, two), (two, one))
@@ -51,9 +52,10 @@ def chosen_on(dev: DepthPredictions | None) -> str:
     return "halves" if dev is None else dev.split
 
 
-def halves(n_sentences: int, seed: int) -> tuple[Mask, Mask]:
-    """Return two halves of a split's sentences, which the seed alone decides."""
-    order = numpy_generator(seed, "halves", n_sentences).permutation(n_sentences)
-    first = np.zeros(n_sentences, bool)
-    first[order[: (n_sentences + 1) // 2]] = True
+def halves(groups: Groups, seed: int) -> tuple[Mask, Mask]:
+    """Return two halves of a split's sentences, which the seed alone decides; none cuts a group."""
+    n = groups.drawn.n
+    chosen = np.zeros((1, n))
+    chosen[0, numpy_generator(seed, "halves", n).permutation(n)[: (n + 1) // 2]] = 1
+    first = groups.counts(chosen)[0] > 0
     return first, ~first

@@ -29,7 +29,8 @@ class ChosenDepth:
         excess: ``repairs`` less ``expected``: what it knows and the last depth does not.
         counts: by seed, how many rows it repairs and breaks.
         p: by seed, McNemar's exact test of these two counts, which takes rows as independent; the
-            words of a sentence are not, and the interval of ``net`` minds that.
+            words of a sentence are not, and the interval of ``net`` minds that. Empty where
+            sentences come in groups, which it knows nothing of.
     """
 
     depths: tuple[int, ...]
@@ -62,7 +63,7 @@ def choose_depth(
     expected = expected_of(reported).of_each[:, places[owners], np.arange(right.shape[2])]
     found = [repairs.mean(0), breaks.mean(0), expected.mean(0)]
     rows = np.stack([*found, found[0] - found[1], found[0] - found[2]], axis=1)
-    estimates = bootstrap.estimates(reported.n_sentences, mean_of_rows(reported, rows))
+    estimates = bootstrap.estimates(reported.groups, mean_of_rows(reported, rows))
     counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
     used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
     return ChosenDepth(
@@ -74,7 +75,7 @@ def choose_depth(
         expected=estimates[2],
         excess=estimates[4],
         counts=tuple(counts),
-        p=tuple(mcnemar(*one) for one in counts),
+        p=() if reported.groups.whole is not None else tuple(mcnemar(*one) for one in counts),
     )
 
 

@@ -7,6 +7,7 @@ from probekit.errors import RecordError
 from probekit.metrics import Metric
 from probekit.metrics.contract import ClassMetric
 from probekit.results.comparison.pairing import recorded_metric
+from probekit.results.comparison.resampled_groups import Drawn
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped, series
@@ -49,6 +50,7 @@ class CurveReport:
         task: name of the task.
         label: label column.
         split: the split that is reported.
+        drawn: what of the split intervals are over.
     """
 
     name: str
@@ -56,6 +58,7 @@ class CurveReport:
     task: str
     label: str
     split: str
+    drawn: Drawn
 
 
 def depth_curves(records: Sequence[Record]) -> list[DepthCurve]:

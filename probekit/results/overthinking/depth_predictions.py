@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float, Float64, Int64
 from probekit.errors import RecordError
 from probekit.metrics import Gold
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import read_alike
+from probekit.results.comparison.pairing import groups_of, read_alike
+from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.overthinking.depth_curves import DepthCurve, metric_of_curve
 from probekit.results.predictions import Predicted
 
@@ -29,6 +30,7 @@ class DepthPredictions:
         depths: ascending; the last is that of the whole model.
         seeds: ascending.
         scorer: the metric, prepared with the gold labels.
+        groups: of the split's sentences: what intervals resample.
         predicted: class of each row, an index into ``scorer.gold.names``.
         found: what the side files hold, by depth and seed.
     """
@@ -38,6 +40,7 @@ class DepthPredictions:
     depths: tuple[int, ...]
     seeds: tuple[int, ...]
     scorer: ClassMetric
+    groups: Groups
     predicted: Classes
     found: Sequence[Sequence[Predicted]] = field(repr=False)
 
@@ -46,12 +49,13 @@ class DepthPredictions:
         """What a `CurveReport` begins with, by field, and the depths."""
         record = self.curve.records[0]
         whose = {name: getattr(record, name) for name in ("model", "task", "label")}
-        return {"name": self.curve.name, **whose, "split": self.split, "depths": self.depths}
+        where = {"split": self.split, "drawn": self.groups.drawn, "depths": self.depths}
+        return {"name": self.curve.name, **whose, **where}
 
     @property
     def n_sentences(self) -> int:
         """Sentences of the split."""
-        return len(self.scorer.gold.offsets) - 1
+        return self.groups.n_sentences
 
     @property
     def unit(self) -> str:
@@ -101,6 +105,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         depths=curve.depths,
         seeds=tuple(runs[0].seeds),
         scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
+        groups=groups_of(runs, probes),
         predicted=np.stack([[one.predicted for one in group] for group in probes], axis=1),
         found=probes,
     )

@@ -170,7 +170,7 @@ def _points(
             found += [score, sign * (whole - score), layers, 1 - layers / deepest]
         return np.column_stack(found)
 
-    estimates = bootstrap.estimates(reported.n_sentences, statistics)
+    estimates = bootstrap.estimates(reported.groups, statistics)
     return tuple(
         ExitPoint(
             rule=name,

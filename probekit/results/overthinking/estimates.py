@@ -1,13 +1,15 @@
-"""Statistics of a split with their bootstrap intervals over its sentences."""
+"""Statistics of a split with their bootstrap intervals over its sentences, or groups of them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts
 from probekit.results.comparison.bootstrap import check_samples, resampled, scored_samples
+from probekit.results.comparison.resampled_groups import Groups
 
 Statistics = Callable[[Counts], Float64[np.ndarray, "samples k"]]
 """How often each sentence occurs in each sample, to k numbers of each sample."""
@@ -15,7 +17,7 @@ Statistics = Callable[[Counts], Float64[np.ndarray, "samples k"]]
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number of a split, and its 95 % percentile interval over resampled sentences.
+    """A number of a split, and its 95 % percentile interval over resampled sentences or groups.
 
     Attributes:
         value: on the sentences as they are.
@@ -59,11 +61,12 @@ class Bootstrap:
         """Refuse too few samples for an interval."""
         check_samples(self.samples)
 
-    def estimates(self, n_sentences: int, statistics: Statistics) -> list[Estimate]:
-        """Return each of some statistics with its interval."""
-        point = statistics(np.ones((1, n_sentences)))[0]
-        found = scored_samples(n_sentences, statistics, samples=self.samples, seed=self.seed)
+    def estimates(self, groups: Groups, statistics: Statistics) -> list[Estimate]:
+        """Return each of some statistics of a split's sentences with its interval."""
+        point = statistics(np.ones((1, groups.n_sentences)))[0]
+        found = scored_samples(groups, statistics, samples=self.samples, seed=self.seed)
+        drawn = partial(resampled, groups=groups)
         return [
             Estimate(value, one.low, one.high, one.p)
-            for value, one in zip(point.tolist(), map(resampled, found.T), strict=True)
+            for value, one in zip(point.tolist(), map(drawn, found.T), strict=True)
         ]

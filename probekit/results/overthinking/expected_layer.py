@@ -57,7 +57,7 @@ def expected_layer(found: DepthPredictions, bootstrap: Bootstrap) -> ExpectedLay
         mean = np.divide(weighted, total, out=np.full_like(total, np.nan), where=total != 0)
         return np.column_stack([gains, np.nan_to_num(mean)])
 
-    *gains, layer = bootstrap.estimates(found.n_sentences, statistics)
+    *gains, layer = bootstrap.estimates(found.groups, statistics)
     return ExpectedLayer(
         **found.about,
         metric=found.scorer.name,

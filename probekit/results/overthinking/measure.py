@@ -81,7 +81,7 @@ def overthinking(
     for curve in depth_curves(records):
         reported, dev = read_reported(curve, split)
         (right,) = bootstrap.estimates(
-            reported.n_sentences, mean_of_rows(reported, reported.right[:, -1].mean(0)[:, None])
+            reported.groups, mean_of_rows(reported, reported.right[:, -1].mean(0)[:, None])
         )
         found.append(
             Overthinking(

@@ -17,15 +17,12 @@ from probekit.results.overthinking.shares import Share
 from probekit.results.summaries.text_layout import Column, text_table
 from probekit.results.summaries.wording import metric_text, model_text
 
-_INTERVALS = "in brackets: 95 % bootstrap intervals over sentences"
-
 _LEAST_P = 1e-16
 
 _LEGEND = (
     "expected: by the last depth's own probabilities, calibrated: right as often as it says that "
     "the\nclasses are which the earlier depths name; excess: beyond that; * surely more, corrected "
-    "for the\ndepths (Holm); layers wasted: per wasteful row, no share;\n"
-    f"{_INTERVALS}"
+    "for the\ndepths (Holm); layers wasted: per wasteful row, no share;"
 )
 
 
@@ -47,8 +44,13 @@ def _shares_text(found: Overthinking) -> str:
     ]
     examples = [_example_text(example) for example in found.examples]
     lines = [_title_text(found), "", text_table(columns), *_part_texts(found), ""]
-    lines += [_depths_table(found), *_chosen_texts(found.chosen), "", _LEGEND, *examples]
+    lines += [_depths_table(found), *_chosen_texts(found.chosen), "", _LEGEND]
+    lines += [_intervals_text(found), *examples]
     return "\n".join(lines) + "\n"
+
+
+def _intervals_text(found: CurveReport) -> str:
+    return f"in brackets: 95 % bootstrap intervals over {found.drawn.text}"
 
 
 def _depths_table(found: Overthinking) -> str:
@@ -112,15 +114,22 @@ def _chosen_texts(chosen: ChosenDepth) -> list[str]:
     how = f"chosen on {chosen.chosen_on}"
     if chosen.chosen_on == "halves":
         how = "each half of the sentences has the depth that the other half chose"
-    low, high = (_p_text(one) for one in (min(chosen.p), max(chosen.p)))
-    p = low if low == high else f"{low} to {high} over the seeds"
     return [
         f"one earlier depth in place of the last: {depths} ({how})",
         f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
-        f"{chosen.net.text(100, signed=True)} %; McNemar's exact p = {p}",
+        f"{chosen.net.text(100, signed=True)} %; {_significance(chosen)}",
         f"  repairs expected by the last depth's own probabilities {_plain(chosen.expected)} %, "
         f"excess {_signed(chosen.excess)} %",
     ]
+
+
+def _significance(chosen: ChosenDepth) -> str:
+    """Return McNemar's p, or that of the bootstrap where sentences come in groups."""
+    if not chosen.p:
+        return f"p = {_p_text(chosen.net.p)} (bootstrap)"
+    low, high = (_p_text(one) for one in (min(chosen.p), max(chosen.p)))
+    p = low if low == high else f"{low} to {high} over the seeds"
+    return f"McNemar's exact p = {p}"
 
 
 def _p_text(p: float) -> str:
@@ -196,7 +205,7 @@ def _exit_text(found: EarlyExit) -> str:
     )
     note = (
         f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} against "
-        f"{BELOW[found.below]} there; {_INTERVALS}"
+        f"{BELOW[found.below]} there; {_intervals_text(found)}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
 

@@ -107,7 +107,7 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
         of_rows = _part(np.stack(parts, 1), (counts @ sizes)[:, None])
         return np.column_stack([of_rows, _part(wasted, wasteful)])
 
-    found_all = bootstrap.estimates(found.n_sentences, statistics)
+    found_all = bootstrap.estimates(found.groups, statistics)
     *three, chance, excess, wasted = found_all
     return [
         Share(name=NAMES[0], share=three[0]),
@@ -122,7 +122,7 @@ def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDe
     right, expected = found.right, expected_of(found)
     wrong, earlier = ~right[:, -1:], len(found.depths) - 1
     per_row = _means([*right.swapaxes(0, 1)])
-    estimates = bootstrap.estimates(found.n_sentences, mean_of_rows(found, per_row))
+    estimates = bootstrap.estimates(found.groups, mean_of_rows(found, per_row))
     repaired = (right[:, :-1] & wrong).swapaxes(0, 1)
     columns = [
         *repaired,
@@ -131,7 +131,7 @@ def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDe
         expected.gold * wrong[:, 0],
     ]
     where = bootstrap.estimates(
-        found.n_sentences, mean_of_rows(found, _means(columns), _means([wrong[:, 0]])[:, 0])
+        found.groups, mean_of_rows(found, _means(columns), _means([wrong[:, 0]])[:, 0])
     )
     each = [where[n * earlier : (n + 1) * earlier] for n in range(3)]
     corrected = holm({n: one.p for n, one in enumerate(each[2])})

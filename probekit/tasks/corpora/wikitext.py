@@ -9,7 +9,7 @@ from probekit.errors import DataError
 from probekit.tasks.corpora.published import find_file
 from probekit.tasks.formats.text_lines import read_lines
 from probekit.tasks.hub_repository import HubRepository, read_hub
-from probekit.tasks.sentences import Sentence, Sentences, plain_text
+from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
 
 NAMES = {"train": "train", "dev": "valid", "test": "test"}
@@ -56,7 +56,12 @@ def articles(where: str, unit: str, lines: Sequence[str]) -> tuple[Sentence, ...
         )
     ends = [*starts[1:], len(lines)][: len(starts)]
     return tuple(
-        plain_text((_text(lines[start:end]),), {}, start + 1)
+        plain_text(
+            (_text(lines[start:end]),),
+            {},
+            start + 1,
+            groups={DOCUMENT: f"{start + 1}: {lines[start].strip(' =')}"},  # titles recur: <unk>
+        )
         for start, end in zip(starts, ends, strict=True)
     )
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.formats.text_lines import read_lines, tab_cells
-from probekit.tasks.sentences import Sentence, Sentences
+from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences
 
 logger = logging.getLogger(__name__)
 
@@ -30,9 +30,6 @@ _UNMARKED = ("feats",)
 
 _ABOUT = re.compile(r"#\s*([^=]*[^=\s])\s*=\s*(.*\S)")
 _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*\S))?")
-
-DOCUMENT = "document"
-"""The column that the document of a sentence is, where a file marks documents."""
 
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")

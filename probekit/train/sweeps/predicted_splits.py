@@ -61,13 +61,14 @@ def _predicted(
         content, gold, names = "values", view.targets, ()
     else:
         content, gold, names = "losses", None if probabilities is None else view.targets, ()
-    ids, offsets, texts = view.ids, view.offsets, view.texts
+    ids, offsets, texts, positions = view.ids, view.offsets, view.texts, view.positions
     if content == "losses":
         first = _first_passages(view)
         ids = tuple(_names_of_texts(view)[first].tolist())
         offsets = np.append(view.offsets[first], view.offsets[-1])
         texts = [texts[place] for place in first]
-    said = probabilities
+        positions = positions[first]
+    said, shared = probabilities, view.resampled
     return Predicted(
         ids=ids,
         offsets=offsets,
@@ -76,6 +77,8 @@ def _predicted(
         gold=gold,
         names=names,
         texts=tuple(texts),
+        groups=() if shared is None else tuple(shared.names[place] for place in positions),
+        grouped_by="" if shared is None else shared.column,
         probabilities=None if said is None else said.probabilities,
         kept=None if said is None else said.kept,
         row_scores=None if said is None else said.scores,

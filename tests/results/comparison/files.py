@@ -1,5 +1,6 @@
 """Records with side files of made-up predictions, as training would leave them."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +25,11 @@ def classes(right: float, seed: int, names=TAGS, gold_seed: int = 0) -> Predicte
     return Predicted(
         ids=IDS, offsets=OFFSETS, content="classes", predicted=predicted, gold=gold, names=names
     )
+
+
+def grouped(found: Predicted, numbers, name: str = "document", prefix: str = "d") -> Predicted:
+    """Return predictions of sentences that are of the groups of these numbers."""
+    return replace(found, groups=tuple(f"{prefix}{n}" for n in numbers), grouped_by=name)
 
 
 def values(noise: float, seed: int) -> Predicted:

@@ -12,6 +12,7 @@ from probekit.metrics import METRICS
 from probekit.results import load_records
 from probekit.results.comparison import choose_run, compare, comparison_table
 from probekit.results.comparison.bootstrap import draws
+from probekit.results.comparison.resampled_groups import Groups
 from tests.results.comparison.files import (
     IDS,
     OFFSETS,
@@ -49,7 +50,7 @@ def test_equals_a_naive_comparison_with_the_same_draws(file):
     sides = [[classes(right, seed) for seed in SEEDS] for right in (0.8, 0.795)]
     gold = sides[0][0].gold
     naive = []
-    for drawn in (row for block in draws(len(IDS), 100, 5) for row in block):
+    for drawn in (row for block in draws(Groups(len(IDS)), 100, 5) for row in block):
         one, two = (
             np.mean([f1_score(_tags(gold, drawn), _tags(p.predicted, drawn)) for p in side])
             for side in sides

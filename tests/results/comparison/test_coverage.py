@@ -8,6 +8,7 @@ import pytest
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.crossed import pseudo_values
+from probekit.results.comparison.resampled_groups import Groups
 
 ANALYSES = Path(__file__).parents[3] / "analyses"
 EXPERIMENTS = 2000
@@ -39,7 +40,7 @@ def test_scores_are_those_of_the_library(simulated, metric):
     predicted = list(found["b"].astype(np.int64))
     scores, values = simulated.scored(metric, gold, found["b"])
     assert scores == pytest.approx([scorer.score(one)[metric] for one in predicted])
-    assert values == pytest.approx(pseudo_values(scorer, predicted))
+    assert values == pytest.approx(pseudo_values(scorer, predicted, Groups(277)))
 
 
 def test_seeds_vary_by_the_ratio(simulated):

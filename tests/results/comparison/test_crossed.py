@@ -7,6 +7,7 @@ from scipy import stats
 from probekit.metrics import METRICS, Gold, ValueGold
 from probekit.results.comparison.bootstrap import resample
 from probekit.results.comparison.crossed import crossed, pseudo_values, variances
+from probekit.results.comparison.resampled_groups import Groups
 
 
 def texts(n, seeds, right=0.7, spread=0.1, seed=0):
@@ -23,7 +24,8 @@ def texts(n, seeds, right=0.7, spread=0.1, seed=0):
 
 def scored(metric, gold, found):
     scorer = METRICS[metric](gold)
-    return [scorer.score(one)[metric] for one in found], pseudo_values(scorer, found)
+    values = pseudo_values(scorer, found, Groups(len(gold.offsets) - 1))
+    return [scorer.score(one)[metric] for one in found], values
 
 
 def test_equals_an_analysis_of_variance_by_hand():
@@ -90,7 +92,7 @@ def test_sentences_vary_as_the_bootstrap_says(metric):
     _, values = scored(metric, gold, found)
     resamplers = [scorer.resampler(one) for one in found]
     samples = resample(
-        300, lambda counts: np.stack([one(counts) for one in resamplers], 1), samples=4000
+        Groups(300), lambda counts: np.stack([one(counts) for one in resamplers], 1), samples=4000
     )
     by_jackknife = values.var(axis=1, ddof=1) / 300
     assert by_jackknife == pytest.approx(samples.var(axis=0), rel=0.12)

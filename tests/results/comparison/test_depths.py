@@ -7,6 +7,7 @@ import pytest
 from scipy import stats
 
 from probekit.results.comparison import best_depth, best_depths, noise_text
+from probekit.results.comparison.resampled_groups import Drawn
 from probekit.results.summaries.interval import student_p
 from tests.results.comparison.files import add_run, classes, losses
 from tests.results.samples import make_record
@@ -28,7 +29,7 @@ def curve(scores, seeds=1, noise=0.0, **options):
 
 def test_ties_are_ties_and_nothing_else_is_known_of_one_seed():
     found = best_depth(curve([0.5, 0.75, 0.7499, 0.75, 0.6]))
-    assert (found.best, found.within, found.n_seeds, found.n_sentences) == (1, (1, 3), 0, 0)
+    assert (found.best, found.within, found.n_seeds, found.drawn) == (1, (1, 3), 0, None)
     assert noise_text([found]) == "exact ties alone"
     assert found.runs == [[1], [3]]
 
@@ -100,7 +101,7 @@ def test_sentences_tell_clearly_worse_depths_from_equal_ones(planted):
     assert len({record.eval_score for record in planted}) == 5, "no ties that would do the work"
     found = best_depth(planted)
     assert found.best in (2, 3, 4) and found.within == (2, 3, 4)
-    assert (found.n_seeds, found.n_sentences) == (0, 60)
+    assert (found.n_seeds, found.drawn) == (0, Drawn(60))
     assert noise_text([found]) == "paired over 60 sentences"
     assert best_depth(planted[::-1]) == found
 

@@ -10,6 +10,7 @@ from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.evidence import Evidence, Predictions, over_sentences
 from probekit.results.comparison.families import holm, least_p, sign_flip_p
 from probekit.results.comparison.judging import difference, family
+from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.comparison.runs import RecordedRun
 from tests.results.samples import make_record
 
@@ -71,7 +72,11 @@ def null_family(random, n_heads=6, n_seeds=5, n=200, samples=1000, better=0.0, s
         return np.where(right, gold.ids, 1 - gold.ids)
 
     heads = [
-        Predictions(scorer, {seed: predict(0.8 + better * (head > 0)) for seed in range(n_seeds)})
+        Predictions(
+            scorer,
+            {seed: predict(0.8 + better * (head > 0)) for seed in range(n_seeds)},
+            Groups(n),
+        )
         for head in range(n_heads)
     ]
     known = [Evidence({}, one) for one in over_sentences(heads, samples=samples)]

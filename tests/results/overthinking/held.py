@@ -36,10 +36,21 @@ def probabilities_of(predicted, n_classes, confidence=0.8):
     return rows.astype(np.float16)
 
 
-def add(predicted, gold, *, names=NAMES, lengths=None, confidence=0.8, test=None, **options):
+def add(
+    predicted,
+    gold,
+    *,
+    names=NAMES,
+    lengths=None,
+    confidence=0.8,
+    test=None,
+    documents=(),
+    **options,
+):
     """Return the record of one run that predicted ``predicted`` of dev, and ``test`` of test.
 
-    ``test`` is (predicted, gold), of as many rows; None is no test split.
+    ``test`` is (predicted, gold), of as many rows; None is no test split. ``documents`` is the
+    number of each sentence's document.
     """
     metric = options.setdefault("metric", "accuracy")
     lengths = np.ones(len(gold), int) if lengths is None else lengths
@@ -58,6 +69,8 @@ def add(predicted, gold, *, names=NAMES, lengths=None, confidence=0.8, test=None
             predicted=guess,
             gold=true,
             names=names,
+            groups=tuple(f"d{n}" for n in documents),
+            grouped_by="document" if len(documents) else "",
             texts=tuple(tuple(w.tolist()) if tagged else str(w[0]) for w in words),
             probabilities=None
             if confidence is None

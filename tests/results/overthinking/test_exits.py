@@ -9,9 +9,11 @@ import pytest
 from probekit import early_exit, expected_layers
 from probekit.errors import OptionError, UnknownNameError
 from probekit.metrics import METRICS, Gold
+from probekit.results.comparison.resampled_groups import Drawn
 from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.exit_rules import RULES, exits, oracle
 from probekit.results.overthinking.measure import read_reported
+from probekit.results.overthinking.report_text import exit_text
 from tests.results.overthinking.held import HELD, add, add_depths
 
 TAGS = ("O", "B-PER", "I-PER")
@@ -22,7 +24,7 @@ def measure(records, **options):
     return {point.rule: point for point in found.points}, found
 
 
-def planted(rows=120, depths=5, known_from=2, lost_at=5):
+def planted(rows=120, depths=5, known_from=2, lost_at=5, **options):
     """Return records that are right and sure at some depths, and guess at others, unsurely."""
     rng = np.random.default_rng(0)
     gold = rng.integers(0, 2, rows)
@@ -30,7 +32,7 @@ def planted(rows=120, depths=5, known_from=2, lost_at=5):
     for depth in range(depths):
         knows = known_from <= depth < lost_at
         predicted = gold if knows else rng.integers(0, 2, rows)
-        own = {"depth": depth, "seen": {"blocks": depths - 1}}
+        own = {"depth": depth, "seen": {"blocks": depths - 1}} | options
         records.append(add(predicted, gold, confidence=0.95 if knows else 0.55, **own))
     return records
 
@@ -46,6 +48,16 @@ def test_exit_saves_the_planted_layers():
     assert 2 < points["patience"].layers.value <= 4
     assert points["oracle"].layers.value < 2 and points["oracle"].score.value == 1
     assert found.chosen_on == "halves" and found.n_sentences == 120
+
+
+def test_where_sentences_have_documents_intervals_are_over_these():
+    documents = np.arange(120) // 8
+    _, plain = measure(planted())
+    _, found = measure(planted(documents=documents))
+    assert (plain.drawn, found.drawn) == (Drawn(120), Drawn(15, "documents"))
+    text = exit_text([found])
+    assert text.count("95 % bootstrap intervals over 15 documents\n") == 1
+    assert "120 sentences, one seed" in text
 
 
 def test_what_the_last_depth_has_lost_is_saved_below_the_best():

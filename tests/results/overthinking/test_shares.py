@@ -1,5 +1,6 @@
 """Shares of overthinking: planted, by an independent script, and none where there is none."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -8,8 +9,10 @@ from scipy.stats import binomtest
 
 from probekit import overthinking
 from probekit.results.comparison.bootstrap import draws
+from probekit.results.comparison.resampled_groups import Drawn, Groups
 from probekit.results.overthinking.choosers import halves
 from probekit.results.overthinking.chosen_depth import mcnemar
+from probekit.results.overthinking.report_text import overthinking_text
 from tests.results.overthinking.held import HELD, add_depths
 
 
@@ -98,11 +101,42 @@ def test_intervals_are_those_of_resampled_sentences():
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     destructive = (probes[2] != gold) & (probes[:2] == gold).any(0)
     naive = []
-    for drawn in (row for block in draws(25, 100, 7) for row in block):
+    for drawn in (row for block in draws(Groups(25), 100, 7) for row in block):
         rows = np.concatenate([np.arange(offsets[e], offsets[e + 1]) for e in drawn])
         naive.append(destructive[rows].mean())
     share = by_name(found)["destructive"].share
     assert [share.low, share.high] == pytest.approx(np.quantile(naive, [0.025, 0.975]))
+
+
+def test_where_sentences_have_documents_these_are_resampled():
+    """As wide as Student's t; McNemar's test, which takes rows as independent, is not given."""
+    rng = np.random.default_rng(3)
+    documents = np.repeat(np.arange(12), rng.integers(1, 9, 12))
+    gold = rng.integers(0, 2, len(documents))
+    probes = noisy(rng, gold, 0.3, 3)
+    found = measure(add_depths(probes, gold, documents=documents), samples=100, seed=7)
+    destructive = (probes[2] != gold) & (probes[:2] == gold).any(0)
+    groups = Groups(len(gold), documents, "document")
+    naive = np.array([
+        destructive[np.concatenate([np.flatnonzero(documents == one) for one in row])].mean()
+        for block in draws(groups, 100, 7)
+        for row in block
+    ])  # fmt: skip
+    wide = naive.mean() + groups.stretch * (naive - naive.mean())
+    share = by_name(found)["destructive"].share
+    expected = np.clip(np.quantile(wide, [0.025, 0.975]), naive.min(), naive.max())
+    assert [share.low, share.high] == pytest.approx(expected)
+    assert found.drawn == Drawn(12, "documents") and found.chosen.p == ()
+    text = overthinking_text([found])
+    assert "in brackets: 95 % bootstrap intervals over 12 documents\n" in text
+    assert re.search(r"net .* %; p = [\d.e-]+ \(bootstrap\)\n", text) and "McNemar" not in text
+
+
+def test_halves_cut_no_document():
+    documents = np.random.default_rng(0).integers(0, 9, 60)
+    one, two = halves(Groups(60, documents, "document"), 0)
+    assert not set(documents[one]) & set(documents[two])
+    assert (len(set(documents[one])), len(set(documents[two]))) == (5, 4)
 
 
 @pytest.mark.parametrize(
@@ -133,9 +167,9 @@ def test_the_earlier_depth_is_chosen_on_dev_and_reported_on_test():
 
 def test_without_a_test_split_each_half_has_the_depth_of_the_other():
     gold = np.arange(60) % 2
-    one, two = halves(60, 0)
+    one, two = halves(Groups(60), 0)
     assert one.sum() == two.sum() == 30 and not (one & two).any()
-    assert not np.array_equal(one, halves(60, 1)[0])
+    assert not np.array_equal(one, halves(Groups(60), 1)[0])
     # depth 0 is right on the first half, depth 1 on the second: each is chosen for the other half
     predicted = np.stack([np.where(mask, gold, 1 - gold) for mask in (one, two)] + [gold])
     found = measure(add_depths(predicted, gold))

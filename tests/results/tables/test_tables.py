@@ -9,6 +9,7 @@ from scipy import stats
 from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import Comparison, comparison_table
 from probekit.results.comparison.crossed import Crossed
+from probekit.results.comparison.resampled_groups import Drawn
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.select import select
@@ -250,7 +251,7 @@ def test_settings_are_a_column_where_they_differ():
 
 def _crossed(mean, half):
     return Crossed(
-        mean=mean, half=half, df=2.345, p=0.0234, n_seeds=2, n_sentences=3453, seed_share=0.4
+        mean=mean, half=half, df=2.345, p=0.0234, n_seeds=2, drawn=Drawn(3453), seed_share=0.4
     )
 
 

@@ -12,6 +12,7 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.errors import DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
+from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.view import cut_passages
 from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
@@ -260,14 +261,22 @@ def test_predictions_are_kept_text_by_text(place, tmp_path, monkeypatch, passes)
     monkeypatch.setitem(view.entry.manifest.request["masking"], "passes", passes)
     losses = np.linspace(0, 1, len(view))
     bounds = np.array([0, 2, 3, 7, len(view) - 1, len(view)])
-    cut = replace(view, ids=("a#0", "a#0", "a#1", "b#0", "c#0"), offsets=bounds)
+    cut = replace(
+        view,
+        ids=("a#0", "a#0", "a#1", "b#0", "c#0"),
+        offsets=bounds,
+        positions=np.array([0, 0, 1, 2, 3]),
+        resampled=SentenceGroups("document", ["x", "x", "y", "x"]),
+    )
     options = {"key": "k" * 64, "metric": "perplexity", "labels_fingerprint": "f" * 64}
     write_predictions(tmp_path / "p", {"dev": losses}, {"dev": cut}, **options)
     found = read_predicted(tmp_path / "p")[1]["dev"]
     if passes == 1:  # then a # belongs to the name of the text
         assert found.ids == ("a#0", "a#1", "b#0", "c#0")
         assert found.offsets.tolist() == [0, 3, 7, len(view) - 1, len(view)]
+        assert found.groups == ("x", "x", "y", "x")
     else:
         assert found.ids == ("a", "b", "c")
         assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
+        assert found.groups == ("x", "y", "x")
     assert found.content == "losses" and found.predicted.tolist() == losses.tolist()

@@ -1,0 +1,256 @@
+"""Sentences that come in groups: whole ones are drawn and left out, wherever intervals are made."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import ttest_1samp
+
+from probekit.errors import RecordError
+from probekit.metrics import METRICS, Gold, ValueGold
+from probekit.results import load_records
+from probekit.results.comparison import (
+    best_depth,
+    choose_run,
+    compare,
+    compare_all,
+    comparison_table,
+    noise_text,
+    pairs_table,
+    verdicts,
+)
+from probekit.results.comparison.bootstrap import bootstrap, counts, draws, resample
+from probekit.results.comparison.crossed import crossed, pseudo_values
+from probekit.results.comparison.resampled_groups import Drawn, Groups, drawn_text, shared_groups
+from tests.results.comparison.files import IDS, add_run, classes, grouped
+
+DOCUMENTS = np.arange(len(IDS)) // 5  # twelve of five sentences
+FEW = np.arange(len(IDS)) // 15
+
+
+def right_or_wrong(random, documents, spread=0.45):
+    """What a head says of sentences that are easy or hard for it document by document."""
+    ease = 0.7 + random.normal(0, spread, documents.max() + 1)
+    return (random.random(len(documents)) > ndtr(ease[documents])).astype(np.int64)
+
+
+def test_a_null_of_twenty_documents_keeps_its_level_over_documents_alone():
+    """400 times two heads that are equally good, on 20 documents of 5 to 25 sentences."""
+    random, trials = np.random.default_rng(0), 400
+    rejected = dict.fromkeys(["sentences", "documents"], np.zeros(2))
+    for trial in range(trials):
+        documents = np.repeat(np.arange(20), random.integers(5, 26, 20))
+        n = len(documents)
+        gold = Gold(np.zeros(n, np.int64), np.arange(n + 1), ("0", "1"))
+        scorer = METRICS["accuracy"](gold)
+        one, two = (right_or_wrong(random, documents) for _ in range(2))
+        score_one, score_two = scorer.resampler(one), scorer.resampler(two)
+        apart = (two - one).mean()
+        for groups in (Groups(n), Groups(n, documents, "document")):
+            drawn = bootstrap(
+                groups, lambda c, a=score_one, b=score_two: a(c) - b(c), samples=200, seed=trial
+            )
+            values = np.subtract(*pseudo_values(scorer, [one, two], groups))[None]
+            both = crossed([apart], values, groups.drawn)
+            found = np.array([drawn.p, both.p]) < 0.05
+            rejected[both.over] = rejected[both.over] + found
+    shares = {over: found / trials for over, found in rejected.items()}
+    assert (shares["sentences"] > 0.15).all()
+    assert (shares["documents"] < 0.05 + 3 * np.sqrt(0.05 * 0.95 / trials)).all()
+
+
+def test_a_sentence_is_drawn_as_often_as_its_group():
+    groups = Groups(5, np.array([0, 1, 0, 2, 1]), "document")
+    (block,) = draws(groups, 100, 3)
+    assert block.shape == (100, 3)
+    expected = [[(row == groups.numbers[e]).sum() for e in range(5)] for row in block]
+    assert counts(block, groups).tolist() == expected
+
+
+def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_students_t():
+    """Of a mean over groups of one size, whose exact interval is Student's t."""
+    random = np.random.default_rng(1)
+    gains = random.normal(0, 1, 20)[np.repeat(np.arange(20), 4)]
+    groups = Groups(80, np.repeat(np.arange(20), 4), "document")
+    found = bootstrap(groups, lambda times: times @ gains / times.sum(1), samples=4000)
+    naive = np.array([gains[::4][row].mean() for block in draws(groups, 4000, 0) for row in block])
+    samples = resample(groups, lambda times: times @ gains / times.sum(1), samples=4000)
+    assert samples == pytest.approx(naive)
+    exact = ttest_1samp(gains[::4], 0.0)
+    width = found.high - found.low
+    assert width == pytest.approx(np.diff(exact.confidence_interval(0.95))[0], rel=0.05)
+    assert found.p == pytest.approx(exact.pvalue, abs=0.03)
+    assert width > 1.05 * np.diff(np.quantile(naive, [0.025, 0.975]))[0]
+    assert naive.min() <= found.low < found.high <= naive.max()
+
+
+@pytest.mark.parametrize("metric", ["accuracy", "f1", "spearman"])
+def test_pseudo_values_leave_whole_groups_out(metric):
+    """Against scores of the sentences that are left, one group after the other."""
+    random = np.random.default_rng(0)
+    documents = random.integers(0, 6, 40)
+    offsets = np.arange(41)
+    if metric == "spearman":
+        gold = ValueGold(random.normal(size=40), offsets)
+        found = gold.values + random.normal(size=40)
+        kept = lambda some: ValueGold(gold.values[some], np.arange(some.sum() + 1))  # noqa: E731
+    else:
+        gold = Gold(random.integers(0, 2, 40), offsets, ("0", "1"))
+        found = np.where(random.random(40) < 0.7, gold.ids, 1 - gold.ids)
+        kept = lambda some: Gold(gold.ids[some], np.arange(some.sum() + 1), gold.names)  # noqa: E731
+    scorer = METRICS[metric](gold)
+    whole = scorer.score(found)[metric]
+    left = [
+        METRICS[metric](kept(documents != n)).score(found[documents != n])[metric] for n in range(6)
+    ]
+    (values,) = pseudo_values(scorer, [found], Groups(40, documents, "document"))
+    assert values == pytest.approx(6 * whole - 5 * np.array(left))
+
+
+def test_many_groups_are_left_out_block_by_block(monkeypatch):
+    monkeypatch.setattr("probekit.results.comparison.resampled_groups._AT_ONCE", 15)
+    groups = Groups(6, np.array([0, 1, 2, 3, 3, 1]), "document")
+    blocks = list(groups.without_each())
+    assert [len(block) for block in blocks] == [2, 2]
+    assert np.concatenate(blocks).tolist() == [
+        [float(number != left) for number in groups.numbers] for left in range(4)
+    ]
+
+
+def test_groups_are_numbered_as_they_come_and_counted():
+    found = grouped(classes(0.5, 0), DOCUMENTS)
+    turned = replace(found, groups=found.groups[::-1])
+    assert Groups.of(turned).numbers.tolist() == DOCUMENTS.tolist()
+    assert Groups.of(found).drawn == Drawn(12, "documents")
+    assert Groups.of(replace(found, grouped_by="prompt")).drawn.noun == "groups by prompt"
+    assert Groups.of(classes(0.5, 0)).drawn == Drawn(60)
+    assert Groups.of(classes(0.5, 0)).stretch == 1
+
+
+def test_few_groups_and_one_are_said():
+    few = Groups.of(grouped(classes(0.5, 0), FEW))
+    assert few.drawn.text == "4 documents, so few that intervals are rough"
+    # one mark of a document at the top of a file divides nothing
+    one = Groups.of(grouped(classes(0.5, 0), np.zeros(60, int)))
+    assert one.whole is None and one.drawn.text == "60 sentences, all of one document"
+    found = bootstrap(one, lambda times: times[:, 0] - 1, samples=100)
+    assert found == bootstrap(Groups(60), lambda times: times[:, 0] - 1, samples=100)
+
+
+def test_what_several_intervals_are_over():
+    found = [Drawn(277), Drawn(3453), Drawn(231, "documents"), Drawn(277)]
+    assert drawn_text(found) == "277 to 3,453 sentences or 231 documents"
+
+
+def test_groups_that_one_side_knows_are_those_of_both():
+    plain, known = Groups(3), Groups(3, np.array([0, 0, 1]), "document")
+    for order in ([plain, known], [known, plain], [known, Groups(3, known.numbers, "doc")]):
+        assert shared_groups(zip("ab", order, strict=True)) is next(
+            one for one in order if one.numbers is not None
+        )
+    assert shared_groups([("a", plain)]) is plain
+
+
+# through side files
+
+
+def add_heads(path, groups, other=None, seeds=(0, 1, 2), heads=("p32", "last")):
+    """Add two heads on the same groups, or the second one on others."""
+    for head, right, own in zip(
+        heads, (0.7, 0.6), (groups, groups if other is None else other), strict=True
+    ):
+        for seed in seeds:
+            add_run(path, head, seed, own(classes(right, seed + 10 * len(head))))
+    return path
+
+
+def both(path):
+    return choose_run(f"{path}#head=p32"), choose_run(f"{path}#head=last")
+
+
+def in_documents(found):
+    return grouped(found, DOCUMENTS)
+
+
+def alone(found):
+    return found
+
+
+def test_runs_are_compared_over_documents(tmp_path):
+    found = compare(*both(add_heads(tmp_path / "r.jsonl", in_documents)), samples=500)
+    plain = compare(*both(add_heads(tmp_path / "plain.jsonl", alone)), samples=500)
+    assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
+    assert (found.difference, found.n_sentences) == (plain.difference, 60)
+    assert (found.low, found.high) != (plain.low, plain.high)
+    *_, first, second, _ = comparison_table(found).splitlines()
+    assert "interval over 3 seeds and 12 documents (crossed, Student's t" in first
+    assert second.endswith("(paired bootstrap, 500 samples of 12 documents)")
+
+
+def test_settings_are_judged_over_documents(tmp_path):
+    path = add_heads(tmp_path / "r.jsonl", in_documents)
+    (one,) = compare_all(load_records(path), samples=500)
+    assert (one.over, one.drawn) == ("seeds and documents", Drawn(12, "documents"))
+    runs = compare(*reversed(both(path)), samples=500)
+    assert one.p == pytest.approx(max(runs.p, runs.over_both.p))
+    assert (one.low, one.high) == pytest.approx((runs.over_both.low, runs.over_both.high))
+    (line,) = (line for line in verdicts(load_records(path)).lines if line.startswith("p over"))
+    assert line == (
+        "p over seeds and 12 documents (the larger one of a paired bootstrap, 10,000 samples, and "
+        "of crossed variance components)"
+    )
+
+
+def test_one_seed_is_judged_over_documents_alone(tmp_path):
+    path = add_heads(tmp_path / "r.jsonl", lambda one: grouped(one, FEW, "prompt"), seeds=(0,))
+    found = compare_all(load_records(path), samples=500)
+    runs = compare(*reversed(both(path)), samples=500)
+    assert found[0].over == "groups by prompt"
+    assert found[0].p == pytest.approx(max(runs.p, runs.over_both.p))
+    assert pairs_table(found, samples=500).splitlines()[-1] == (
+        "p over 4 groups by prompt, so few that intervals are rough (the larger one of a paired "
+        "bootstrap, 500 samples, and of a jackknife), where there is one seed or none differs"
+    )
+
+
+def test_depths_are_held_against_the_best_over_documents(tmp_path):
+    records = [
+        add_run(tmp_path / "r.jsonl", "last", 0, in_documents(classes(0.2 * depth + 0.3, depth)),
+                depth=depth, key=f"k{depth}")
+        for depth in range(3)
+    ]  # fmt: skip
+    found = best_depth(records)
+    assert found.drawn == Drawn(12, "documents")
+    assert noise_text([found]) == "paired over 12 documents"
+
+
+def test_a_run_without_groups_has_those_of_the_other(tmp_path):
+    """Files of an earlier version know none, and what sentences share is no matter of the run."""
+    path = add_heads(tmp_path / "r.jsonl", in_documents, alone)
+    for runs in (both(path), reversed(both(path))):
+        assert compare(*runs, samples=100).over_both.over == "seeds and documents"
+    (one,) = compare_all(load_records(path), samples=100)
+    assert one.over == "seeds and documents"
+
+
+def test_other_names_of_the_same_groups_are_the_same(tmp_path):
+    path = add_heads(
+        tmp_path / "r.jsonl", in_documents, lambda one: grouped(one, 20 - DOCUMENTS, "doc", "x")
+    )
+    assert compare(*both(path), samples=100).over_both.over == "seeds and documents"
+
+
+def test_runs_that_know_other_groups_are_refused(tmp_path):
+    path = add_heads(tmp_path / "r.jsonl", in_documents, lambda one: grouped(one, FEW, "prompt"))
+    message = (
+        r"#head=p32, seed 0 knows other groups of the sentences \(document\) than .*#head=last, "
+        r"seed 0 \(prompt\), and whole groups are resampled\. Delete the predictions of both"
+    )
+    with pytest.raises(RecordError, match=message):
+        compare(*both(path), samples=100)
+    (one,) = compare_all(load_records(path), samples=100)  # over the seeds that are left
+    assert one.over == "seeds" and "knows other groups of the sentences" in one.why_not
+    add_run(path, "mean", 0, classes(0.5, 3))  # beside which either would do
+    with pytest.raises(RecordError, match="knows other groups of the sentences"):
+        compare_all(load_records(path), samples=100)

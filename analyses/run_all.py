@@ -20,7 +20,7 @@ from probekit import load_records
 
 HERE = Path(__file__).parent
 SMALL, LARGER = ENCODERS
-WITHOUT_CACHE = ("interval_coverage.py", "fits.py")
+WITHOUT_CACHE = ("interval_coverage.py", "duplicates.py", "fits.py")
 """Scripts that read no entry."""
 TEXTS = ("rte", "sst2")
 """Tasks that say which pooling reads whole texts best."""
@@ -91,6 +91,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     small, larger, decoder = (str(args.models / model) for model in MODELS)
     workers = ("--workers", args.workers)
     yield (_path("interval_coverage.py"),)
+    yield (_path("duplicates.py"), "--data", str(args.data))
     own = ("--cache", str(args.work / "cache_is_right"))  # several entries of one split
     words = str(args.data / SUBJECTS["conll"].folder)
     yield (_path("cache_is_right.py"), words, small, larger, decoder, *own)

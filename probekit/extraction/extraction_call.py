@@ -14,6 +14,7 @@ from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
+from probekit.extraction.split_duplicates import say_duplicates
 from probekit.extraction.workers import run_workers
 from probekit.store.entry import Entries
 from probekit.store.layout import model_slug
@@ -127,7 +128,9 @@ def extract_splits(
     """Extract splits, in this process or in others; errors are those of `extract`."""
     run_workers(session, splits, engine=engine)
     found = (session.extract(split) for split in splits)
-    return Entries(entry for entry in found if entry is not None)
+    entries = Entries(entry for entry in found if entry is not None)
+    say_duplicates(entries, session.target.cache)
+    return entries
 
 
 def as_named(model: object, tokenizer: object, name: str | None) -> GivenModel | None:

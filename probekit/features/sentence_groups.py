@@ -11,9 +11,14 @@ from itertools import combinations
 from pathlib import Path
 from textwrap import shorten
 
-from probekit.base.notices import warn_once
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.base.notices import info_once, warn_once
 from probekit.errors import DataError
+from probekit.features.duplicates import Wording, joined, wordings
 from probekit.features.location import Location
+from probekit.features.phrase_groups import phrase_groups
 from probekit.store import Entry
 from probekit.store.labels import LabelSet, groups_for, labels_for, read_labels
 from probekit.tasks import Split, Task, is_own
@@ -39,6 +44,88 @@ class SentenceGroups:
 
 TEXTS = ("text", "text_pair")
 """Columns that the entry holds itself: pairs may have one of their texts in common."""
+
+PHRASES = "phrases"
+"""What stands in place of a column for groups of texts that are phrases of one another."""
+
+
+def split_groups(
+    entries: Mapping[str, Entry], task: Task, column: str, location: Location
+) -> dict[str, tuple[str, ...]]:
+    """Return the group of each example by split; say where splits have some in common.
+
+    Args:
+        entries: of the splits.
+        task: their task.
+        column: the column, or `PHRASES`.
+        location: where labels are read.
+
+    Raises:
+        DataError, UnknownNameError, MissingFileError, HubError: as `load_groups`.
+    """
+    if column == PHRASES:
+        found = phrase_groups({name: wordings(entry.examples) for name, entry in entries.items()})
+    else:
+        found = {split: load_groups(one, task, column, location) for split, one in entries.items()}
+    _warn_straddling(found, column)
+    return found
+
+
+def number_groups(
+    names: Sequence[str] | None, texts: Sequence[Wording] | None = None
+) -> Int64[np.ndarray, " examples"] | None:
+    """Return the number of each example's group; None where nothing makes groups.
+
+    Args:
+        names: of the groups.
+        texts: those of the examples, where equal ones are to be in one group as well.
+    """
+    if texts is not None:
+        named = [()] * len(texts) if names is None else [((name,),) for name in names]
+        return joined([(*one.normalised, *own) for one, own in zip(texts, named, strict=True)])
+    ranks = {name: rank for rank, name in enumerate(sorted(set(names or ())))}
+    return None if names is None else np.array([ranks[name] for name in names], np.int64)
+
+
+def group_sizes(groups: Int64[np.ndarray, " examples"]) -> dict[str, int]:
+    """Return how many groups some examples are of, and how large these are.
+
+    Args:
+        groups: the number of each example's group.
+
+    Returns:
+        ``groups``, their number; ``largest_group``, the examples of the largest; ``in_groups``, the
+        examples that share theirs with another one.
+    """
+    sizes = np.unique(groups, return_counts=True)[1]
+    together = sizes[sizes > 1].sum()
+    return {
+        "groups": len(sizes),
+        "largest_group": int(sizes.max(initial=0)),
+        "in_groups": int(together),
+    }
+
+
+def say_sizes(groups: Int64[np.ndarray, " examples"] | None, column: str) -> None:
+    """Say how large the groups of train are, if there are any.
+
+    Args:
+        groups: as for `group_sizes`.
+        column: where they are from.
+    """
+    if groups is None:
+        return
+    sizes = group_sizes(groups)
+    info_once(
+        logger,
+        "%d train sentences are in %d groups (%s): the largest has %d, and %.1f %% of the "
+        "sentences share their group.",
+        len(groups),
+        sizes["groups"],
+        column,
+        sizes["largest_group"],
+        100 * sizes["in_groups"] / max(len(groups), 1),
+    )
 
 
 def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tuple[str, ...]:
@@ -111,7 +198,7 @@ def _of_labels(labels: LabelSet, where: str) -> dict[str, str]:
     return {name: own[0] for name, own in zip(labels.ids, labels.values, strict=True)}
 
 
-def warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
+def _warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
     """Say where splits that are given have groups in common, which no cut of a run can mend.
 
     Args:

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from jaxtyping import Bool, Float64, Int64
 
+from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS, KindName
 from probekit.base.numbers.ragged import bounds_of
 from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
+from probekit.features.duplicates import Wording, left_of_train, wordings
 from probekit.features.features_view import features_view
 from probekit.features.found_entries import find_split_entries
 from probekit.features.location import Location
@@ -21,8 +23,8 @@ from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
 from probekit.features.sentence_groups import (
     SentenceGroups,
     load_documents,
-    load_groups,
-    warn_straddling,
+    number_groups,
+    split_groups,
 )
 from probekit.features.split_labels import (
     LabelMap,
@@ -64,6 +66,7 @@ class Splits:
         groups: the group of each example of an entry, by labelled split; empty without groups.
         resampled: what intervals resample together, by labelled split: groups, else documents;
             those of which neither is known are left out.
+        drop_duplicates: as for `open_features`.
     """
 
     task: Task
@@ -78,6 +81,7 @@ class Splits:
     fit_on: str = "train"
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     resampled: Mapping[str, SentenceGroups] = field(default_factory=dict, repr=False)
+    drop_duplicates: bool = False
 
     def _repr_html_(self) -> str:
         """Return what is predicted, and how much there is, for a notebook."""
@@ -89,32 +93,67 @@ class Splits:
         return self.entries["train"].manifest
 
     @cached_property
-    def drawable(self) -> Int64[np.ndarray, " examples"]:
-        """Positions of the train examples that can be drawn: all but those without any label.
+    def _wordings(self) -> Mapping[str, Sequence[Wording]]:
+        return {split: wordings(self.entries[split].examples) for split in self.labels}
 
-        For language modelling these are passages of texts.
-        """
-        examples, per = self.entries["train"].examples, KINDS[self.kind].per
-        if per == "word":
-            # As in a view: labels before each word, then before each sentence; those of [0, 2, 2]
-            # have two and none, so the second cannot be drawn.
-            given = bounds_of(self.labels["train"].given)[bounds_of(examples.n_rows)]
-            return np.flatnonzero(np.diff(given))
-        if per == "prediction":
-            return np.arange(len(cut_passages(bounds_of(examples.n_rows))[1]))
+    def wordings(
+        self, split: str, examples: Int64[np.ndarray, " examples"] | None = None
+    ) -> list[Wording]:
+        """Return the texts of some examples of a view, each once; of all with a label for None."""
+        places = self.owners(split)[self._labelled(split) if examples is None else examples]
+        return [self._wordings[split][place] for place in np.unique(places)]
+
+    def owners(self, split: str) -> Int64[np.ndarray, " examples"]:
+        """Return the position in its entry of each example of a view: of passages, their text."""
+        examples = self.entries[split].examples
+        if KINDS[self.kind].per == "prediction":
+            return cut_passages(bounds_of(examples.n_rows))[1]
         return np.arange(len(examples))
 
-    def example_groups(self, split: str) -> Int64[np.ndarray, " examples"] | None:
-        """Return the number of the group of each example of a view; None without groups.
+    def _labelled(self, split: str) -> Int64[np.ndarray, " labelled"]:
+        """Return the positions of a view's examples, all but those without any label."""
+        if KINDS[self.kind].per != "word":
+            return np.arange(len(self.owners(split)))
+        # As in a view: labels before each word, then before each sentence; those of [0, 2, 2]
+        # have two and none, so the second is left out.
+        given, n_rows = self.labels[split].given, self.entries[split].examples.n_rows
+        return np.flatnonzero(np.diff(bounds_of(given)[bounds_of(n_rows)]))
 
-        Passages of one text, which language modelling counts as examples, have its group.
+    @cached_property
+    def drawable(self) -> Int64[np.ndarray, " examples"]:
+        """Positions of the train examples that can be drawn: those with a label.
+
+        Raises:
+            OptionError: every one is left out as a duplicate.
         """
-        if split not in self.groups:
-            return None
-        numbers = np.unique(np.array(self.groups[split]), return_inverse=True)[1]
-        if KINDS[self.kind].per != "prediction":
-            return numbers
-        return numbers[cut_passages(bounds_of(self.entries[split].examples.n_rows))[1]]
+        found = self._labelled("train")
+        if not self.drop_duplicates:
+            return found
+        own = [self._wordings["train"][place] for place in self.owners("train")[found]]
+        others = {split: self.wordings(split) for split in self.labels if split != "train"}
+        return found[left_of_train(own, others)]
+
+    @cached_property
+    def _numbered_groups(self) -> Mapping[str, Int64[np.ndarray, " examples"]]:
+        """The number of the group of each example of an entry, by split; empty without groups."""
+        texts = self._wordings if self.drop_duplicates else {}
+        found = {
+            split: number_groups(self.groups.get(split), texts.get(split)) for split in self.labels
+        }
+        return {split: numbers for split, numbers in found.items() if numbers is not None}
+
+    def example_groups(self, split: str) -> Int64[np.ndarray, " examples"] | None:
+        """Return the number of the group of each example of a view; None without groups."""
+        found = self._numbered_groups.get(split)
+        return None if found is None else found[self.owners(split)]
+
+    @cached_property
+    def cut_fingerprint(self) -> str | None:
+        """The sha256 over groups, and what is left of train without duplicates; None of neither."""
+        if self.drop_duplicates:
+            kept = [own.tolist() for own in (self.drawable, *self._numbered_groups.values())]
+            return digest([self.groups, kept])
+        return digest(self.groups) if self.groups else None
 
     def n_rows(self, split: str) -> int:
         """Return how many rows of a labelled split are predicted: words, subwords, or texts."""
@@ -286,6 +325,7 @@ def open_features(
     control: int | None = None,
     fit_on: str = "train",
     group: str | None = None,
+    drop_duplicates: bool = False,
     classes: Sequence[str] = (),
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
@@ -300,7 +340,10 @@ def open_features(
         location: where entries and labels lie; ``None`` is the folder ``cache``.
         control: replace the labels by control labels of this seed (``control_labels``).
         fit_on: the split that takes the place of train, and has none of its own then.
-        group: column of what sentences have in common, such as their prompt or document.
+        group: column of what sentences have in common, such as their prompt or document; or
+            ``phrases``, of texts that hold one another.
+        drop_duplicates: runs draw no train example with a text of another labelled split, and
+            examples with a text in common are one group.
         classes: label names of a saved head that runs go on from; they are the classes if they
             hold all of train's.
 
@@ -333,15 +376,16 @@ def open_features(
             warn_unseen(own.values, label_map, own.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
-    groups = {}
-    resampled = {split: own for split, own in documents.items() if own is not None}
+    groups: Mapping[str, Sequence[str]] = {}
+    resampled = {split: known for split, known in documents.items() if known is not None}
     if group is not None:
-        groups = {split: load_groups(entries[split], about, group, location) for split in labels}
-        warn_straddling(groups, group)
+        named = {split: entries[split] for split in labels}
+        groups = split_groups(named, about, group, location)
         resampled = {split: SentenceGroups(group, names) for split, names in groups.items()}
     return Splits(
         groups=groups,
         resampled=resampled,
+        drop_duplicates=drop_duplicates,
         task=about,
         column=column,
         entries=entries,

@@ -174,6 +174,7 @@ def _words(record: Record, stated: Options) -> list[str]:
         pairs.append(("init_from" if whole else "fusion_from", _SAVED))
     words = [word for name, one in pairs if one is not None for word in (flag(name), one)]
     words += ["--freeze-fusion"] if record.freeze else []
+    words += ["--drop-duplicates"] if "drop_duplicates" in stated else []
     return words + (["--ablate", record.ablated] if record.ablated else [])
 
 

@@ -73,8 +73,15 @@ class Record:
             ``package``), by kind (``head``, ``metric``).
         seen: ``examples`` and ``rows`` that were fitted on, ``of_examples`` and ``of_rows`` that
             the cache holds of that split, ``dtype`` and ``format`` in which it is stored,
-            ``blocks``, the number of the backbone's layers, and ``limit``, where the cache was
-            limited.
+            ``blocks``, the number of the backbone's layers, ``limit``, where the cache was
+            limited, and where groups stay together, ``groups``, their number among the drawn
+            sentences, ``largest_group``, the sentences of the largest, and ``in_groups``, those in
+            groups of two or more.
+        duplicates: by scored split, and by what it is compared with (``train``, which is what was
+            drawn of it, or the split that chose): its ``texts``, how many of them occur there
+            ``exact``, how many ``normalised``, and of pairs how many are ``sharing`` a text with
+            one there. ``train`` is compared with itself where a part of it chose: counted are
+            texts that occur twice.
         metric: name of the metric that all scores below are in.
         eval_score: best dev score: in 0..1 for most metrics, from 1 on for perplexity.
         eval_last: dev score after the last step.
@@ -149,6 +156,7 @@ class Record:
     environment: Mapping[str, Any] = field(default_factory=dict)
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     seen: Mapping[str, Any] = field(default_factory=dict)
+    duplicates: Mapping[str, Mapping[str, Mapping[str, int]]] = field(default_factory=dict)
     metric: str
     eval_score: float
     eval_last: float
@@ -243,6 +251,7 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "environment": plain.settings,
     "seen": plain.settings,
     "plugins": plain.by_name(plain.by_name(plain.text)),
+    "duplicates": plain.by_name(plain.by_name(plain.by_name(plain.whole))),
 }
 _BY_TYPE: dict[Any, Callable[[Any], Any]] = {
     str: plain.text,
@@ -265,5 +274,5 @@ _WRITTEN_IF_SET = (
     "evals", "pooling", "options", "init", "freeze", "class_weights", "diverged", "confusion",
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out",
-    "plugins", "method", "n_backbone_params", "backbone_share", "batch_tokens",
+    "plugins", "duplicates", "method", "n_backbone_params", "backbone_share", "batch_tokens",
 )  # fmt: skip

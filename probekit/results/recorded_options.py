@@ -16,7 +16,8 @@ _FORMS = {
     "label": re.compile(r"(?P<label>.+?)( \(control (?P<control>\d+)\))?"),
     "protocol": re.compile(
         r"(few-shot|zero-shot|fraction|full)(, fitted on (?P<fit_on>.+?))?"
-        r"(, hold-out (?P<hold_out>[^ ]+)( by (?P<group>.+))?)?"
+        r"(, hold-out (?P<hold_out>[^ ,]+)( by (?P<group>.+?))?)?"
+        r"(?P<drop_duplicates>, without duplicates)?"
     ),
     "select": re.compile(r"(?P<select>[^ ]+)( by (?P<group>.+))?"),
     "optimizer": re.compile(
@@ -62,6 +63,8 @@ def stated_options(record: Record) -> tuple[dict[str, Any], list[str]]:
     found |= {name: _number(found[name]) for name in _NUMBERS if name in found}
     if "optimizer" in found:
         found["optimizer"] = found["optimizer"].lower()
+    if "drop_duplicates" in found:
+        found["drop_duplicates"] = True
     if found.get("label") == "None":
         del found["label"]
     if "folds" in record.diagnosis:  # the default, of which the draw allowed less

@@ -50,6 +50,7 @@ SETTINGS = {
     ),
     "published": ("--protocol", "attention-fusion", "--head", "scalar-mix", *QUICK, "--shots", "4"),
     "adam": ("--head", "p32", "--optimizer", "adam", "--fraction", "0.5", "--depth", "2", *QUICK),
+    "without duplicates": ("--head", "last", "--hold-out", "0.25", "--drop-duplicates"),
     "another train split": ("--head", "last", "--fit-on", "dev", "--hold-out", "0.25"),
     "chain": ("--head", "mean", "--decoder", "crf", "--select", "hold-out:0.1", "--shots", "4"),
 }  # fmt: skip

@@ -34,6 +34,8 @@ def cache(tmp_path_factory):
         ("sweep", "--head", "mean", "--layers", "1,3", "--l2", "0.5", "--fraction", "0.5",
          "--hold-out", "0.2", "--control", "3"),
         ("depth", "--head", "last,mean", "--every", "2", "--l2", "1"),
+        ("sweep", "--head", "last", "--l2", "1", "--fit-on", "dev", "--hold-out", "0.2",
+         "--drop-duplicates"),
         ("sweep", "--head", "p32", "--fit", "adam", "--optimizer", "adam", "--epochs", "1",
          "--lr", "0.01,mixing=0.05", "--select", "hold-out:0.25"),
     ],

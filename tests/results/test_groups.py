@@ -21,7 +21,8 @@ def test_options_are_the_inputs_of_a_record():
     outcomes = "eval_score eval_last best_epoch test_score scores curve weights raw_weights "
     outcomes += "class_weights diverged confusion n_params train_seconds predictions "
     outcomes += "version key seed rate_from trial diagnosis environment seen "
-    outcomes += "initial_weights shares ablation ablated left_out n_backbone_params backbone_share"
+    outcomes += "initial_weights shares ablation ablated left_out n_backbone_params backbone_share "
+    outcomes += "duplicates"
     assert set(OPTIONS) | set(outcomes.split()) == set(Record.__dataclass_fields__)
 
 

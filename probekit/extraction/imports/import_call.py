@@ -14,6 +14,7 @@ from probekit.extraction.imports.given_states import GivenStates
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_session import Importer, ImportTarget
 from probekit.extraction.opening import inspect_target, read_task, read_texts
+from probekit.extraction.split_duplicates import say_duplicates
 from probekit.store.entry import Entries
 from probekit.store.objects.object_path import root_of
 from probekit.tasks import Task, TextOptions
@@ -109,7 +110,9 @@ def import_states(
     inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
     _check_named(target, inspection)
     importing = Importer(target, about, inspection, ReusedMemory(), progress)
-    return Entries(map(importing.entry, texts, opened))
+    entries = Entries(map(importing.entry, texts, opened))
+    say_duplicates(entries, target.cache)
+    return entries
 
 
 def _check_task(task: Task) -> None:

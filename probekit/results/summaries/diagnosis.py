@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from probekit.results.record import Record
+from probekit.results.summaries.copied_texts import copied_texts
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.wording import numbers_text, range_text
 
@@ -75,7 +76,7 @@ def marks_along(records: Sequence[Record], along: str) -> dict[Any, tuple[str, .
 
 
 def notes(records: Sequence[Record]) -> list[str]:
-    """Return the lines under a table: what is wrong with its runs, and what a draw left out.
+    """Return the lines under a table: what is wrong with its runs, and what data they had.
 
     Nothing is said where nothing is wrong. A trouble is followed by the settings that have it and
     their depths, as ``not converged: last at depth 3 (2 of 5 seeds)``; of many settings by how
@@ -87,7 +88,8 @@ def notes(records: Sequence[Record]) -> list[str]:
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
     marked = f"{MARK} {troubles}" if troubles else ""
     said = (drawn_text, same_text, _folds_text, _given_text)
-    return [line for line in (marked, *(text(records) for text in said)) if line]
+    lines = (marked, *(text(records) for text in said), *copied_texts(records))
+    return [line for line in lines if line]
 
 
 def _with_places(trouble: str, records: Sequence[Record]) -> str:

@@ -131,6 +131,8 @@ def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[R
         for name in names:
             # what decides the rows of a baseline without features
             drawn = [*run.spec.of(Sample).to_json().values(), run.spec.pooling]
+            cut = run.spec.drop_duplicates or (run.spec.hold_out and run.spec.group)
+            drawn += [run.options.groups] if cut else []
             key = digest([name, drawn, run.options.labels_fingerprint, run.options.entries])
             asked.setdefault(key, (name, run))
     return ledger.settle(

@@ -19,6 +19,7 @@ from probekit.base.registry import parse
 from probekit.base.selection import NESTED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
+from probekit.features.sentence_groups import say_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS, DecoderSpec, check_decodes
 from probekit.probe.decoders.linear import Linear
@@ -131,6 +132,8 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = _check_draw(spec, filled, splits, drawn)
+    if filled.group is not None:
+        say_sizes(splits.example_groups("train"), filled.group)
     if spec.method is None:  # else the model makes the layers that are read
         _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
     start = open_start(filled, head, decoder, layers, splits)
@@ -144,7 +147,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
         numerics=FITTERS[filled.fit].numerics_of(head, frozen=filled.freeze_fusion),
         start=start.fingerprint,
-        groups=digest(splits.groups) if filled.group else None,
+        groups=splits.cut_fingerprint if filled.group or filled.drop_duplicates else None,
         plugins=_used_plugins(
             head=head.name,
             decoder=decoder.name,
@@ -240,12 +243,13 @@ def _check_draw(
     if not solves(filled.fit):
         return filled
     units = count_units(splits, "train", drawn)
-    if select is not None and select.kind != NESTED and filled.group is not None:
+    grouped = filled.group is not None or filled.drop_duplicates
+    if select is not None and select.kind != NESTED and grouped:
         least = replace(select, folds=2) if select.folds and spec.select is None else select
         least.check_units(units, "among the drawn sentences", filled.group)
     # If 3 of 8 drawn examples have the most frequent class, the default cv:5 becomes "cv:3 of 5",
     # and a cv:5 that was asked for is refused; if it has one, the default becomes dev.
-    most, grouped = units, filled.group is not None
+    most = units
     if KINDS[splits.kind].targets == "classes":
         of_class = _most_frequent(splits, filled.pooling, drawn.tobytes())
         most = min(units, of_class) if grouped else of_class

@@ -26,8 +26,12 @@ class Data(Group):
         label: label column; ``None`` is the task's default.
         control: seed of control labels that replace the real ones (Hewitt & Liang 2019).
         fit_on: the split to fit on, for data without a train split (with ``hold_out``).
-        group: column of what sentences have in common (a prompt, a document); what is held out,
-            and every fold, has all sentences of a group or none. Shares are of groups then.
+        group: column of what sentences have in common (a prompt, a document), or ``phrases``; what
+            is held out, and every fold, has all sentences of a group or none. Shares are of groups
+            then.
+        drop_duplicates: leave out of train every text that another labelled split holds too, and
+            keep equal ones together as a group does. Texts are compared once they are normalised
+            (``features.duplicates``); a pair counts by each of its texts.
     """
 
     model: str
@@ -39,7 +43,11 @@ class Data(Group):
     fit_on: str = option("train", "Split to fit on, for data without a train split.")
     group: str | None = option(
         None,
-        "Column (prompt, document) whose sentences stay together in --select and --hold-out.",
+        "Column (prompt, document) whose sentences stay together in --select and --hold-out; "
+        "phrases: texts that hold one another.",
+    )
+    drop_duplicates: bool = option(
+        False, "Leave out of train the texts that dev or test holds too; keep equal ones together."
     )
 
     def __post_init__(self) -> None:

@@ -7,6 +7,8 @@ from jaxtyping import Int64
 
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.features import FeatureView, Location, Splits, open_features
+from probekit.features.duplicates import count_copies
+from probekit.features.sentence_groups import PHRASES
 from probekit.probe.fitters import solves
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
 from probekit.train.sweeps.run_options import Data
@@ -121,3 +123,38 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
         held = splits.view("train", pooling=spec.pooling).take(part(spec, splits)[1])
         found |= {HELD_OUT if "dev" in found else "dev": held}
     return found
+
+
+def count_duplicates(
+    spec: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"]
+) -> dict[str, dict[str, dict[str, int]]]:
+    """Return how many texts of each scored split are among those drawn, and those that choose.
+
+    Args:
+        spec: a settled run.
+        splits: its data.
+        drawn: the train sentences that it sees, of which some may choose.
+
+    Returns:
+        By scored split, then by ``train`` or the split that chooses: `count_copies`. Where drawn
+        sentences choose, ``train`` is among the scored ones: its texts that occur twice.
+    """
+    select = None if spec.select is None else Selection.parse(spec.select)
+    scored = {split: splits.wordings(split) for split in splits.labels if split != "train"}
+    if spec.hold_out is not None:
+        held = splits.wordings("train", part(spec, splits)[1])
+        scored[HELD_OUT if "dev" in scored else "dev"] = held
+    seen = {"train": splits.wordings("train", drawn)}
+    if select is not None and select.by_split:
+        chooser = HELD_OUT if select.kind == HELD_OUT else "dev"
+        seen[chooser] = scored[chooser]
+    elif select is not None and not (spec.drop_duplicates or spec.group == PHRASES):
+        scored["train"] = seen["train"]  # else groups keep equal texts together
+    return {
+        split: {
+            other: count_copies(own, among, again=split == other)
+            for other, among in seen.items()
+            if split != other or split == "train"
+        }
+        for split, own in scored.items()
+    }

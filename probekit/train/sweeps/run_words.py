@@ -13,6 +13,7 @@ from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.features import Splits
+from probekit.features.sentence_groups import group_sizes
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
@@ -23,6 +24,7 @@ from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run
+from probekit.train.sweeps.run_views import count_duplicates, sample
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.version import __version__
 
@@ -97,6 +99,9 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
     }
     if manifest.limit is not None:
         seen["limit"] = manifest.limit
+    drawn = sample(spec, splits)
+    if (groups := splits.example_groups("train")) is not None:
+        seen |= group_sizes(groups[drawn])
     control = "" if spec.control is None else f" (control {spec.control})"
     solver = _SOLVERS.get(spec.fit, spec.fit)
     return {name: getattr(spec, name) for name in _AS_ASKED} | {
@@ -106,6 +111,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "labels_fingerprint": options.labels_fingerprint,
         "entry": manifest.key,
         "seen": seen,
+        "duplicates": count_duplicates(spec, splits, drawn),
         "head": member.head.name,
         "decoder": member.decoder.name,
         "options": _changed_settings(spec)

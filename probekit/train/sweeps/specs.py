@@ -143,7 +143,8 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         if self.fit_on != "train":
             base = f"{base}, fitted on {self.fit_on}"
         by = f" by {self.group}" if self.group else ""
-        return base if self.hold_out is None else f"{base}, hold-out {self.hold_out:g}{by}"
+        base += "" if self.hold_out is None else f", hold-out {self.hold_out:g}{by}"
+        return f"{base}, without duplicates" if self.drop_duplicates else base
 
 
 _WHERE_SET = ("groups", "plugins", "dropout")
@@ -164,7 +165,8 @@ class ResolvedOptions:
         labels_fingerprint: sha256 over the labels of all splits.
         numerics: version of the fitter's arithmetic.
         start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
-        groups: sha256 over the groups of all splits; ``None``, and not written, without any.
+        groups: sha256 over the groups of all splits, and over what is left of train without
+            duplicates; ``None``, and not written, without any.
         plugins: where plug-ins of third parties are from, and which code they are, by kind; not
             written without any.
         dropout: that of the model, for a method that trains it, where it is not its class's; not

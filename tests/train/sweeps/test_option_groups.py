@@ -33,6 +33,7 @@ OTHER = {
     "control": 3,
     "fit_on": "dev",
     "group": "document",
+    "drop_duplicates": True,
     "head": "mean",
     "decoder": "mlp",
     "layers": "1,2",
@@ -105,7 +106,7 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "resample", "group", "method", "batch_tokens"}
+    assert later == {"warmup", "resample", "group", "drop_duplicates", "method", "batch_tokens"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

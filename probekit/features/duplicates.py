@@ -1,0 +1,143 @@
+"""Texts that occur twice: in one split, or in two, word for word or normalised.
+
+A text is normalised by leaving out what it may be written with or without: capitals, compatibility
+characters (NFKC), punctuation, invisible characters and blanks. "It's a film." and "it 's a film"
+are "it s a film" then. Other symbols, such as emoji, are words of their own. A text of punctuation
+alone stays. Words are joined with blanks, so that tagged words and plain texts compare.
+"""
+
+import logging
+import unicodedata
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import NamedTuple, Self
+
+import numpy as np
+from jaxtyping import Int64
+
+from probekit.base.notices import human_list, info_once
+from probekit.errors import OptionError
+from probekit.store.tables import ExampleTable
+
+logger = logging.getLogger(__name__)
+
+
+class _Characters(dict[int, str]):
+    """What stands for each character in a normalised text, found when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        character = chr(code)
+        category = unicodedata.category(character)
+        found = f" {character} " if category.startswith("S") else character
+        if category.startswith("P") or category == "Sk":  # a backtick is a modifier, Sk
+            found = " "
+        elif category == "Cf":  # a soft hyphen, a zero-width joiner
+            found = ""
+        self[code] = found
+        return found
+
+
+_CHARACTERS = _Characters()
+
+
+def normalised(text: str) -> str:
+    """Return a text normalised: its words with one blank between them."""
+    folded = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    return " ".join(folded.translate(_CHARACTERS).split()) or " ".join(text.split())
+
+
+class Wording(NamedTuple):
+    """The text of an example, or both texts of a pair.
+
+    Attributes:
+        exact: as it is.
+        normalised: without what does not tell texts apart.
+    """
+
+    exact: tuple[str, ...]
+    normalised: tuple[str, ...]
+
+    @classmethod
+    def of(cls, words: Sequence[str], text: str | None, pair: str | None) -> Self:
+        """Return the wording of an example, which has words or a text."""
+        first = " ".join(words) if text is None else text
+        exact = (first,) if pair is None else (first, pair)
+        return cls(exact, tuple(map(normalised, exact)))
+
+
+def wordings(examples: ExampleTable) -> list[Wording]:
+    """Return the wording of each example of an entry."""
+    words = examples.table["words"].to_pylist()
+    return [Wording.of(own, *texts) for own, texts in zip(words, examples.texts, strict=True)]
+
+
+def count_copies(
+    own: Sequence[Wording], others: Sequence[Wording], *, again: bool = False
+) -> dict[str, int]:
+    """Return how many of some examples are among others, too.
+
+    Args:
+        own: the examples that are counted.
+        others: where they are looked for.
+        again: both are the same examples: counted are those that occur twice or more.
+
+    Returns:
+        ``texts``, how many were counted; ``exact``, how many of them occur there word for word;
+        ``normalised``, how many once all are normalised; and of pairs ``sharing``, how many have at
+        least one of their texts, normalised, in common with a pair there.
+    """
+    least = 2 if again else 1
+    exact, whole = Counter(one.exact for one in others), Counter(one.normalised for one in others)
+    counts = {
+        "texts": len(own),
+        "exact": sum(exact[one.exact] >= least for one in own),
+        "normalised": sum(whole[one.normalised] >= least for one in own),
+    }
+    if any(len(one.exact) > 1 for one in own):
+        single = Counter(text for one in others for text in set(one.normalised))
+        counts["sharing"] = sum(
+            any(single[text] >= least for text in one.normalised) for one in own
+        )
+    return counts
+
+
+def left_of_train(train: Sequence[Wording], others: Mapping[str, Sequence[Wording]]) -> list[int]:
+    """Return the places of the train examples of which no other split holds a text, normalised.
+
+    Raises:
+        OptionError: there are none.
+    """
+    held = {text for own in others.values() for one in own for text in one.normalised}
+    left = [place for place, one in enumerate(train) if held.isdisjoint(one.normalised)]
+    if not left:
+        raise OptionError(
+            f"--drop-duplicates leaves nothing of train: each of its {len(train)} texts occurs in "
+            f"another split ({human_list([*others])}). Leave the option out, or extract more of "
+            "train."
+        )
+    text = "--drop-duplicates leaves out %d of %d train texts, which occur in another split (%s)."
+    info_once(logger, text, len(train) - len(left), len(train), human_list([*others]))
+    return left
+
+
+def joined(keys: Sequence[Iterable[Hashable]]) -> Int64[np.ndarray, " examples"]:
+    """Return a number for each example: those that are linked by keys in common have one.
+
+    Args:
+        keys: of each example, such as its normalised texts.
+    """
+    from scipy.sparse import coo_array  # slow to import
+    from scipy.sparse.csgraph import connected_components
+
+    # The keys "a b", "b" and "c" of three examples, the nodes 0 to 2, are the nodes 3 to 5. Linked
+    # are 0-3, 0-4, 1-4 and 2-5, so that 0 and 1 are joined.
+    count, numbers = len(keys), dict[Hashable, int]()
+    pairs = [
+        (place, numbers.setdefault(key, count + len(numbers)))
+        for place, own in enumerate(keys)
+        for key in own
+    ]
+    links = np.array(pairs, np.int64).reshape(-1, 2).T
+    nodes = count + len(numbers)
+    graph = coo_array((np.ones(len(pairs), bool), tuple(links)), (nodes, nodes))
+    return np.asarray(connected_components(graph, directed=False)[1][:count], np.int64)

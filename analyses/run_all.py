@@ -108,6 +108,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("transfer_wikiann.py"), small, "--work", str(args.work), *workers)
     yield (_path("wikitext_depth.py"), decoder, *workers)
     yield (_path("default_rates.py"), *rates, *workers)
+    yield (_path("rows_and_fitters.py"), small, larger, *workers)
     yield (_path("fewshot_heads.py"), small, larger, "--large", small, larger, *workers)
     yield (_path("finetuned_fewshot.py"), small, *workers)
     yield (_path("p32_finetuned.py"), small, decoder, *workers)

@@ -24,9 +24,10 @@ def test_paths_on_stdout_and_an_estimate_on_stderr(bert, corpus, here, name):
     train, dev = map(Entry.open, map(here.joinpath, outcome.out.splitlines()))
     assert (train.manifest.split, dev.manifest.split) == ("train", "dev")
     assert train.manifest.backend == name
-    first, second = outcome.err.splitlines()
+    first, second, third = outcome.err.splitlines()
     assert ESTIMATE.fullmatch(first), first
     assert second.startswith("dev: 10 examples; ")
+    assert re.match(r"dev: \d+ of 10 texts \(.* are in train too", third), third
 
 
 def test_both_formats_hold_the_same_rows(entries):

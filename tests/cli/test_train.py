@@ -25,10 +25,11 @@ def no_backbone(monkeypatch, entries):
 @pytest.mark.parametrize("name", ["zarr", "hdf5"])
 def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here, name):
     outcome = done("train", bert, corpus, "--cache", entries[name], *QUICK)
-    header, _, row, blank, caption = outcome.out.splitlines()
+    header, _, row, blank, *twice, caption = outcome.out.splitlines()
     assert header.split()[0] == "head"
     assert (row.split()[0], blank) == ("last", "")
     shared = f"{corpus}, label 2, decoder linear"
+    assert "are in train too" in twice[0] and "--drop-duplicates" in " ".join(twice)
     assert caption == f"{shared}: span F1 (%); one seed, hence no interval."
     (file,) = here.glob("runs/bert/corpus-????????.jsonl")
     *_, finished, said = outcome.err.splitlines()

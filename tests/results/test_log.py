@@ -33,6 +33,14 @@ def test_append_and_load(tmp_path):
     assert path.read_text().count("\n") == 3
 
 
+def test_probes_that_an_earlier_version_fitted_to_resamples_are_passed_over(tmp_path):
+    first, second = _records(2)
+    path = tmp_path / "task.jsonl"
+    refit = second.to_json() | {"resample": 3}
+    path.write_text("\n".join(map(json.dumps, (first.to_json(), refit))) + "\n")
+    assert load_records(path) == [first]
+
+
 def test_every_torn_tail_is_ignored_and_cut_off(tmp_path, caplog):
     first, second = _records(2)
     path = tmp_path / "task.jsonl"

@@ -94,19 +94,6 @@ def test_no_records_stay_none():
     assert select([], ["shots=8"]) == []
 
 
-def test_refits_are_those_of_what_is_chosen():
-    records = [
-        make_record(head, task=task, depth=1, resample=resample)
-        for head in ("last", "mean")
-        for task in ("rte", "sst2")
-        for resample in (None, 1, 2)
-    ]
-    own = [one for one in records if one.task == "rte" and one.head == "last"]
-    conditions = ["task=rte", "head=last", "depth=1"]
-    assert select(records, conditions, refits=True) == own
-    assert select(records, conditions) == own[:1]
-
-
 def test_a_fitter_is_chosen_as_figures_say_it():
     records = [make_record(fitter="adam", key="a"), make_record(fitter="lbfgs", key="b")]
     assert [one.key for one in select(records, ["fit=lbfgs"])] == ["b"]

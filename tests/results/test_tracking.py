@@ -245,7 +245,7 @@ def test_a_tracker_that_fails_loses_no_run(call, monkeypatch, tmp_path, location
 def test_runs_that_serve_others_are_not_shown(tmp_path, monkeypatch):
     monkeypatch.setattr(tensorboard_runs, "find_spec", lambda name: name)
     tracking = Tracking.of("tensorboard", tmp_path / "r.jsonl")
-    for serving in ({"trial": True}, {"left_out": 2}, {"resample": 1}):
+    for serving in ({"trial": True}, {"left_out": 2}):
         tracking.follow(make_record("p32", 0, **serving), "x")
     assert list((tmp_path / "r-tensorboard").iterdir()) == []
 

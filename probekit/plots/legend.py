@@ -17,7 +17,7 @@ from probekit.plots.style import lay_out
 _ROOM = 20.0  # height that no legend exceeds while it is measured, inches
 _GAP = 0.06  # height between panels and legend, inches
 _CLEAR, _MOST = 8.0, 0.7  # pixels below a legend inside axes, and most of their height it takes
-_MARGIN = 0.15  # width around a legend, inches
+_MARGIN = 1.4  # width around a legend, ems
 _PHRASE = 1.35  # width that a phrase (what a mark means) needs at least, inches of a 7 pt text
 
 
@@ -48,11 +48,11 @@ class LegendPlan:
         sizes += [_PHRASE * _size() / 7] * bool(self.phrases)
         column = max(sizes) + self._sample * _size() / 72
         count = len(self.curves) + len(self.phrases)
-        return max(1, min(count, int((width - _MARGIN) / column)))
+        return max(1, min(count, int((width - _margin()) / column)))
 
     def wrapped(self, width: float, columns: int) -> list[Line2D]:
         """Return the entries, their labels in lines that fit into a column."""
-        room = (width - _MARGIN) / columns - self._sample * _size() / 72
+        room = (width - _margin()) / columns - self._sample * _size() / 72
         handles = [*self.curves, *self.phrases]
         for handle in handles:
             handle.set_label(fitted_text(str(handle.get_label()), room, _size()))
@@ -61,6 +61,11 @@ class LegendPlan:
 
 def _size() -> float:
     return float(rcParams["legend.fontsize"])
+
+
+def _margin() -> float:
+    """Return the width around a legend in inches."""
+    return _MARGIN * _size() / 72
 
 
 def put_legend(where: Figure | Axes, plan: LegendPlan, beside: Sequence[Axes] = ()) -> Legend:
@@ -85,7 +90,7 @@ def put_legend(where: Figure | Axes, plan: LegendPlan, beside: Sequence[Axes] = 
         handles=plan.wrapped(width, columns),
         loc="upper center" if inside else "outside lower center",
         ncols=columns,
-        title=fitted_text(plan.title, width - _MARGIN, float(rcParams["legend.title_fontsize"])),
+        title=fitted_text(plan.title, width - _margin(), float(rcParams["legend.title_fontsize"])),
         frameon=inside,
         handlelength=3.2 if plan.connected else 1.0,
         columnspacing=1.2,

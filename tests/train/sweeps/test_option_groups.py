@@ -46,7 +46,6 @@ OTHER = {
     "fraction": 0.5,
     "hold_out": 0.25,
     "seed": 5,
-    "resample": 2,
     "epochs": 3,
     "batch_size": 5,
     "evals": 2,
@@ -106,7 +105,7 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "resample", "group", "drop_duplicates", "method", "batch_tokens"}
+    assert later == {"warmup", "group", "drop_duplicates", "method", "batch_tokens"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

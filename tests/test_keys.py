@@ -360,7 +360,7 @@ def test_every_option_of_training_is_in_a_record():
     given = {name for _, options in RUNS.values() for name in options}
     elsewhere = {"model", "task", "trial", "left_out"}  # of every run; of runs that serve others
     # in a key only if set: tests/train/sweeps/test_option_groups.py
-    later = {"warmup", "resample", "group", "method", "batch_tokens"}
+    later = {"warmup", "resample", "group", "method", "batch_tokens", "start"}
     assert {field.name for field in fields(TrainSpec)} == given | elsewhere | later
 
 

@@ -15,6 +15,9 @@ SEARCH = "search"
 PUBLISHED, FIXED, SEARCHED = "published", "fixed", "searched"
 """Where a learning rate is from: the default of head or protocol, the user, or trials."""
 
+RANDOM, SOLVED = "random", "solved"
+"""Where head and decoder of a run that trains the model start, if not from a saved head."""
+
 HELD_OUT = "held-out"
 """The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""
 

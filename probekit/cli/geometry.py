@@ -30,8 +30,8 @@ class Measured:
         show_default="what probes read",
     )
     rows: int = option(20_000, "Measure so many rows, drawn; 0 is all of them.", min=0)
-    sample: int = option(2_000, "Rows of these for the intrinsic dimension, at most.", min=3)
-    seed: int = option(0, "Of both draws.")
+    sample: int = option(2_000, "Draw so many of these for the intrinsic dimension.", min=3)
+    seed: int = option(0, "Of both draws, and of the interval.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +86,9 @@ def geometry(
 ) -> None:
     """Measure every layer without labels: CKA, rank, anisotropy, dimension, norms, outliers.
 
-    Columns: effective rank, mean cosine between rows, intrinsic dimension (TwoNN), mean row norm
-    and its deviation, CKA with the layer before and with the last one, massive channels.
+    Columns: effective rank of the rows' covariance, mean cosine between rows, intrinsic dimension
+    (TwoNN) with its 95 % interval, mean row norm and its deviation, CKA with the layer before and
+    with the last one, massive channels.
     """
     if drawn.output is None and (drawn.probes or drawn.where):
         raise OptionError("--probes and --where are for the figure: say where to draw it, -o FILE.")

@@ -73,7 +73,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     "Which sentences": ("shots", "fraction", "hold_out", "seeds", *_names(Data)),
     "How it is fitted": ("protocol", *_names(Fitting)),
     "Steps, where nothing is solved": _names(Steps, Descent),
-    "From a saved head": _names(Start),
+    "Where it starts": _names(Start),
     "Your own data": _names(OwnData),
     "What is kept": ("out", "save", "predictions", "ablate", "track"),
     "What is shown": (

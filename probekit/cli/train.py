@@ -97,7 +97,8 @@ def finetune(
 ) -> PlannedRuns:
     """Train heads together with the model: --method full, if none is named.
 
-    The text, its labels and the model are those of an entry in the cache; its rows are not read.
+    The text, its labels and the model are those of an entry in the cache. Its rows are read by
+    --start solved alone.
     Finished runs are skipped. Lists may be given for --head, --depth, {lists}.
     """
     target = Target.of(model, task, own, shared, asked["group"])

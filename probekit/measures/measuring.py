@@ -45,8 +45,9 @@ def geometry(
             is what probes read by default.
         location: where entries lie; None is the folder ``cache``.
         rows: draw so many rows, if there are more; None measures all of them.
-        sample: rows among these that the intrinsic dimension is estimated from, at most.
-        seed: of both draws.
+        sample: rows among these that the intrinsic dimension is estimated from, at most; in a
+            sparser sample neighbours are farther apart, and it is that of a coarser scale.
+        seed: of both draws, and of the bootstrap of the dimension.
         memory: bytes that cross-covariances may take at a time.
 
     Raises:
@@ -102,12 +103,16 @@ def measure(
     median = medians(rows)
     massive = massive_channels(rows, median, sums.largest)
     alike = LayerSimilarity(rows, sums, memory=memory)
+    manifolds = [intrinsic_dimension(rows.sample(n, sample, seed), seed) for n in rows.layers]
     layers = tuple(
         LayerGeometry(
             layer=layer,
             effective_rank=defined(alike.effective_rank[place]),
             anisotropy=defined(float(sums.anisotropy[place])),
-            intrinsic_dimension=defined(intrinsic_dimension(rows.sample(layer, sample, seed))),
+            intrinsic_dimension=defined(manifolds[place].value),
+            dimension_low=defined(manifolds[place].low),
+            dimension_high=defined(manifolds[place].high),
+            dimension_rows=manifolds[place].rows,
             norm=float(sums.norm[place]),
             norm_deviation=float(sums.norm_deviation[place]),
             median=float(median[place]),

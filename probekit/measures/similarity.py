@@ -18,7 +18,7 @@ Pair = tuple[int, int]
 
 
 class LayerSimilarity:
-    """Linear CKA between all pairs of layers, and the effective rank of each.
+    """Linear CKA between all pairs of layers, and the effective rank of each one's covariance.
 
     Linear CKA (Kornblith et al. 2019, section 3 and equation 4) of rows X and Y, each centred, is
     ||Y'X||^2 / (||X'X|| ||Y'Y||), in Frobenius norms. Cross-covariances are added up in float64
@@ -28,7 +28,7 @@ class LayerSimilarity:
 
     Attributes:
         cka: by pair of layers, NaN where one is constant.
-        effective_rank: of each layer, NaN of a constant one.
+        effective_rank: of the covariance of each layer, NaN of a constant one.
     """
 
     def __init__(self, rows: MeasuredRows, sums: LayerSums, *, memory: int = MEMORY) -> None:
@@ -76,8 +76,10 @@ def _products(
 def effective_rank(covariance: Float64[Tensor, "dim dim"]) -> float:
     """Return the effective rank of a covariance, whatever its scale.
 
-    It is the exponential of the Shannon entropy of the singular values, which sum to 1 (Roy &
-    Vetterli 2007, "The effective rank", definition 1); those of a covariance are its eigenvalues.
+    It is the exponential of the Shannon entropy of the singular values as shares of their sum (Roy
+    & Vetterli 2007, "The effective rank", definition 1). Those of a covariance are its eigenvalues,
+    which are the squares of the singular values of the centred rows: the effective rank of the rows
+    themselves is higher.
     """
     values = torch.linalg.eigvalsh(covariance).clamp(min=0)
     shares = values / values.sum()

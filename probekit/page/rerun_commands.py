@@ -8,6 +8,7 @@ from typing import Any
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
+from probekit.base.selection import SOLVED
 from probekit.results.record import Record
 from probekit.results.recorded_options import Options, is_baseline, stated_options
 from probekit.results.summaries.grouping import head_order
@@ -23,7 +24,7 @@ _SAVED, _DATA = "SAVED-HEAD", "DATA"
 _SHARED = (
     *("label", "control", "fit_on", "hold_out", "group", "decoder", "layers", "normalize"),
     *("pooling", "fit", "l2", "select", "epochs", "evals", "batch_size", "lr", "optimizer"),
-    *("weight_decay", "schedule", "warmup", "method", "batch_tokens"),
+    *("weight_decay", "schedule", "warmup", "method", "batch_tokens", "start"),
 )
 """Options that all runs of a command have alike, in their order."""
 
@@ -169,7 +170,7 @@ def _words(record: Record, stated: Options) -> list[str]:
     """Return what all runs of a command share, as typed; what no option says is left out."""
     given = {**stated, "layers": _layers(record)}
     pairs = [(name, _plain(given.get(name))) for name in _SHARED]
-    if record.init is not None:
+    if record.init not in (None, SOLVED):
         whole = record.init.endswith("with decoder")
         pairs.append(("init_from" if whole else "fusion_from", _SAVED))
     words = [word for name, one in pairs if one is not None for word in (flag(name), one)]

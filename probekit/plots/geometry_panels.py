@@ -38,14 +38,22 @@ _TITLE = 0.2  # height of a line of the figure's title, inches
 _COLOUR = "#0072B2"
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
 SCORE = "score"
+_RANK = "effective rank (covariance)"
+_DIMENSION = "intrinsic dimension, 95 %"
 _NORM = "row norm (mean ± SD)"
 
 _CURVES: Mapping[str, tuple[str, Callable[[LayerGeometry], float | None]]] = {
-    "rank": ("effective rank", lambda layer: layer.effective_rank),
+    "rank": (_RANK, lambda layer: layer.effective_rank),
     "anisotropy": ("anisotropy (mean cosine)", lambda layer: layer.anisotropy),
-    "dimension": ("intrinsic dimension", lambda layer: layer.intrinsic_dimension),
+    "dimension": (_DIMENSION, lambda layer: layer.intrinsic_dimension),
     "norm": (_NORM, lambda layer: layer.norm),
 }
+_BANDS: Mapping[str, Callable[[LayerGeometry], tuple[float | None, float | None]]] = {
+    _DIMENSION: lambda layer: (layer.dimension_low, layer.dimension_high),
+    _NORM: lambda layer: (layer.norm - layer.norm_deviation, layer.norm + layer.norm_deviation),
+}
+"""What is shaded around some of these."""
+
 PANELS = ("cka", *_CURVES, SCORE)
 """Names of the panels, in their order; the last one needs records."""
 
@@ -181,14 +189,13 @@ def _draw_curve(
 ) -> str:
     """Draw one number over the layers, with stars at layers with massive activations."""
     numbers = [layer.layer for layer in found.layers]
-    values = [value(layer) for layer in found.layers]
-    gaps = [math.nan if one is None else one for one in values]
-    axes.plot(numbers, gaps, color=_COLOUR, linewidth=1.2, marker="o", markersize=2.6)
-    if label == _NORM:
-        low, high = (
-            [layer.norm + sign * layer.norm_deviation for layer in found.layers] for sign in (-1, 1)
-        )
+    values = [_gap(value(layer)) for layer in found.layers]
+    axes.plot(numbers, values, color=_COLOUR, linewidth=1.2, marker="o", markersize=2.6)
+    if label in _BANDS:
+        bands = [_BANDS[label](layer) for layer in found.layers]
+        low, high = ([_gap(band[end]) for band in bands] for end in range(2))
         axes.fill_between(numbers, low, high, color=_COLOUR, alpha=0.16, linewidth=0)
+    if label == _NORM:
         massive = [layer for layer in found.layers if layer.massive]
         places, norms = [one.layer for one in massive], [one.norm for one in massive]
         axes.plot(places, norms, "*", color="#D55E00", markersize=5)
@@ -196,6 +203,11 @@ def _draw_curve(
     axes.grid(axis="y")
     layer_axis(axes, numbers)
     return label
+
+
+def _gap(value: float | None) -> float:
+    """Return a number, which is none where it is undefined: a gap in a curve."""
+    return math.nan if value is None else value
 
 
 class _ProbeScores:

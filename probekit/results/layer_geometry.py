@@ -30,11 +30,17 @@ class LayerGeometry:
 
     Attributes:
         layer: its number.
-        effective_rank: exponential of the entropy of the normalised singular values of the centred
-            covariance of the rows (Roy & Vetterli 2007, equations 3 to 5): 1 to D.
+        effective_rank: of the covariance of the rows: exponential of the entropy of its eigenvalues
+            as shares of their sum (Roy & Vetterli 2007, equations 3 to 5), 1 to D. The eigenvalues
+            are the squared singular values of the centred rows; of these themselves, unsquared, the
+            effective rank would be higher.
         anisotropy: mean cosine between two different rows, over all pairs (Ethayarajh 2019,
             section 3.2), rows of zeros left out.
         intrinsic_dimension: of a sample of the rows by TwoNN (Facco et al. 2017).
+        dimension_low: lower end of its 95 % interval over the rows of the sample (bootstrap); None
+            where it was measured without one.
+        dimension_high: upper end.
+        dimension_rows: different rows of the sample, which it was estimated from.
         norm: mean Euclidean norm of a row.
         norm_deviation: standard deviation of the norms over the rows.
         median: median magnitude of all activations.
@@ -50,6 +56,9 @@ class LayerGeometry:
     norm_deviation: float
     median: float
     massive: Sequence[MassiveChannel] = ()
+    dimension_low: float | None = None
+    dimension_high: float | None = None
+    dimension_rows: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

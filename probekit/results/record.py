@@ -43,8 +43,8 @@ class Record:
         options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``,
             and of a model that is trained its dropout, as ``model.attention_dropout: 0.3``.
         init: what the saved head that the run started from was trained on, such as
-            ``wikiann/en ner 1a2b3c4d``, and ``with decoder`` where all of it was taken; None for a
-            fresh start.
+            ``wikiann/en ner 1a2b3c4d``, and ``with decoder`` where all of it was taken; ``solved``
+            where head and decoder were solved before the model was trained; None for a fresh start.
         freeze: whether what was taken from there was kept as it was.
         protocol: how the training sentences were chosen, such as ``full`` or ``few-shot``.
         shots: K of the few-shot protocol; None elsewhere.

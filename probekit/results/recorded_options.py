@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from probekit.base.registry import as_typed
+from probekit.base.selection import SOLVED
 from probekit.errors import RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES
@@ -53,6 +54,7 @@ def stated_options(record: Record) -> tuple[dict[str, Any], list[str]]:
     found: dict[str, Any] = {name: getattr(record, name) for name in _AS_WRITTEN}
     found |= {part: _typed(part, record) for part in ("head", "decoder")}
     found |= {"fit": record.fitter} | (_rates(record) if by_steps else {})
+    found["start"] = SOLVED if record.init == SOLVED else None
     unread = []
     for name, text in texts.items():
         stated = None if text is None else _FORMS[name].fullmatch(text)
@@ -131,7 +133,7 @@ def _check(record: Record) -> None:
         )
     if record.trial or record.left_out is not None:
         raise RecordError(f"{what} serves another run; choose others with --where.")
-    if record.init is not None:
+    if record.init not in (None, SOLVED):
         raise RecordError(
             f"{what} started from a saved head ({record.init}), and records do not know its "
             "folder: no config can be written of it. Choose others with --where, or give "

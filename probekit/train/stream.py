@@ -27,6 +27,7 @@ class StreamSpec:
         steps: which steps they take; a solver takes none.
         judge: rows that choose a checkpoint, or a strength where a split does; ``None`` is dev.
         members: the heads, of one kind of fitter.
+        scored_first: score them before the first step as well, as they start from what was fitted.
     """
 
     train: FeatureView
@@ -34,6 +35,7 @@ class StreamSpec:
     seed: int
     steps: Steps = field(default_factory=Steps)
     members: tuple[MemberSpec, ...] = field(default=())
+    scored_first: bool = False
 
     @property
     def solved(self) -> bool:
@@ -64,12 +66,13 @@ class StreamSpec:
     def points(self) -> tuple[int, ...]:
         """The steps after which dev is scored: evenly spaced, the last step included.
 
-        A run with fewer steps than evaluations is scored after each of them; one without steps, as
-        it begins.
+        A run with fewer steps than evaluations is scored after each of them; one without steps, or
+        that starts from what was fitted, as it begins.
         """
         total, evals = self.total_steps, self.steps.evals or DEFAULT_EVALS
         first = min(total, 1)
-        return tuple(sorted({max(first, round(total * n / evals)) for n in range(1, evals + 1)}))
+        found = {max(first, round(total * n / evals)) for n in range(1, evals + 1)}
+        return tuple(sorted(found | {0} if self.scored_first else found))
 
 
 class Stream:

@@ -89,7 +89,8 @@ def test_blocks_of_any_size_give_the_same(tmp_path, dtype):
     for one, other in zip(whole.layers, small.layers, strict=True):
         for name in ("effective_rank", "anisotropy", "norm", "norm_deviation"):
             assert getattr(one, name) == pytest.approx(getattr(other, name), rel=1e-9)
-        assert (one.median, one.intrinsic_dimension) == (other.median, other.intrinsic_dimension)
+        for name in ("median", "intrinsic_dimension", "dimension_low", "dimension_high"):
+            assert getattr(one, name) == getattr(other, name)
 
 
 def test_rows_of_subwords_are_the_last_layer(root):
@@ -108,7 +109,8 @@ def test_one_row_measures_what_one_row_has(root):
     one = probekit.geometry(MODEL, TASK, rows=1, location=Location(cache=root))
     assert {row for own in one.cka for row in own} == {None}
     assert one.layers[0].effective_rank is one.layers[0].anisotropy is None
-    assert one.layers[0].intrinsic_dimension is None
+    assert one.layers[0].intrinsic_dimension is one.layers[0].dimension_low is None
+    assert one.layers[0].dimension_rows == 1
     assert one.layers[0].norm > one.layers[0].norm_deviation == 0
     plot_geometry(one)
 
@@ -117,6 +119,14 @@ def test_json_is_read_back(found, tmp_path):
     file = tmp_path / "geometry.json"
     file.write_text(json.dumps(found.to_json()))
     assert load_geometry(file) == found
+    earlier = found.to_json()
+    for layer in earlier["layers"]:  # as the first versions wrote it
+        for name in ("dimension_low", "dimension_high", "dimension_rows"):
+            del layer[name]
+    file.write_text(json.dumps(earlier))
+    assert load_geometry(file).layers[0].norm == found.layers[0].norm
+    plot_geometry(load_geometry(file))
+    assert f"TwoNN from {found.sample:,} drawn rows;" in load_geometry(file)._repr_html_()
     file.write_text(json.dumps(found.to_json() | {"layers": []}))
     with pytest.raises(RecordError, match="it holds no layer"):
         load_geometry(file)
@@ -150,7 +160,7 @@ def records_of(found: Geometry, **options):
 def test_the_figure_has_a_panel_per_measure(found):
     plain = plot_geometry(found)
     titles = [axes.get_title(loc="left") for axes in plain.axes]
-    assert "linear CKA" in titles and "effective rank" in titles
+    assert "linear CKA" in titles and "effective rank (covariance)" in titles
     probed = plot_geometry(found, records_of(found), split="dev")
     assert len(probed.axes) == len(plain.axes) + 1
     limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title(loc="left")}
@@ -211,7 +221,8 @@ def test_what_cannot_be_drawn_says_why(found):
 
 def test_the_command_prints_and_draws(root, tmp_path):
     table = done("geometry", MODEL, TASK, "--cache", root, "--split", "dev").out
-    assert table.split("\n")[0].split()[:4] == ["layer", "rank", "cosine", "dimension"]
+    headings = table.split("\n")[0].split()
+    assert headings[:5] == ["layer", "covariance", "rank", "cosine", "dimension"]
     assert len(table.strip().split("\n")) == 1 + len(LAYERS)
     text = done("geometry", MODEL, TASK, "--cache", root, "--rows", "40", "--json").out
     (tmp_path / "g.json").write_text(text)

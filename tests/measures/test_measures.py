@@ -73,6 +73,16 @@ def test_effective_rank_is_that_of_singular_values(values):
         assert found == pytest.approx(np.exp(-(shares * np.log(shares)).sum()))
 
 
+def test_effective_rank_is_of_the_covariance_and_not_of_the_rows(values):
+    """Eigenvalues of the covariance are squares of what the rows have, so it is the lower one."""
+    for layer, found in zip(values, alike(measured(values)).effective_rank, strict=True):
+        of_rows = np.linalg.svd(layer - layer.mean(0), compute_uv=False)
+        ranks = []
+        for shares in (of_rows**2 / (of_rows**2).sum(), of_rows / of_rows.sum()):
+            ranks.append(np.exp(-(shares * np.log(shares)).sum()))
+        assert found == pytest.approx(ranks[0]) and found < ranks[1]
+
+
 def test_effective_rank_of_equal_directions_is_their_number():
     assert effective_rank(torch.diag(torch.tensor([2.0, 2, 2, 0]).double())) == pytest.approx(3)
 
@@ -133,7 +143,10 @@ def planted_manifold(dim, n=1500, seed=0):
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
 def test_the_dimension_of_a_manifold_is_found(dim):
-    assert intrinsic_dimension(planted_manifold(dim)) == pytest.approx(dim, rel=0.12)
+    found = intrinsic_dimension(planted_manifold(dim))
+    assert found.value == pytest.approx(dim, rel=0.12)
+    assert found.low < found.value < found.high
+    assert found == intrinsic_dimension(planted_manifold(dim))
 
 
 def test_the_dimension_is_the_slope_of_the_paper():
@@ -142,21 +155,46 @@ def test_the_dimension_is_the_slope_of_the_paper():
     mu = np.sort(near[:, 2] / near[:, 1])[:180]
     below = -np.log(1 - np.arange(1, 181) / 200)
     slope = np.linalg.lstsq(np.log(mu)[:, None], below, rcond=None)[0][0]
-    assert intrinsic_dimension(rows) == pytest.approx(slope)
+    assert intrinsic_dimension(rows).value == pytest.approx(slope)
+
+
+def test_the_interval_of_a_dimension_is_as_wide_as_theory_has_it():
+    """Of n independent ratios, whose logarithms are exponential, d has the error d / sqrt(n).
+
+    That is of the most likely d (Facco et al. 2017, equation 3: n / sum of log(mu)); the slope of
+    the smallest 90 % has a tenth more.
+    """
+    for n in (400, 1600):
+        found = intrinsic_dimension(planted_manifold(3, n=n))
+        error = (found.high - found.low) / 2 / 1.96
+        assert error == pytest.approx(1.1 * found.value / math.sqrt(n), rel=0.15)
+        assert found.rows == n
+
+
+def test_the_interval_of_a_dimension_holds_it_as_often_as_it_says():
+    held = []
+    for seed in range(100):  # flat, far from any border: the dimension is 2 at every scale
+        rows = np.random.default_rng(seed).normal(size=(200, 2))
+        found = intrinsic_dimension(rows)
+        held.append(found.low <= 2 <= found.high)
+    assert 0.85 <= np.mean(held) <= 1
 
 
 def test_equal_rows_count_once():
     rows = planted_manifold(2, n=300)
     twice = np.concatenate([rows, rows[:100], rows[:50]])
     assert intrinsic_dimension(twice) == intrinsic_dimension(rows)
-    assert math.isnan(intrinsic_dimension(np.repeat(rows[:4], 50, axis=0)))
-    assert math.isnan(intrinsic_dimension(np.eye(30)))  # all equally far apart
+    assert intrinsic_dimension(twice).rows == 300
+    for undefined in (np.repeat(rows[:4], 50, axis=0), np.eye(30)):  # all equally far apart
+        found = intrinsic_dimension(undefined)
+        assert all(map(math.isnan, (found.value, found.low, found.high)))
 
 
 def test_a_huge_channel_hides_no_neighbour():
     rows = planted_manifold(2, n=300)
     beside = np.concatenate([rows, np.full((300, 1), 6e4)], 1)
-    assert intrinsic_dimension(beside) == pytest.approx(intrinsic_dimension(rows), rel=1e-6)
+    wanted = intrinsic_dimension(rows).value
+    assert intrinsic_dimension(beside).value == pytest.approx(wanted, rel=1e-6)
 
 
 def test_squares_beyond_float16_are_no_trouble():

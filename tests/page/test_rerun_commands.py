@@ -113,3 +113,5 @@ def test_a_saved_head_is_named_where_its_path_is_not_known():
     assert "--fusion-from SAVED-HEAD --freeze-fusion" in line
     (line,) = rerun_commands([make_record(init="wikiann/en ner 1a2b3c4d with decoder")], {})
     assert "--init-from SAVED-HEAD" in line
+    (line,) = rerun_commands([make_record(init="solved", method="lora")], {})
+    assert "--method lora --start solved" in line and "SAVED-HEAD" not in line

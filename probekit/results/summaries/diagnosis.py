@@ -10,6 +10,8 @@ worst start), ``strengths`` and ``strength_scores``.
 Of nested selection: ``fold_strengths`` (what was chosen for each fold of dev),
 ``selection_score`` (what all of dev chose, on all of dev: too good) and, where a rate was searched,
 ``search_select`` (what chose it).
+Of a run that trains the model from a solved head: ``start_score`` (dev score of that head over the
+cached rows).
 Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss
 still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """

@@ -86,10 +86,8 @@ def _moves_on(spec: TrainSpec) -> bool:
 
 def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: int) -> str:
     """Return what ``auto`` is: a solver where the problem is smooth and small, else ``adam``."""
-    solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
-    frozen = spec.freeze_fusion
-    suited = [one for one in solvers if not FITTERS[one].unsuited(head, decoder, frozen=frozen)]
-    if not suited or spec.untrained or _moves_on(spec) or spec.as_published or spec.tunes:
+    solver = solver_of(head, decoder, frozen=spec.freeze_fusion)
+    if solver is None or spec.untrained or _moves_on(spec) or spec.as_published or spec.tunes:
         return "adam"
     if spec.descending:
         names = " and ".join(spec.descending)
@@ -108,10 +106,17 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
             head.name,
             values,
             MOST_SOLVED,
-            suited[0],
+            solver,
         )
         return "adam"
-    return suited[0]
+    return solver
+
+
+def solver_of(head: HeadSpec, decoder: DecoderSpec, *, frozen: bool = False) -> str | None:
+    """Return the solver of a head, perhaps frozen, with a decoder; None where none suits."""
+    solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
+    suited = (one for one in solvers if not FITTERS[one].unsuited(head, decoder, frozen=frozen))
+    return next(suited, None)
 
 
 def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:

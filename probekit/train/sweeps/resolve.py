@@ -16,7 +16,7 @@ from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.plugin_origin import PluginOrigin
 from probekit.base.registry import parse
-from probekit.base.selection import NESTED, Selection
+from probekit.base.selection import NESTED, RANDOM, SOLVED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
 from probekit.features.sentence_groups import say_sizes
@@ -43,6 +43,7 @@ from probekit.train.sweeps.run_views import (
     sample,
     train_view,
 )
+from probekit.train.sweeps.solved_start import solving_spec, starts_solved
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
 
@@ -60,8 +61,9 @@ class Run:
         n_values: rows x layers x width that are fitted on.
         n_scored: how many batches of training the rows that are scored would make, each as often
             as it is scored; an estimate.
-        init: what the saved head that it starts from was trained on, if there is one.
+        init: what the saved head that it starts from was trained on; ``solved`` of a solved one.
         classes: label names that its decoder knows.
+        solving: the run from the cache that finds where it starts, if it starts from a solved head.
     """
 
     options: ResolvedOptions
@@ -73,6 +75,7 @@ class Run:
     n_scored: float = 0.0
     init: str | None = None
     classes: tuple[str, ...] = ()
+    solving: "Run | None" = field(default=None, compare=False)
 
     @property
     def spec(self) -> TrainSpec:
@@ -92,11 +95,19 @@ class Run:
         spec = self.spec
         if spec.epochs is None or spec.batch_size is None:
             return SOLVER_STEPS
-        return spec.epochs * math.ceil(self.n_sentences / spec.batch_size)
+        solving = 0 if self.solving is None else self.solving.steps
+        return solving + spec.epochs * math.ceil(self.n_sentences / spec.batch_size)
 
 
-def resolve(spec: TrainSpec, splits: Splits) -> Run:
+def resolve(
+    spec: TrainSpec, splits: Splits, drawn: Int64[np.ndarray, " drawn"] | None = None
+) -> Run:
     """Fill in a spec's open choices.
+
+    Args:
+        spec: as the user gave it.
+        splits: the features.
+        drawn: the train sentences that it sees; None draws them.
 
     Raises:
         OptionError: a layer or depth that the model does not have, more shots than train holds, or
@@ -116,7 +127,7 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
     facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
     head = parse("head", spec.head, HEADS).bind(facts)
     layers = choose_layers(spec, head, manifest.n_blocks)
-    drawn = sample(spec, splits)
+    drawn = sample(spec, splits) if drawn is None else drawn
     n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
     n_values = math.ceil(n_rows * len(layers) * manifest.dim)
     named = spec.decoder or default_decoder(head, splits, as_published=spec.as_published)
@@ -136,7 +147,12 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         say_sizes(splits.example_groups("train"), filled.group)
     if spec.method is None:  # else the model makes the layers that are read
         _check_stored(layers, head, splits, "tokens" if head.reads == "tokens" else array)
-    start = open_start(filled, head, decoder, layers, splits)
+    solving = _solving(spec, filled, head, decoder, splits, drawn)
+    if solving is None:
+        start = open_start(filled, head, decoder, layers, splits)
+    else:
+        start = SavedStart(name=SOLVED, fingerprint=solving.options.key)
+        filled = replace(filled, start=SOLVED, normalize=solving.spec.normalize)
     options = ResolvedOptions(
         spec=filled,
         # of a text that the cache alone knows, its name there, with the hash or without it typed
@@ -157,7 +173,32 @@ def resolve(spec: TrainSpec, splits: Splits) -> Run:
         ),
         dropout=_dropout(filled, config),
     )
-    return _planned(options, head, decoder, start, splits, drawn, n_values)
+    planned = _planned(options, head, decoder, start, splits, drawn, n_values)
+    return planned if solving is None else replace(planned, solving=solving)
+
+
+def _solving(
+    spec: TrainSpec,
+    filled: TrainSpec,
+    head: HeadSpec,
+    decoder: DecoderSpec,
+    splits: Splits,
+    drawn: Int64[np.ndarray, " drawn"],
+) -> Run | None:
+    """Return the run that solves where another one starts; None where that starts elsewhere.
+
+    Raises:
+        OptionError: it was asked for, and nothing can be solved.
+    """
+    if not starts_solved(spec):
+        return None
+    fitted, _ = fitted_and_judging(filled, splits, drawn)
+    try:
+        return resolve(solving_spec(spec, filled, head, decoder), splits, fitted)
+    except (DataError, OptionError) as error:
+        if spec.start is None:  # by default, what can be solved is
+            return None
+        raise OptionError(f"--start {SOLVED}: {error} Or give --start {RANDOM}.") from None
 
 
 def _dropout(spec: TrainSpec, kept: Mapping[str, Any]) -> dict[str, float]:

@@ -8,12 +8,15 @@ from dataclasses import dataclass
 
 from probekit.base.kinds import POOLED
 from probekit.base.registry import choose, option
-from probekit.base.selection import FIXED, PUBLISHED, SEARCHED, Selection
+from probekit.base.selection import FIXED, PUBLISHED, RANDOM, SEARCHED, SOLVED, Selection
 from probekit.errors import OptionError
 from probekit.train.option_groups import BELOW_ZERO, Descent, Group, Steps, check_range, check_whole
 
 DEFAULT_BATCH_TOKENS = 4096
 """Padded subwords that run through a model at once, unless told otherwise."""
+
+DEFAULT_START = RANDOM
+"""Where a run that trains the model starts; random in any case where nothing can be solved."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -218,14 +221,25 @@ class Fitting(Group):
 
 @dataclass(frozen=True, kw_only=True)
 class Start(Group):
-    """The saved head that a run starts from.
+    """Where head and decoder are before the first step.
 
     Attributes:
+        start: of a run that trains the model, ``random`` or ``solved``: as the cached rows of its
+            sentences have them solved (linear probing, then fine-tuning: Kumar et al. 2022,
+            "Fine-tuning can distort pretrained features and underperform out-of-distribution");
+            ``None`` is `DEFAULT_START`.
         fusion_from: folder of a saved head whose fusion this run starts from.
         freeze_fusion: keep that fusion as it is, and train the decoder alone.
         init_from: folder of a saved head that this run goes on training, decoder included.
     """
 
+    start: str | None = option(
+        None,
+        "With --method: where head and decoder start, random or solved (on the cached rows of the "
+        "same sentences).",
+        unset=DEFAULT_START,
+        each=str,
+    )
     fusion_from: str | None = option(None, "Saved head whose fusion to start from.")
     freeze_fusion: bool = option(False, "Keep that fusion; train the decoder alone.")
     init_from: str | None = option(
@@ -236,8 +250,13 @@ class Start(Group):
 
     def __post_init__(self) -> None:
         """Refuse two starts, and freezing without one."""
+        if self.start is not None:
+            choose("start", self.start, dict.fromkeys((RANDOM, SOLVED)))
         if self.fusion_from is not None and self.init_from is not None:
             raise OptionError("--fusion-from and --init-from were both given; choose one.")
+        if self.start == SOLVED and (self.fusion_from or self.init_from):
+            option = "--init-from" if self.init_from else "--fusion-from"
+            raise OptionError(f"--start {SOLVED} and {option} are two starts; choose one.")
         if self.freeze_fusion and self.fusion_from is None:
             raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
 

@@ -9,7 +9,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.layers import parse_layers
 from probekit.base.numbers.seeding import parse_seeds
 from probekit.base.registry import choose, flag, normal_form
-from probekit.base.selection import HELD_OUT, SEARCH
+from probekit.base.selection import HELD_OUT, SEARCH, SOLVED
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import AUTO, FITTERS, solves
@@ -100,6 +100,11 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 f"--method {self.method} trains the model, and here nothing is trained: leave it "
                 "out, or give sentences to train on."
             )
+        if self.start == SOLVED and not self.tunes:
+            raise OptionError(
+                f"--start {SOLVED} says where a run that trains the model starts, and this one "
+                "trains none: leave it out, or give --method."
+            )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(
@@ -164,7 +169,8 @@ class ResolvedOptions:
         entries: key of the cache entry of each split that is read.
         labels_fingerprint: sha256 over the labels of all splits.
         numerics: version of the fitter's arithmetic.
-        start: sha256 over the saved head that the run starts from; ``None`` for a fresh start.
+        start: sha256 over the saved head that the run starts from, or the key of the run that
+            solves its start; ``None`` for a random one. It takes the place of the spec's.
         groups: sha256 over the groups of all splits, and over what is left of train without
             duplicates; ``None``, and not written, without any.
         plugins: where plug-ins of third parties are from, and which code they are, by kind; not

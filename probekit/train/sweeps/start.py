@@ -32,8 +32,10 @@ class SavedStart:
 
     Attributes:
         name: what it was trained on, a fingerprint of its options except the seed, so that runs
-            over several seeds are one row of a table, and ``with decoder`` of a continued run.
-        fingerprint: sha256 over its tensors.
+            over several seeds are one row of a table, and ``with decoder`` of a continued run; or
+            ``solved``.
+        fingerprint: sha256 over its tensors; of a start that is to be solved, the key of the run
+            that solves it.
         state: the tensors that are taken: ``head.*``; of a continued run also ``decoder.*`` and
             ``normalization.*``.
     """

@@ -5,7 +5,7 @@ from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from probekit.train.sweeps.run_views import (
 )
 from probekit.train.sweeps.run_words import make_record
 from probekit.train.sweeps.search import Note
+from probekit.train.sweeps.solved_start import solve_start, started, with_start
 from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
@@ -171,19 +172,23 @@ def fit_runs(
 
         (stream,) = streams
         check_run(live, stream, views["dev"])
+    dev, metric = views.pop("dev"), METRICS[splits.metric]
+    how: dict[str, Any] = {"metric": metric, "device": device, "memory": memory, "report": report}
+    start = None
+    if (solving := runs[0].solving) is not None:
+        (stream,) = streams
+        start = solve_start(stream, solving.member, dev, **how)
+        streams = [started(stream, start)]
     try:
         groups = fit_group(
             streams,
-            views.pop("dev"),
+            dev,
             views,
-            metric=METRICS[splits.metric],
-            device=device,
-            memory=memory,
+            **how,
             predictions=predictions,
             ablate=ablate,
             live=live,
             snapshot=snapshot,
-            report=report,
         )
         flat: list[FitResult | None] = [result for group in groups for result in group]
     except Interrupted as error:
@@ -193,7 +198,7 @@ def fit_runs(
     with nullcontext() if interrupt else interrupts_held():
         for place, twin in enumerate(twins):
             if (result := found[twin]) is not None:
-                yield place, result
+                yield place, result if start is None else with_start(result, start)
     if interrupt:
         raise interrupt
 

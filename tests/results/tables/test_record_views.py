@@ -92,12 +92,16 @@ def test_comparisons_show_what_their_tables_say(file):
 def test_geometry_shows_its_table():
     layer = LayerGeometry(
         layer=0, effective_rank=None, anisotropy=0.5, intrinsic_dimension=3.21, norm=2.0,
-        norm_deviation=0.1, median=0.2, massive=[MassiveChannel(channel=7, rows=9, largest=300.0)],
+        norm_deviation=0.1, median=0.2, dimension_low=2.94, dimension_high=3.5, dimension_rows=8,
+        massive=[MassiveChannel(channel=7, rows=9, largest=300.0)],
     )  # fmt: skip
     found = Geometry(
         model="m", task="t", split="train", entry="0", array="words", dim=4, rows=9, of_rows=9,
         sample=9, seed=0, layers=[layer], cka=[[1.0]], version="0",
     )  # fmt: skip
     text = " ".join(shown(found._repr_html_()))
-    assert "massive 0 0.500 3.2 2 ± 0.1 1.000 7 (9 rows)" in text  # dashes are left out above
-    assert "m, t train: 9 rows of words, 4 wide" in text
+    assert (
+        "massive 0 0.500 3.2 (2.9 to 3.5) 2 ± 0.1 1.000 7 (9 rows)" in text
+    )  # dashes are left out above
+    assert "m, t train: 9 rows of words, 4 wide; rank: effective rank of their covariance" in text
+    assert "by TwoNN from 8 that differ of 9 drawn rows, with its 95 % interval" in text

@@ -79,12 +79,18 @@ def same(record):
     return {name: one for name, one in asdict(record).items() if name != "train_seconds"}
 
 
+FROM_SOLVED = {"head": "last", "normalize": "standardize", "start": "solved"}
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("method", ["lora:dropout=0.1", "diff-prune:share=0.1"])
-def test_what_a_method_draws_goes_on_where_it_was(given, method, tmp_path):
+@pytest.mark.parametrize(
+    ("method", "more"),
+    [("lora:dropout=0.1", {}), ("diff-prune:share=0.1", {}), ("bitfit", FROM_SOLVED)],
+)
+def test_what_a_method_draws_goes_on_where_it_was(given, method, more, tmp_path):
     if method.startswith("lora"):
         pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    own = {**given, "spec": {**given["spec"], "method": method}}
+    own = {**given, "spec": {**given["spec"], "method": method, **more}}
     (whole,) = train({**own, "out": str(tmp_path / "whole.jsonl")})
     again, _ = killed(own, tmp_path / "killed" / "runs.jsonl", 6)
     (record,) = train(again)

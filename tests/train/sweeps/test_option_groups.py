@@ -58,6 +58,7 @@ OTHER = {
     "fit": "adam",
     "select": "dev",
     "l2": 0.5,
+    "start": "solved",
     "fusion_from": "saved",
     "freeze_fusion": True,
     "init_from": "saved",
@@ -72,6 +73,7 @@ BESIDE = {
     "freeze_fusion": {"fusion_from": "saved"},
     "l2": {"fit": "lbfgs"},
     "batch_tokens": {"method": "full"},
+    "start": {"method": "full"},
 }
 """What an option needs beside it."""
 
@@ -98,14 +100,14 @@ def test_a_spec_is_its_groups():
 def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
     beside = BESIDE.get(name, {})
     same = key(**beside) == key(**beside | {name: OTHER[name]})
-    # in the entries' keys, the content of a saved head, and the numbers of the layers
-    elsewhere = ("model", "task", "fusion_from", "layers")
+    # in the entries' keys, the content of a start, and the numbers of the layers
+    elsewhere = ("model", "task", "fusion_from", "start", "layers")
     assert same == (name in (*elsewhere, *NAMES[Origin]))
 
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "group", "drop_duplicates", "method", "batch_tokens"}
+    assert later == {"warmup", "group", "drop_duplicates", "method", "batch_tokens", "start"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)

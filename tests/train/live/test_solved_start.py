@@ -1,0 +1,201 @@
+"""Runs that train the model from a solved head: before the first step they are that head."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from probekit.errors import OptionError
+from probekit.extraction import ExtractOptions, extract
+from probekit.features import Location, open_features
+from probekit.results.recorded_options import recorded_options
+from probekit.train.sweeps import solved_start, worker
+from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import fit, sweep
+from probekit.train.sweeps.specs import TrainSpec
+from tests.tiny import build
+from tests.train.saved.test_prediction import write_corpus
+from tests.train.saved.test_prediction_texts import write_texts
+
+FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
+STILL = {"lr": 1e-12, "rates": (("backbone", 1e-12), ("mixing", 1e-12)), "epochs": 1}
+"""Steps that move nothing."""
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory):
+    root = tmp_path_factory.mktemp("words")
+    model, corpus = build("bert", root / "model", max_positions=64), write_corpus(root / "corpus")
+    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
+    spec = TrainSpec(model=str(model), task=str(corpus), head="last", select="dev")
+    return spec, Location(cache=root / "cache")
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    root = tmp_path_factory.mktemp("texts")
+    model, corpus = build("llama", root / "model", max_positions=24), root / "corpus"
+    write_texts(corpus, "regression")
+    at = {"cache": root / "cache", "device": "cpu", "options": FLOAT32, "kind": "regression"}
+    extract(str(model), str(corpus), label="label", text="text", **at)
+    spec = TrainSpec(model=str(model), task=str(corpus), head="mean", select="dev")
+    return spec, Location(cache=root / "cache", kind="regression", text="text")
+
+
+def check_starts_there(spec, at, method, **still):
+    cached = fit(replace(spec, decoder=None), location=at)
+    live = fit(replace(spec, method=method, start="solved", **still), location=at)
+    assert cached.diagnosis["strength"] > 0  # it was solved
+    assert live.diagnosis["start_score"] == cached.eval_score
+    assert live.best_step == 0 and live.eval_score == pytest.approx(cached.eval_score, abs=1e-6)
+    assert live.eval_last == pytest.approx(cached.eval_score, abs=1e-6)
+    np.testing.assert_allclose(live.predictions["dev"], cached.predictions["dev"], rtol=1e-4)
+    assert live.modules["normalization"] == cached.modules["normalization"]
+    for name, value in cached.state.items():
+        torch.testing.assert_close(live.state[name], value)
+
+
+@pytest.mark.parametrize("head", ["last", "mean", "p32", "attention-fusion"])
+@pytest.mark.parametrize("method", ["lora:rank=2", "full", "bitfit"])
+def test_before_the_first_step_words_are_read_by_the_solved_head(words, head, method):
+    if method.startswith("lora"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    spec, at = words
+    mixes = head == "p32"
+    rates = STILL["rates"] if mixes else STILL["rates"][:1]
+    check_starts_there(replace(spec, head=head), at, method, **STILL | {"rates": rates})
+
+
+@pytest.mark.parametrize("head", ["last", "mean", "p32"])
+def test_before_the_first_step_numbers_are_read_by_the_solved_head(texts, head):
+    spec, at = texts
+    rates = STILL["rates"] if head == "p32" else STILL["rates"][:1]
+    check_starts_there(replace(spec, head=head), at, "full", **STILL | {"rates": rates})
+
+
+def test_training_goes_on_from_there(words):
+    spec, at = words
+    tuned = replace(spec, method="full", epochs=3, rates=(("backbone", 3e-3),))
+    solved = fit(replace(tuned, start="solved", decoder="linear:dropout=0.3"), location=at)
+    drawn = fit(replace(tuned, decoder="linear:dropout=0.3"), location=at)
+    assert solved.curve[0][1] < drawn.curve[0][1], "the loss of the first steps"
+    assert solved.eval_score >= solved.diagnosis["start_score"]
+    assert solved.curve[0][0] > 0, "what was not trained is no point of a curve"
+
+
+def test_what_the_start_is_solved_on_is_what_the_run_trains_on(words, monkeypatch):
+    """Where a share of the draw chooses the checkpoint, the start has not seen it."""
+    spec, at = words
+    seen = []
+
+    def note(stream, solving, dev, **how):
+        seen.append((stream, solving))
+        return solved_start.solve_start(stream, solving, dev, **how)
+
+    monkeypatch.setattr(worker, "solve_start", note)
+    run = replace(spec, method="full", start="solved", **STILL | {"rates": STILL["rates"][:1]})
+    for select, by in (("hold-out:0.25", "cv:5"), (None, "cv:5"), ("dev", "dev")):
+        found = fit(replace(run, select=select), location=at)
+        stream, solving = seen.pop()
+        drawn, fitted = 24, stream.train.n_examples
+        held = 0 if stream.judge is None else stream.judge.n_examples
+        assert fitted + held == drawn and (held > 0) == (by == "cv:5")
+        assert str(solving.select) == by
+        assert found.best_step == 0
+        if stream.judge is not None:
+            assert not set(stream.train.positions) & set(stream.judge.positions)
+
+
+def test_a_held_out_split_chooses_checkpoint_and_strength(words, tmp_path):
+    spec, at = words
+    spec = replace(spec, select=None, hold_out=0.25)
+    still = STILL | {"rates": STILL["rates"][:1]}
+    plan = [spec, replace(spec, method="full", start="solved", **still)]
+    cached, live = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
+    assert cached.select == live.select == "held-out"
+    assert live.diagnosis["start_score"] == cached.eval_score
+    assert live.diagnosis["selection_score"] == cached.diagnosis["selection_score"]
+
+
+def test_records_tell_starts_apart(words, tmp_path):
+    spec, at = words
+    spec = replace(spec, method="bitfit", epochs=1)
+    plan = [replace(spec, start=start) for start in (None, "random", "solved")]
+    drawn, solved = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
+    assert drawn.init is None and solved.init == "solved" and solved.key != drawn.key
+    assert "start_score" not in drawn.diagnosis
+    assert recorded_options(solved)["start"] == "solved" and "start" not in recorded_options(drawn)
+    again = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
+    assert [one.key for one in again] == [drawn.key, solved.key]
+    assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 2
+
+
+@pytest.mark.slow
+def test_two_workers_solve_what_one_does(words, tmp_path):
+    spec, at = words
+    plan = [replace(spec, method="bitfit", start="solved", epochs=1, seed=n) for n in range(2)]
+    one, two = (
+        sweep(plan, out=tmp_path / f"{n}.jsonl", location=at, workers=n, device="cpu")
+        for n in (1, 2)
+    )
+    assert [(r.key, r.scores, r.diagnosis) for r in one] == [
+        (r.key, r.scores, r.diagnosis) for r in two
+    ]
+
+
+def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
+    spec, at = words
+    spec = replace(spec, method="bitfit")
+    splits = open_features(spec.model, spec.task, location=at)
+    asked = resolve(replace(spec, start="solved"), splits)
+    heads = ("last", "dwatt")
+    drawn = [resolve(replace(spec, head=head), splits) for head in heads]
+    monkeypatch.setattr(solved_start, "DEFAULT_START", "solved")
+    by_default = [resolve(replace(spec, head=head), splits) for head in heads]
+    assert by_default[0].options.key == asked.options.key != drawn[0].options.key
+    assert by_default[1].options.key == drawn[1].options.key
+    assert resolve(replace(spec, start="random"), splits).options.key == drawn[0].options.key
+    for run in (asked, *by_default):  # a settled run is what it was
+        assert resolve(run.spec, splits).options.key == run.options.key
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"head": "dwatt"}, "the head dwatt trains maps of its own, so nothing solves it"),
+        ({"head": "concat"}, r"the head concat trains maps .* Or give --start random\."),
+        ({"head": "extra-layers"}, "the head extra-layers trains maps of its own"),
+        ({"decoder": "mlp"}, "the decoder mlp is not convex in its weights, so nothing solves it"),
+        ({"select": "nested:3"}, "--select nested:3 chooses for each fold of dev, and a run has"),
+        ({"method": None}, "says where a run that trains the model starts"),
+        ({"method": "frozen"}, "says where a run that trains the model starts"),
+        ({"init_from": "saved"}, r"--start solved and --init-from are two starts"),
+        ({"start": "warm"}, "unknown start 'warm'"),
+    ],
+)
+def test_what_cannot_be_solved_says_so(words, more, says):
+    spec, at = words
+    with pytest.raises((OptionError, ValueError), match=says):
+        fit(replace(spec, **{"method": "full", "start": "solved", **more}), location=at)
+
+
+def test_layers_that_the_cache_lacks_are_not_solved(words, tmp_path):
+    spec, _ = words
+    options = replace(FLOAT32, layers="-1")
+    extract(spec.model, spec.task, cache=tmp_path, device="cpu", options=options)
+    spec, at = replace(spec, head="mean", method="full", start="solved"), Location(cache=tmp_path)
+    with pytest.raises(OptionError, match=r"reads layer 1.*Or give --start random"):
+        fit(spec, location=at)
+
+
+@pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2", "adapter:size=4"])
+def test_methods_that_move_rows_at_once_start_from_the_solved_head_too(words, method):
+    if method.partition(":")[0] in ("prompt", "prefix"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    spec, at = words
+    still = STILL | {"rates": STILL["rates"][:1]}
+    cached = fit(spec, location=at)
+    live = fit(replace(spec, method=method, start="solved", **still), location=at)
+    assert live.diagnosis["start_score"] == cached.eval_score
+    torch.testing.assert_close(live.state["decoder.weight"], cached.state["decoder.weight"])

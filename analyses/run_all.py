@@ -95,6 +95,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     own = ("--cache", str(args.work / "cache_is_right"))  # several entries of one split
     words = str(args.data / SUBJECTS["conll"].folder)
     yield (_path("cache_is_right.py"), words, small, larger, decoder, *own)
+    own = ("--cache", str(args.work / "compute_dtype"))  # as these are
+    yield (_path("compute_dtype.py"), small, str(args.data), *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
     yield (_path("default_rows.py"), f"{small}:atis", *texts, *rates[:2], *workers)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 
 from probekit.features import Location, open_features
+from probekit.metrics.f1 import F1
 from probekit.train.baselines.records import majority, memorised
+from probekit.train.scoring import gold_of
 from tests.planted import MODEL, TASK, plant, plant_all
-from tests.planted_texts import plant_all_texts
+from tests.planted_texts import plant_all_texts, plant_texts
 
 
 def splits_in(root, **options):
@@ -86,6 +88,18 @@ def test_a_regression_guesses_the_mean_of_train(tmp_path):
     found = majority(splits.view("train"))(splits.view("test"))
     values = [float(value) for value in splits.labels["train"].values]
     np.testing.assert_allclose(found, np.full(50, sum(values) / len(values)))
+
+
+def test_always_yes_is_scored_in_the_unit_of_its_column(tmp_path):
+    """MRPC's dev has 408 pairs, 279 of them paraphrases: an F1 of 81.2 and an accuracy of 68.4."""
+    values = {"train": ["1", "1", "0"], "dev": ["1"] * 279 + ["0"] * 129}
+    for split, own in values.items():
+        plant_texts(tmp_path, "glue/mrpc", split, count=len(own), values=own)
+    splits = open_features(MODEL, "glue/mrpc", None, Location(cache=tmp_path))
+    view = splits.view("dev")
+    scores = F1(gold_of(view, F1)).score(majority(splits.view("train"))(view))
+    assert scores["f1"] == pytest.approx(2 * 279 / (279 + 408)) == pytest.approx(0.8122, abs=1e-4)
+    assert scores["accuracy"] == pytest.approx(279 / 408)
 
 
 def test_language_modelling_guesses_the_smoothed_frequencies():

@@ -13,6 +13,7 @@ from shared import RESULTS, markdown, write
 from probekit import Record, load_records
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import BASELINES, grouped
+from probekit.results.summaries.wording import range_text
 
 NAME = "fits"
 
@@ -27,7 +28,8 @@ KNOWN: Mapping[str, Callable[[Record], bool]] = {
 """Troubles as `marks` words their beginning, and whether a record says if it has one."""
 
 INTRODUCTION = """\
-Runs of every records file by fitter and head, and how many of them have a trouble. *Not converged*:
+Runs of every records file by fitter and head, from how many starts each solved mixture was fitted,
+and how many runs have a trouble. *Not converged*:
 a solver's gradient was still above its tolerance. *Starts ended apart*: of several starts of a
 mixture the worst ended more than 1 % above the best. *Best at the edge*: the strength of L2, or the
 rate, that was chosen is an end of what was tried. *Loss still falling*: of training by steps, the
@@ -47,14 +49,26 @@ def section(file: Path) -> str:
     every = [one for one in load_records(file) if not one.trial and one.head not in BASELINES]
     groups = sorted(grouped(every, ["fitter", "head"]).items())
     lines = [
-        [fitter, f"`{head}`", f"{len(own)}", *(count(trouble, own) for trouble in KNOWN)]
+        [
+            fitter,
+            f"`{head}`",
+            f"{len(own)}",
+            starts(own),
+            *(count(trouble, own) for trouble in KNOWN),
+        ]
         for (fitter, head), own in groups
     ]
-    table = markdown(["fitter", "head", "runs", *KNOWN], lines, words=2)
+    table = markdown(["fitter", "head", "runs", "starts", *KNOWN], lines, words=2)
     troubled = sum(any(has(trouble, one) for trouble in KNOWN) for one in every)
     silent = sum(not any(known(one) for known in KNOWN.values()) for one in every)
     ended = f"{troubled:,} of {len(every):,} runs have a trouble, {silent:,} say nothing of any."
     return f"## {file.stem}\n\n{table}\n\n{ended}"
+
+
+def starts(records: Sequence[Record]) -> str:
+    """Return from how many starts each run was fitted, such as ``2 to 5``; a dash if none says."""
+    found = [one.diagnosis["starts"] for one in records if "starts" in one.diagnosis]
+    return range_text(found) if found else "-"
 
 
 def count(trouble: str, records: Sequence[Record]) -> str:

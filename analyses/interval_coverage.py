@@ -3,7 +3,8 @@
 Two heads with 3, 5 and 10 seeds on 277, 872 and 3,250 rows. A row e is right for a seed s with the
 probability Phi(mu + seed_s + row_e), so that rows differ in how hard they are, seeds in how good,
 and what is left is the interaction of both. The two heads share the rows and have seeds of their
-own. The true score is that of infinitely many seeds and rows, by quadrature.
+own. The true score is that of infinitely many seeds and rows, by quadrature. In a second table rows
+come in documents, some of which are easier for one head than for the other.
 
     python analyses/interval_coverage.py            # minutes on one core, no model, no data
 """
@@ -18,6 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from probekit.results.comparison.crossed import crossed
+from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.summaries.interval import CONFIDENCE, interval
 
 NAME = "interval_coverage"
@@ -33,6 +35,13 @@ MEANS = {"a": {0: 1.0, 1: 0.6}, "b": {0: 0.9, 1: 0.3}}
 HARDNESS = 1.0
 """Deviation of row_e."""
 
+DOCUMENTS = (20, 60, 230)
+"""CoNLL-2003's test has 231."""
+DOCUMENT_ROWS = 15
+"""Rows of a document, on average."""
+EASE = 0.45
+"""Deviation of what a document is easier for one head."""
+
 INTRODUCTION = """\
 Share of {experiments:,} simulated experiments whose nominal {confidence:.0f} % interval holds the
 truth, in percent; the standard error of a cell is at most {error:.1f} points. *Ratio* is the
@@ -43,36 +52,52 @@ are the two intervals that know one source alone, for the difference of accuraci
 over seeds, which takes the rows for the only ones, and rows alone, which takes the trained heads
 for the only ones."""
 
+OF_DOCUMENTS = """\
+The same share for differences of accuracy where rows come in documents of 15 on average: intervals
+over whole documents, which are made wherever documents are known, and over single rows. With three
+or more seeds they are over seeds, too. *Ratio* is as above."""
+
 
 @dataclass(frozen=True)
 class Setting:
-    """How an experiment is made: seeds, rows, and the ratio of seeds' variance to that of rows."""
+    """How an experiment is made.
+
+    Attributes:
+        n_seeds: seeds of each head.
+        n_rows: rows.
+        ratio: of the variance of seeds to that of rows.
+        n_documents: documents that rows come in; 0 of rows that come alone.
+    """
 
     n_seeds: int
     n_rows: int
     ratio: float
+    n_documents: int = 0
 
     @property
     def seed_deviation(self) -> float:
         """Deviation of seed_s for the ratio, by the slope of accuracy."""
-        right = np.array([POSITIVE, 1 - POSITIVE]) @ [_right("a", g, 0.0) for g in (1, 0)]
+        right = np.array([POSITIVE, 1 - POSITIVE]) @ [self.right("a", g, 0.0) for g in (1, 0)]
         step = 1e-4
         slope = np.array([POSITIVE, 1 - POSITIVE]) @ [
-            (_right("a", g, step) - _right("a", g, -step)) / (2 * step) for g in (1, 0)
+            (self.right("a", g, step) - self.right("a", g, -step)) / (2 * step) for g in (1, 0)
         ]
         return float(np.sqrt(self.ratio * right * (1 - right) / self.n_rows) / slope)
 
-
-def _right(head: str, gold: int, seed: float | np.ndarray) -> np.ndarray:
-    """Return how often rows of a class are right for a seed, over all rows there could be."""
-    return np.asarray(ndtr((MEANS[head][gold] + seed) / np.sqrt(1 + HARDNESS**2)))
+    def right(self, head: str, gold: int, seed: float | np.ndarray) -> np.ndarray:
+        """Return how often rows of a class are right for a seed, over all rows there could be."""
+        spread = np.sqrt(1 + HARDNESS**2 + (EASE**2 if self.n_documents else 0))
+        return np.asarray(ndtr((MEANS[head][gold] + seed) / spread))
 
 
 def truth(setting: Setting, head: str, metric: str) -> float:
     """Return the mean score of all seeds there could be on all rows there could be."""
     points, weights = np.polynomial.hermite_e.hermegauss(61)
     seeds = points * setting.seed_deviation
-    hit, kept = POSITIVE * _right(head, 1, seeds), (1 - POSITIVE) * _right(head, 0, seeds)
+    hit, kept = (
+        share * setting.right(head, gold, seeds)
+        for gold, share in ((1, POSITIVE), (0, 1 - POSITIVE))
+    )
     if metric == "accuracy":
         scores = hit + kept
     else:  # F1: false positives are the negatives that are wrong
@@ -82,22 +107,28 @@ def truth(setting: Setting, head: str, metric: str) -> float:
 
 def predictions(
     setting: Setting, random: np.random.Generator
-) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """Draw rows and seeds, and return which rows are positive.
+) -> tuple[np.ndarray, dict[str, np.ndarray], Groups]:
+    """Draw rows, documents and seeds, and return which rows are positive.
 
     Returns:
-        What is so, of each row, and what each seed of both heads says, shape (seeds, rows).
+        What is so, of each row, what each seed of both heads says, shape (seeds, rows), and the
+        documents of the rows.
     """
     n = setting.n_rows
     gold = random.random(n) < POSITIVE
     hardness = random.normal(0, HARDNESS, n)
-    found = {}
+    groups, ease, found = Groups(n), np.zeros(n), {}
+    if setting.n_documents:
+        documents = np.sort(random.integers(0, setting.n_documents, n))
+        groups = Groups(n, np.unique(documents, return_inverse=True)[1], "document")
     for head, means in MEANS.items():
-        level = np.where(gold, means[1], means[0]) + hardness
+        if groups.numbers is not None:
+            ease = random.normal(0, EASE, groups.drawn.n)[groups.numbers]
+        level = np.where(gold, means[1], means[0]) + hardness + ease
         seeds = random.normal(0, setting.seed_deviation, setting.n_seeds)
         right = random.random((setting.n_seeds, n)) < ndtr(level + seeds[:, None])
         found[head] = right == gold
-    return gold, found
+    return gold, found, groups
 
 
 def scored(metric: str, gold: np.ndarray, found: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -118,7 +149,9 @@ def scored(metric: str, gold: np.ndarray, found: np.ndarray) -> tuple[np.ndarray
 
 def experiment(setting: Setting, random: np.random.Generator) -> dict[str, tuple[float, float]]:
     """Return the intervals of one experiment, by metric and what they are of."""
-    gold, found = predictions(setting, random)
+    gold, found, groups = predictions(setting, random)
+    if groups.numbers is not None:
+        return over_documents(gold, found, groups)
     intervals = {}
     for metric in ("accuracy", "f1"):
         (scores, values), (others, their_values) = (
@@ -140,9 +173,29 @@ def experiment(setting: Setting, random: np.random.Generator) -> dict[str, tuple
     return intervals
 
 
+def over_documents(
+    gold: np.ndarray, found: dict[str, np.ndarray], groups: Groups
+) -> dict[str, tuple[float, float]]:
+    """Return the intervals of a difference of accuracies, over documents and over rows."""
+    apart = (found["a"] == gold).astype(float) - (found["b"] == gold)
+    differences = apart.mean(axis=1)
+    sums = np.stack([np.bincount(groups.numbers, one) for one in apart])
+    n, sizes = len(gold), np.bincount(groups.numbers)
+    without = (apart.sum(axis=1, keepdims=True) - sums) / (n - sizes)
+    pseudo = len(sizes) * differences[:, None] - (len(sizes) - 1) * without
+    every = {
+        "over documents": crossed(differences.tolist(), pseudo, groups.drawn),
+        "over rows": crossed(differences.tolist(), apart),
+    }
+    return {name: (one.low, one.high) for name, one in every.items()}
+
+
 def coverage(setting: Setting, experiments: int, seed: int) -> dict[str, float]:
     """Return the share of experiments whose interval holds the truth, by what it is of."""
-    random = np.random.default_rng([seed, setting.n_seeds, setting.n_rows, int(setting.ratio * 4)])
+    drawn = [setting.n_seeds, setting.n_rows, int(setting.ratio * 4)]
+    random = np.random.default_rng(
+        [seed, *drawn, *[setting.n_documents] * bool(setting.n_documents)]
+    )
     true = {
         (metric, head): truth(setting, head, metric)
         for metric in ("accuracy", "f1")
@@ -178,9 +231,15 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     args = parser.parse_args()
     n, cells = args.experiments, list(settings())
+    cells += [
+        Setting(seeds, DOCUMENT_ROWS * documents, ratio, documents)
+        for seeds, ratio in ((1, 0.0), (3, 1.0), (5, 1.0))
+        for documents in DOCUMENTS
+    ]
     with ProcessPoolExecutor(args.workers) as pool:
         shares = pool.map(partial(coverage, experiments=n, seed=0), cells)
         found = dict(zip(cells, shares, strict=True))
+    of_documents = {one: found.pop(one) for one in cells if one.n_documents}
     names = list(next(iter(found.values())))
     ours = [name for name in names if not name.endswith("alone")]
     others = [name for name in names if name.endswith("alone")]
@@ -201,8 +260,24 @@ def main() -> None:
             introduction,
             _range(found, ours),
             table,
+            "## Documents",
+            OF_DOCUMENTS,
+            documents_table(of_documents),
         ],
     )
+
+
+def documents_table(found: dict[Setting, dict[str, float]]) -> str:
+    """Return the coverage of intervals over documents and over rows."""
+    from shared import markdown
+
+    lines = [
+        [str(one.n_seeds), str(one.n_documents), f"{one.ratio:g}"]
+        + [f"{100 * share:.1f}" for share in own.values()]
+        for one, own in found.items()
+    ]
+    header = ["seeds", "documents", "ratio", *next(iter(found.values()))]
+    return markdown(header, lines, words=0)
 
 
 def _range(found: dict[Setting, dict[str, float]], names: Sequence[str]) -> str:

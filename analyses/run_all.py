@@ -102,7 +102,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("default_rows.py"), f"{small}:atis", *texts, *rates[:2], *workers)
     yield (_path("depths.py"), small, larger, decoder, *workers)
     yield (_path("overthinking.py"), larger, decoder, *workers)
-    yield (_path("nine_tasks.py"), small, larger, decoder, "--large", small, *workers)
+    yield (_path("nine_tasks.py"), small, larger, decoder, *workers)
     yield (_path("conll_all.py"), small, *workers)
     yield (_path("less_data.py"), small, larger, decoder, *workers)
     yield (_path("selectivity.py"), small, *workers)

@@ -31,9 +31,6 @@ LIGHT = ("last", "mean", "p32", "scalar-mix", "attention-fusion")
 SOLVED = ("last", "mean", "p32", "attention-fusion")
 """Light heads of the analyses on converged fits, which solve them."""
 
-AVERAGE = "head=mean,normalize=standardize"
-"""The average of standardised layers: a solved mixture's rows, and where it starts."""
-
 LARGE = ("concat", "dwatt")
 """Large heads of these, whose rates are searched."""
 
@@ -107,8 +104,6 @@ def converged_plan(
 ) -> list[TrainSpec]:
     """Return every combination of choices for heads: light ones solved, large ones searched.
 
-    Of `mean` there are two: as it is by default, and `AVERAGE`.
-
     Args:
         base: options of all runs.
         heads: of `SOLVED` and `LARGE`.
@@ -118,8 +113,7 @@ def converged_plan(
     light = [head for head in heads if head in SOLVED]
     large = [head for head in heads if head in LARGE]
     searched = replace(base, fit="adam", lr="search", **steps)
-    average = [head for head in light if head == "mean"]
-    plans = [(base, light), (replace(base, normalize="standardize"), average), (searched, large)]
+    plans = [(base, light), (searched, large)]
     return [spec for one, own in plans if own for spec in product(one, {"head": own, **choices})]
 
 
@@ -188,11 +182,6 @@ def best_single(records: Iterable[Record]) -> list[Record]:
     return found
 
 
-def without_raw_average(records: Iterable[Record]) -> list[Record]:
-    """Return records without averages of rows as they are: figures have the one of `AVERAGE`."""
-    return [one for one in records if one.head != "mean" or one.normalize != "none"]
-
-
 def subject(text: str) -> TrainSpec:
     """Return the spec of MODEL:TASK[:LABEL], with head `last`; a type of argument."""
     model, task, *label = text.split(":")
@@ -250,8 +239,7 @@ def judged(
         score = "eval_score" if first.test_score is None else "test_score"
         starred = cell(run.records, score) + STAR * bool(marks(run.records))
         lines.append([*names, starred, difference_text(by_name.get(run.text))])
-    reference = "standardised `mean`" if against == AVERAGE else f"`{against}`"
-    header = ["model", "task", "head", *by, "score", f"less {reference}"]
+    header = ["model", "task", "head", *by, "score", f"less `{against}`"]
     sure = sum(one.verdict is not None for one in by_name.values())
     below = [f"{sure} of {len(by_name)} differences are sure."]
     troubles = marks([record for run in runs.values() for record in run.records])

@@ -55,9 +55,8 @@ def main() -> None:
             replace(spec, fusion_from=saved[spec.seed % len(saved)], freeze_fusion=True)
             for spec in own
         ]
-        rows = "none" if base.epochs else "standardize"
         fusions = [*run(own), *run(frozen)]
-        averages = run([replace(spec, head=UNTRAINED, normalize=rows) for spec in own])
+        averages = run([replace(spec, head=UNTRAINED) for spec in own])
         parts += [
             judged(f"{fit}, against an average", [*fusions, *averages], UNTRAINED, by=BY),
             judged(f"{fit}, frozen against trained on the target", fusions, "freeze=False", by=BY),

@@ -68,6 +68,11 @@ class Selection:
             pass
         raise OptionError(f"--select {text!r}: choose {FORMS}; K is 2 or more, F between 0 and 1.")
 
+    @classmethod
+    def recorded(cls, text: str | None) -> Self | None:
+        """Return the selection of a record's text, which may name groups: ``dev by prompt``."""
+        return None if text is None else cls.parse(text.partition(" by ")[0])
+
     def __str__(self) -> str:
         """Return the text that `parse` reads."""
         if self.folds:

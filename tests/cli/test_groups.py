@@ -50,6 +50,8 @@ def test_the_record_says_what_was_kept_together(train):
     assert held["seen"]["examples"] == 18  # of 12 prompts of two texts, three are kept out
     (apart,) = done(*train, "--select", "cv:3", "--group", "text").rows
     assert apart["select"] == "cv:3 by text"  # the entry's own texts, of which each has one
+    (uncut,) = done(*train, "--select", "dev", "--group", "prompt").rows
+    assert uncut["select"] == "dev by prompt" and uncut["seen"]["groups"] == 12
     (fewer,) = done(*train, "--group", "half").rows
     assert fewer["select"] == "cv:5 by half" and fewer["diagnosis"]["folds"] == 2
 
@@ -70,8 +72,7 @@ def test_the_record_says_what_was_kept_together(train):
         ),
         (("--select", "nested:3", "--group", "half"), "are 2 in dev: give --select nested:2"),
         (("--hold-out", "0.2", "--group", "one"), "leaves one side empty"),
-        (("--select", "dev", "--group", "prompt"), "here none are (--select dev chooses)"),
-        (("--l2", "1", "--group", "prompt"), "here none are (nothing is chosen)"),
+        (("--l2", "1", "--group", "prompt"), "here nothing is chosen: leave --l2 out"),
     ],
 )
 def test_what_cannot_be_kept_together_is_refused(train, options, message):

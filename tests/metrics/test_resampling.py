@@ -11,6 +11,7 @@ from sklearn import metrics as sklearn
 from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
 from probekit.metrics.metric_checks import random_row_scores
 from probekit.results.comparison.bootstrap import counts, draws
+from probekit.results.comparison.resampled_groups import Groups
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")
@@ -82,8 +83,9 @@ def _case(name, seed):
 @pytest.mark.parametrize("name", METRICS)
 def test_equals_an_outside_judge_on_the_same_draws(name, seed):
     gold, predicted, judge = _case(name, seed)
-    (block,) = draws(len(LENGTHS), 50, seed)
-    found = METRICS[name](gold).resampler(predicted)(counts(block, len(LENGTHS)))
+    groups = Groups(len(LENGTHS))
+    (block,) = draws(groups, 50, seed)
+    found = METRICS[name](gold).resampler(predicted)(counts(block, groups))
     for drawn, score in zip(block, found, strict=True):
         rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
         if len(rows):

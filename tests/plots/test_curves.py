@@ -233,7 +233,7 @@ def test_learning_curve(along, x):
     ("selects", "scored"),
     [
         (["dev", "nested:5"], "dev"),
-        (["hold-out:0.1", "held-out"], "held-out"),
+        (["hold-out:0.1 by prompt", "held-out"], "held-out"),
         (["dev", "hold-out:0.1"], "dev or held-out"),
     ],
 )

@@ -46,6 +46,7 @@ def test_nothing_is_said_where_nothing_is_wrong():
         ({"diagnosis": {"best_is_last": True}}, "best score is that of the last step"),
         ({"diagnosis": {"falling": True}}, "loss still falling at the end"),
         ({"select": "dev", "test_score": None}, "selected on the reported split"),
+        ({"select": "dev by prompt", "test_score": None}, "selected on the reported split"),
         ({"diverged": True}, "diverged"),
     ],
 )

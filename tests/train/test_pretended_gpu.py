@@ -19,7 +19,7 @@ RUNS = [
     *(TAGS | STEPS | {"head": "p32", "decoder": name} for name in ("mlp", "crf:hidden=5")),
     *(TAGS | STEPS | {"head": "p32", "normalize": name} for name in ("layernorm", "final-norm")),
     TAGS | STEPS | {"head": "last", "select": "nested:2"},
-    TAGS | STEPS | {"head": "concat", "shots": 2, "resample": 1, "control": 1},
+    TAGS | STEPS | {"head": "concat", "shots": 2, "control": 1},
     {"task": "glue/sst2", "head": "extra-layers", "decoder": "pooler", **STEPS},
     {"task": "glue/stsb", "head": "p32", "decoder": "regression", **STEPS},
     {"task": "glue/stsb", "head": "last", "fit": "ridge", "l2": 0.1},

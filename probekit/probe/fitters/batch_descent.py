@@ -9,12 +9,15 @@ from torch import Tensor
 from probekit.probe.fitters.minimise import Points, Request
 from probekit.probe.fitters.mixtures import Layers, MixtureObjective
 
+_BETAS, _EPSILON = (0.9, 0.999), 1e-8  # as in torch
+
 
 class BatchDescent:
     """Adam with a linear decay over batches of neighbouring sentences, all problems at once.
 
     Attributes:
         objective: of all problems, without L2.
+        points: where the problems are.
         n_done: steps so far.
     """
 
@@ -34,20 +37,12 @@ class BatchDescent:
             n_steps: in all.
         """
         self.objective, self._n_steps, self.n_done = objective, n_steps, 0
+        self.points: Points = start.clone()
         self._which = torch.arange(len(start), device=start.device)
         n_extra, n_mixture = objective.loss.n_extra, objective.mixture.n_values
-        sizes = [start.shape[1] - n_extra - n_mixture, n_extra, n_mixture]
-        self._sizes = sizes
-        self._groups = [part.clone() for part in torch.split(start, sizes, 1)]
-        pairs = zip(self._groups, rates, strict=True)
-        groups = [{"params": [part], "lr": rate} for part, rate in pairs if part.numel()]
-        self._adam = torch.optim.Adam(groups)
-        self._peaks = [group["lr"] for group in self._adam.param_groups]
-
-    @property
-    def points(self) -> Points:
-        """Where the problems are."""
-        return torch.cat(self._groups, 1)
+        sizes = torch.tensor([start.shape[1] - n_extra - n_mixture, n_extra, n_mixture])
+        self._rates = torch.repeat_interleave(start.new_tensor(rates), sizes.to(start.device))
+        self._mean, self._square = torch.zeros_like(start), torch.zeros_like(start)
 
     @property
     def over(self) -> bool:
@@ -67,10 +62,13 @@ class BatchDescent:
         # without a row in it stands still but for its momentum.
         shares = self.objective.problems.parts[:, rows].sum(1)[self.objective.problems.part]
         gradient = found.finish().gradient / shares.double().clamp(min=1e-12).unsqueeze(1)
-        for own, part in zip(self._groups, torch.split(gradient, self._sizes, 1), strict=True):
-            own.grad = part
-        left = 1 - self.n_done / self._n_steps
-        for group, peak in zip(self._adam.param_groups, self._peaks, strict=True):
-            group["lr"] = peak * left
-        self._adam.step()
+        rates = self._rates * (1 - self.n_done / self._n_steps)
         self.n_done += 1
+        # torch.optim.Adam would import torch's compiler, which takes seconds
+        self._mean.lerp_(gradient, 1 - _BETAS[0])
+        self._square.lerp_(gradient.square(), 1 - _BETAS[1])
+        mean, square = (
+            moment / (1 - beta**self.n_done)
+            for moment, beta in zip((self._mean, self._square), _BETAS, strict=True)
+        )
+        self.points = self.points - rates * mean / (square.sqrt() + _EPSILON)

@@ -19,6 +19,7 @@ still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from probekit.base.selection import Selection
 from probekit.results.record import Record
 from probekit.results.summaries.copied_texts import copied_texts
 from probekit.results.summaries.grouping import grouped, series
@@ -45,7 +46,7 @@ def _starts(record: Record) -> str | None:
 
 
 def _selected(record: Record) -> str | None:
-    here = record.select == "dev" and record.test_score is None
+    here = Selection.recorded(record.select) == Selection("dev") and record.test_score is None
     return "selected on the reported split" if here else None
 
 

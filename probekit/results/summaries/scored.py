@@ -63,15 +63,16 @@ def has_two_scores(records: Sequence[Record]) -> bool:
     """
     return any(
         record.eval_last != record.eval_score
-        or (record.epochs is not None and record.select == "dev")
+        or (record.epochs is not None and Selection.recorded(record.select) == Selection("dev"))
         for record in records
     )
 
 
 def followed(record: Record) -> str:
     """Return what the scores of a learning curve are of: dev, or held-out sentences."""
-    kind = None if record.select is None else Selection.parse(record.select).kind
-    return "held-out" if kind in (HELD_OUT, "hold-out") else "dev"
+    chosen_by = Selection.recorded(record.select)
+    apart = chosen_by is not None and chosen_by.kind in (HELD_OUT, "hold-out")
+    return "held-out" if apart else "dev"
 
 
 def score_curve(

@@ -62,8 +62,7 @@ def settle_fit(
     if spec.group is not None:
         _check_group(spec, select)
     if spec.normalize is None:
-        mixes = solves and head.trains == "mixture" and not frozen
-        normalize = "standardize" if mixes else "none"
+        normalize = "none"
         if folder := spec.fusion_from or spec.init_from:
             normalize = str(open_saved(folder)[0].normalization["name"])
         spec = replace(spec, normalize=normalize)
@@ -144,16 +143,15 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
 
 
 def _check_group(spec: TrainSpec, select: str | None) -> None:
-    """Refuse groups where nothing is cut that they could keep together.
+    """Refuse groups where nothing is chosen: a record names them with what chooses.
 
     Raises:
-        OptionError: nothing is held out, and there are no folds.
+        OptionError: nothing is held out, and nothing is chosen.
     """
-    if spec.hold_out is None and not (select and Selection.parse(select).cuts):
-        how = "nothing is chosen" if select is None else f"--select {select} chooses"
+    if spec.hold_out is None and select is None:
         raise OptionError(
-            f"--group {spec.group} keeps sentences together where they are cut, and here none are "
-            f"({how}): give --select cv:5, hold-out:0.1 or nested:5, or leave --group out."
+            f"--group {spec.group} needs something to choose, and here nothing is chosen: leave "
+            "--l2 out, or --group."
         )
 
 

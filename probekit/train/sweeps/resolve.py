@@ -300,14 +300,9 @@ def _check_draw(
         return filled
     if select.folds > most and spec.select is None:
         fewer = replace(select, folds=most, default=select.folds)
-        return replace(filled, select=str(fewer)) if most > 1 else _ungrouped(filled)
+        return replace(filled, select=str(fewer) if most > 1 else "dev")
     select.check_classes(most)
     return filled
-
-
-def _ungrouped(filled: TrainSpec) -> TrainSpec:
-    """Return the spec with dev as what chooses, which is not cut, so that groups say nothing."""
-    return replace(filled, select="dev", group=filled.group if filled.hold_out else None)
 
 
 def _check_nested(filled: TrainSpec, splits: Splits, select: Selection) -> None:

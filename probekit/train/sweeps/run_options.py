@@ -71,9 +71,8 @@ class ProbeOptions(Group):
         layers: layers instead of the head's published ones, in the language of
             ``probekit.base.layers``.
         depth: the largest layer the head may see; ``None`` is all of them.
-        normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is
-            ``standardize`` for a mixture of layers that is solved (L2 favours layers with large
-            rows), else ``none``.
+        normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is that of the
+            saved head that a run starts from, else ``none``.
         pooling: which row stands for a whole text, ``cls``, ``mean`` or ``last``; ``None`` is the
             last token of a causal model; of a bidirectional one the mean of all tokens, or the
             first under a pooler or ``as_published``. Labels of words have rows of their own.
@@ -91,7 +90,7 @@ class ProbeOptions(Group):
     normalize: str | None = option(
         None,
         "Each layer before the head: none, layernorm, standardize, final-norm.",
-        show_default="none; standardize for a mixture that is solved",
+        show_default="none; that of a saved head",
         each=str,
     )
     pooling: str | None = option(

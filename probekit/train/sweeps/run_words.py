@@ -12,6 +12,7 @@ import torch
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
+from probekit.base.selection import HELD_OUT
 from probekit.features import Splits
 from probekit.features.sentence_groups import group_sizes
 from probekit.metrics import METRICS
@@ -130,11 +131,12 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
 
 
 def _select_text(run: Run) -> str | None:
-    """Return what chose, such as ``cv:5 by prompt``; None where nothing was chosen."""
+    """Return what chose, such as ``cv:5 by prompt``; None if nothing was chosen."""
     select = run.member.select
     if select is None:
         return None
-    return f"{select.asked} by {run.spec.group}" if select.cuts and run.spec.group else select.asked
+    named = run.spec.group and select.kind != HELD_OUT  # of which the protocol names the groups
+    return f"{select.asked} by {run.spec.group}" if named else select.asked
 
 
 def _changed_settings(spec: TrainSpec) -> dict[str, Any]:

@@ -59,7 +59,7 @@ def test_what_cannot_be_given(given):
     with pytest.raises(MissingFileError, match="'mine' was in memory"):
         fit(tuning, location=location)
     other = AutoModel.from_pretrained(folder).eval()
-    torch.nn.init.ones_(other.encoder.layer[0].output.dense.bias)
+    other.encoder.layer[0].output.dense.bias.data.fill_(1)
     with pytest.raises(BackboneError, match=r"not the one that .* was made with .'mine'.: weights"):
         fit(tuning, location=location, **{**how, "model": other})
     with pytest.raises(OptionError, match="give a method that runs it"):

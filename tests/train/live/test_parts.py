@@ -30,6 +30,8 @@ def texts(request, corpus, tmp_path_factory):
     """A model, and the encoded texts of a corpus, of which windows cut some."""
     root = tmp_path_factory.mktemp(request.param)
     model = build(request.param, root / "model", max_positions=24)
+    if request.param == "llama":  # whose dropout is 0 by default
+        configure(model, attention_dropout=0.1)
     options = ExtractOptions(compute_dtype="float32", dtype="float32", layers="-1")
     extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=options)
     splits = open_features(str(model), str(corpus), location=Location(cache=root / "cache"))
@@ -42,9 +44,14 @@ def without_dropout(model):
     if not folder.exists():
         shutil.copytree(model, folder)
         config = json.loads((folder / "config.json").read_text("utf-8"))
-        still = {name: 0.0 for name in config if "drop" in name or name.endswith("pdrop")}
-        (folder / "config.json").write_text(json.dumps(config | still), "utf-8")
+        configure(folder, **{name: 0.0 for name in config if "drop" in name})
     return folder
+
+
+def configure(model, **changes):
+    """Change a saved model's configuration."""
+    place = model / "config.json"
+    place.write_text(json.dumps(json.loads(place.read_text("utf-8")) | changes), "utf-8")
 
 
 def open_all(model, batch_tokens):

@@ -11,6 +11,7 @@ from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
+from probekit.results.summaries.copied_texts import copied_texts
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
@@ -244,6 +245,7 @@ def judged(
     below = [f"{sure} of {len(by_name)} differences are sure."]
     troubles = marks([record for run in runs.values() for record in run.records])
     below += [f"{STAR} {', '.join(troubles)}"] * bool(troubles)
+    below += [f"{line}." for line in copied_texts(records)]
     return "\n\n".join([f"## {title}", markdown(header, lines, words=3 + len(by)), *below])
 
 

@@ -30,6 +30,7 @@ class Subject:
         first: sentences of each split that the decoder extracts, in place of ``limit``, and fits
             all: about as many as encoders fit.
         label: the label column.
+        group: what folds keep together.
     """
 
     folder: str
@@ -38,6 +39,7 @@ class Subject:
     fraction: float | None = None
     first: int | None = None
     label: str | None = None
+    group: str | None = None
 
     @property
     def of_texts(self) -> bool:
@@ -60,7 +62,7 @@ SUBJECTS: Mapping[str, Subject] = {
     "atis": Subject("atis", _ALL, label="intent"),
     "glue/stsb": Subject("glue/STS-B"),
     "glue/cola": Subject("glue/CoLA"),
-    "glue/sst2": Subject("glue/SST-2", limit=10_000),
+    "glue/sst2": Subject("glue/SST-2", limit=10_000, group="phrases"),
 }
 """Nine tasks by the number of sentences that are fitted, smallest first."""
 
@@ -69,7 +71,9 @@ def subject(model: str, task: str, **options: Any) -> TrainSpec:
     """Return the options of a run of head ``last`` on one of the tasks, with others beside."""
     own = SUBJECTS[task]
     fraction = None if is_decoder(model) else own.fraction
-    spec = TrainSpec(model=model, task=task, label=own.label, head="last", fraction=fraction)
+    spec = TrainSpec(
+        model=model, task=task, label=own.label, head="last", fraction=fraction, group=own.group
+    )
     return replace(spec, **options)
 
 

@@ -207,15 +207,15 @@ def test_a_mixture_finds_the_layers_that_know(splits):
 )
 def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, select):
     view = splits.view("train", valid_only=True)
-    train = view.take(np.arange(12 if decoder == "crf" else 40))
-    layers = (1, 2, 3)
+    train = view.take(np.arange(4 if decoder == "crf" else 40))
+    layers = (2, 3) if decoder == "crf" else (1, 2, 3)
     one = spec(head, layers, decoder, select=select)
     parts = [spec("mean", layers, decoder, select=select)]
     if head == "p32":  # a query leaves no layer alone
         parts += [spec("last", (layer,), decoder, select=select) for layer in layers]
     (result,) = fit(splits, one, train=train)  # alone: it solves what it contains by itself
     contained = [part.diagnosis["selection_score"] for part in fit(splits, *parts, train=train)]
-    names = ["average", "layer 1", "layer 2", "layer 3"][: len(parts)]
+    names = ["average", *(f"layer {layer}" for layer in layers)][: len(parts)]
     found = result.diagnosis
     scored = dict(zip(found["candidates"], found["candidate_scores"], strict=True))
     assert [scored[name] for name in names] == pytest.approx(contained, abs=1e-12)

@@ -94,8 +94,8 @@ def main() -> None:
 
 
 def named_solved(records: Sequence[Record]) -> list[Record]:
-    """Return records under one name of their solver, of which STS-B has two."""
-    return [replace(one, fitter="solved") for one in records]
+    """Return records of heads under one name of their solver, of which STS-B has two."""
+    return [replace(one, fitter="solved") for one in records if one.head != SINGLE]
 
 
 def by_kind(models: Sequence[str]) -> dict[str, list[str]]:

@@ -174,8 +174,12 @@ def best_single(records: Iterable[Record]) -> list[Record]:
 
     Of every setting and seed it is what scores best on what chose the strength of L2.
     """
+    of_setting: dict[tuple[Any, ...], list[Record]] = {}
+    for one in records:
+        key = (one.model, one.task, one.shots, one.fraction, one.seed)
+        of_setting.setdefault(key, []).append(one)
     found = []
-    for own in grouped(records, ["model", "task", "shots", "fraction", "seed"]).values():
+    for own in of_setting.values():
         sign = scale_of(own[0].metric).sign
         best = max(own, key=lambda one: sign * one.diagnosis["selection_score"])
         layers = tuple(sorted({layer for one in own for layer in one.layers}))

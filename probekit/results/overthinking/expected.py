@@ -3,11 +3,13 @@
 Null: an earlier depth knows nothing of a row that the last one does not. Given what the last depth
 says of the row, gold is then a draw from its probabilities, whatever the earlier depths name and
 however they depend on one another: a class that they name is gold with the probability that the
-last depth gives it. That holds where these probabilities are right, and probes are overconfident:
-so the chance that the last prediction is right is fitted to its confidence by isotonic regression
-(Zadrozny and Elkan 2002), and the other classes share the rest as they did. The regression is of
-the reported rows themselves. Sums over all rows then are right by construction, which makes a test
-of some of them conservative (``tests/results/overthinking/test_null.py`` simulates it).
+last depth gives it. That holds where these probabilities are right, and a probe may be more or
+less sure than it should be. So the chance that the last prediction is right is fitted to its
+confidence by isotonic regression (Zadrozny and Elkan 2002), and the other classes share the rest by
+their probabilities to the power that makes gold most likely where the last depth is wrong, which is
+temperature scaling (Guo et al. 2017) of these classes alone. Both are fitted to the reported rows
+themselves. Sums over all rows then are right by construction, which makes a test of some of them
+conservative (``tests/results/overthinking/test_null.py`` simulates it).
 """
 
 from dataclasses import dataclass
@@ -18,6 +20,8 @@ from jaxtyping import Float64
 from probekit.results.overthinking.depth_predictions import DepthPredictions, probabilities_of
 
 _TINY = 1e-12
+_LEAST = 2.0**-25  # half of what float16 tells from 0
+_POWERS = (0.1, 10.0)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -76,11 +80,40 @@ class _Calibrated:
         right = self.said == found.scorer.gold.ids
         fitted = IsotonicRegression(y_min=0, y_max=1, increasing=False)
         self._right = fitted.fit_transform(self._rest, right.astype(np.float64))
+        self._power = 1.0
+        gold = found.scorer.gold.ids
+        wrong = ~right & (self._raw(gold) > 0)
+        if n_classes > 2 and wrong.any():
+            self._power = self._likeliest(gold, wrong)
+        self._others = self._share_of_others(self._power)
 
     def of(self, names: np.ndarray) -> Float64[np.ndarray, " rows"]:
         """Return the probability of a class of each row."""
-        others = np.minimum(self._raw(names) / self._rest, 1) * (1 - self._right)
-        return np.where(names == self.said, self._right, others)
+        shares = np.minimum(self._powered(self._raw(names), self._power) / self._others, 1)
+        return np.where(names == self.said, self._right, shares * (1 - self._right))
+
+    def _likeliest(self, gold: np.ndarray, wrong: np.ndarray) -> float:
+        """Return the power under which the gold classes of wrong rows are most likely."""
+        from scipy.optimize import minimize_scalar
+
+        own = np.log(np.maximum(self._raw(gold)[wrong], _LEAST))
+
+        def loss(log_power: float) -> float:
+            power = np.exp(log_power)
+            return float((np.log(self._share_of_others(power)[wrong]) - power * own).sum())
+
+        return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
+
+    def _share_of_others(self, power: float) -> Float64[np.ndarray, " rows"]:
+        """Return the sum over all classes that are not the last prediction."""
+        every = self._powered(self._values, power).sum(1)
+        if self._kept is not None:
+            every += self._unkept * self._powered(self._left / self._unkept, power)
+        return np.maximum(every - self._powered(self._raw(self.said), power), _LEAST**power)
+
+    @staticmethod
+    def _powered(values: np.ndarray, power: float) -> np.ndarray:
+        return np.where(values > 0, np.maximum(values, _LEAST) ** power, 0.0)
 
     def _raw(self, names: np.ndarray) -> Float64[np.ndarray, " rows"]:
         """Return the probability as it was kept; of a class that was not, its part of the rest."""

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import expit, logit
+from scipy.special import expit, logit, softmax
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.overthinking.depth_curves import depth_curves
@@ -14,6 +14,8 @@ from probekit.results.overthinking.shares import shares, shares_by_depth
 from tests.results.overthinking.held import add_depths, probabilities_of
 
 ROWS, EARLIER, TIMES = 600, 12, 25
+CLASSES = 17
+NAMES = tuple("abcdefghijklmnopq")
 MOST = 3
 """Of 25 data sets that may be sure where 2.5 % are by chance: 3 or fewer in 99.7 %."""
 
@@ -60,11 +62,37 @@ def guesses(rng):
     return gold, predicted, confidence
 
 
-def of_world(template, gold, predicted, confidence):
-    """Return predictions like the template's with other numbers in them."""
-    last = replace(
-        template.found[-1][0], probabilities=probabilities_of(predicted[-1], 2, confidence)
-    )
+def several(rng, over=1.0):
+    """Return the same of many classes, with all probabilities of the last depth.
+
+    Gold is a draw from the softmax of logits, of which earlier depths see noisy ones.
+
+    Args:
+        rng: draws.
+        over: what the last depth's logits are multiplied with: below 1 it is underconfident.
+    """
+    logits = rng.normal(0, 1, (ROWS, CLASSES)) * rng.gamma(2, 1.25, (ROWS, 1))
+    gold = (softmax(logits, 1).cumsum(1) > rng.random((ROWS, 1))).argmax(1)
+    noise, predicted = rng.normal(0, 1, logits.shape), []
+    for _ in range(EARLIER):
+        noise = 0.7 * noise + 0.7 * rng.normal(0, 1, logits.shape)
+        predicted.append((logits + 1.5 * noise).argmax(1))
+    last = softmax(over * logits, 1).astype(np.float16)
+    return gold, np.stack([*predicted, logits.argmax(1)]), last
+
+
+def of_world(template, gold, predicted, last):
+    """Return predictions like the template's with other numbers in them.
+
+    Args:
+        template: of as many classes.
+        gold: the gold classes.
+        predicted: by all depths.
+        last: the last depth's probabilities, or those of what it predicts, of two classes.
+    """
+    if last.ndim == 1:
+        last = probabilities_of(predicted[-1], 2, last)
+    last = replace(template.found[-1][0], probabilities=last)
     offsets = template.scorer.gold.offsets
     return replace(
         template,
@@ -77,8 +105,9 @@ def of_world(template, gold, predicted, confidence):
 def times_sure(world, seed, **options):
     """Return in how many data sets the share, and some depth, surely exceeds what is expected."""
     rng = np.random.default_rng(seed)
-    gold, predicted, _ = world(rng, **options)
-    (curve,) = depth_curves(add_depths(predicted, gold))
+    gold, predicted, last = world(rng, **options)
+    n_classes = 2 if last.ndim == 1 else last.shape[1]
+    (curve,) = depth_curves(add_depths(predicted, gold, names=NAMES[:n_classes]))
     template, bootstrap = read_depths(curve, "dev"), Bootstrap(samples=1000)
     found = np.zeros(2, int)
     for _ in range(TIMES):
@@ -98,6 +127,9 @@ def times_sure(world, seed, **options):
         (draws, {"over": 2.0}),
         (coins, {"sure": 0.9}),
         (guesses, {}),
+        (several, {}),
+        (several, {"over": 0.5}),
+        (several, {"over": 2.0}),
     ],
 )
 def test_what_knows_nothing_more_is_seldom_sure(world, options):

@@ -43,7 +43,7 @@ def main() -> None:
             depths = range(0, splits.manifest.n_blocks + 1, every)
             sizes = {"pooling": POOLINGS, "depth": depths, "select": ["cv:5"]}
             pooled += run(product(base, sizes))
-        if "test" in splits.labels:
+        else:
             treated += run(product(base, {"normalize": TREATMENTS, "head": MIXTURES, **FEW}))
     write("default_rows", ["# What probes read best", poolings(pooled), treatments(treated)])
 

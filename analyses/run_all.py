@@ -99,7 +99,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("compute_dtype.py"), small, str(args.data), *own)
     rates = (f"{small}:conll:ner", f"{larger}:conll:ner", f"{decoder}:atis")
     texts = [f"{model}:glue/{name}" for model in (small, larger, decoder) for name in TEXTS]
-    yield (_path("default_rows.py"), f"{small}:atis", *texts, *rates[:2], *workers)
+    words_of = (f"{small}:conll:ner", f"{small}:conll:chunk", f"{larger}:conll:ner")
+    yield (_path("default_rows.py"), f"{small}:atis:intent", *texts, *words_of, *workers)
     yield (_path("depths.py"), small, larger, decoder, *workers)
     yield (_path("overthinking.py"), larger, decoder, *workers)
     yield (_path("nine_tasks.py"), small, larger, decoder, *workers)

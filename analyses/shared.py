@@ -11,6 +11,7 @@ from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
+from probekit.results.comparison.resampled_groups import Drawn, drawn_text
 from probekit.results.summaries.copied_texts import copied_texts
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import grouped
@@ -246,11 +247,24 @@ def judged(
         lines.append([*names, starred, difference_text(by_name.get(run.text))])
     header = ["model", "task", "head", *by, "score", f"less `{against}`"]
     sure = sum(one.verdict is not None for one in by_name.values())
-    below = [f"{sure} of {len(by_name)} differences are sure."]
+    below = [f"{sure} of {len(by_name)} differences are sure. {over_text(by_name.values())}"]
     troubles = marks([record for run in runs.values() for record in run.records])
     below += [f"{STAR} {', '.join(troubles)}"] * bool(troubles)
     below += [f"{line}." for line in copied_texts(records)]
     return "\n\n".join([f"## {title}", markdown(header, lines, words=3 + len(by)), *below])
+
+
+def over_text(found: Iterable[Judged]) -> str:
+    """Return what some intervals are over, such as seeds and 231 documents, as a sentence."""
+    over: dict[str, list[Drawn]] = {}
+    for one in found:
+        if one.drawn is not None:
+            both = "seeds and " * (one.over or "").startswith("seeds and ")
+            over.setdefault(both, []).append(one.drawn)
+        elif one.over is not None:
+            over.setdefault(one.over, [])
+    texts = [f"{before}{drawn_text(drawn)}" for before, drawn in over.items()]
+    return f"Intervals are over {'; or over '.join(texts)}." if texts else ""
 
 
 def difference_text(found: Judged | None) -> str:

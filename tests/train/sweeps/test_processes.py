@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -95,13 +96,15 @@ def test_runs_of_others_are_waited_for(here, caplog, monkeypatch):
         other.take([first, second])
 
         def end():
+            while not any("are being trained" in one.getMessage() for one in caplog.records):
+                time.sleep(0.01)
             other.record(elsewhere[first])
             other.release([second])  # without a record: its owner was interrupted
 
-        timer = threading.Timer(1.0, end)
-        timer.start()
+        thread = threading.Thread(target=end, daemon=True)
+        thread.start()
         records = sweep(plan, out=here / "r.jsonl", location=where)
-        timer.join()
+        thread.join(60)
     assert [record.key for record in records] == [first, second, third]
     assert records[0] == elsewhere[first]
     said = [record.getMessage() for record in caplog.records]

@@ -31,8 +31,8 @@ INTRODUCTION = f"""\
 Dev scores in percent of probes that were solved on {SENTENCES:,} sentences, rows computed in
 float32 and in bfloat16, both stored as float16. Row error is the median over {ROWS} rows computed
 in bfloat16 of |a - b| / |b| against a fresh float32 pass. Behind a difference is its 95 % interval
-over dev sentences (paired bootstrap). Five folds of train chose the strength of L2; the last column
-is the difference where bfloat16 rows have the strength that the float32 rows chose."""
+over dev sentences (paired bootstrap). Five folds of train chose the strength of L2. In the last
+column, the probe on bfloat16 rows uses the strength chosen on float32 rows."""
 
 
 def main() -> None:

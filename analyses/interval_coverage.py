@@ -52,10 +52,10 @@ are the two intervals that know one source alone, for the difference of accuraci
 over seeds, which takes the rows for the only ones, and rows alone, which takes the trained heads
 for the only ones."""
 
-OF_DOCUMENTS = """\
-The same share for differences of accuracy where rows come in documents of 15 on average: intervals
-over whole documents, which are made wherever documents are known, and over single rows. With three
-or more seeds they are over seeds, too. *Ratio* is as above."""
+OF_DOCUMENTS = f"""\
+The same share for differences of accuracy where rows come in documents of {DOCUMENT_ROWS} on
+average: intervals over whole documents, which are made wherever documents are known, and over
+single rows. With three or more seeds they are over seeds, too. *Ratio* is as above."""
 
 
 @dataclass(frozen=True)

@@ -61,11 +61,9 @@ def main() -> None:
         for model in models:
             for task in args.tasks:
                 base = subject(model, task)
-                seeds = {"seed": SEEDS if base.fraction else SEEDS[:1]}
-                solved += run(product(base, {"head": SOLVED, **seeds}))
-                layers = single_layers(base, args.cache)
-                plan = [spec for layer in layers for spec in product(layer, seeds)]
-                solved += best_single(run(plan))
+                seeds = SEEDS if base.fraction else SEEDS[:1]
+                solved += run(product(base, {"head": SOLVED, "seed": seeds}))
+                solved += best_single(run(single_layers(base, args.cache, seeds)))
                 steps = published_subject(model, task, epochs=EPOCHS)
                 published += run(with_rates(steps, SOLVED, {"seed": SEEDS}, PUBLISHED))
         write(

@@ -53,10 +53,7 @@ def main() -> None:
             base = TrainSpec(model=model, task="conll", head="last", select="dev", shots=shots)
             every = {"normalize": ROWS, "seed": SEEDS}
             found += run(product(base, {"head": HEADS, **every}))
-            layers = single_layers(base, args.cache)
-            singles += best_single(
-                run([replace(layer, seed=seed) for layer in layers for seed in SEEDS])
-            )
+            singles += best_single(run(single_layers(base, args.cache, SEEDS)))
             steps = replace(base, fit="adam", epochs=50, evals=5, as_published=True)
             found += run(with_rates(replace(steps, decoder="linear"), HEADS, every, PUBLISHED))
     solved_mixtures = [one for one in found if one.fitter == "lbfgs" and one.normalize == "none"]

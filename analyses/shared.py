@@ -163,11 +163,11 @@ SINGLE = "best-layer"
 """What `best_single` calls its runs, in place of a head."""
 
 
-def single_layers(base: TrainSpec, cache: Path) -> list[TrainSpec]:
-    """Return probes of every layer that `p32` mixes, each by itself."""
+def single_layers(base: TrainSpec, cache: Path, seeds: Iterable[int]) -> list[TrainSpec]:
+    """Return probes of every layer that `p32` mixes, each by itself and with each seed."""
     splits = open_features(base.model, base.task, base.label, Location(cache=cache))
     every = depths(splits.manifest.n_blocks, 1, None)[1:]
-    return product(replace(base, head="last"), {"depth": every})
+    return product(replace(base, head="last"), {"depth": every, "seed": seeds})
 
 
 def best_single(records: Iterable[Record]) -> list[Record]:

@@ -74,42 +74,49 @@ class _Calibrated:
         n_classes = len(held.names) if self._kept is not None else values.shape[1]
         self._unkept = max(n_classes - values.shape[1], 1)
         self._left = np.clip(1 - self._values.sum(1), 0, None) * (self._kept is not None)
-        sure = self._raw(self.said)
+        self._sure = self._raw(self.said)
         # The sum of all others tells 0.9999 from 0.99999, which float16 does not.
-        self._rest = np.maximum(self._values.sum(1) + self._left - sure, _TINY)
-        right = self.said == found.scorer.gold.ids
-        fitted = IsotonicRegression(y_min=0, y_max=1, increasing=False)
-        self._right = fitted.fit_transform(self._rest, right.astype(np.float64))
-        self._power = 1.0
+        rest = np.maximum(self._values.sum(1) + self._left - self._sure, _TINY)
         gold = found.scorer.gold.ids
-        wrong = ~right & (self._raw(gold) > 0)
-        if n_classes > 2 and wrong.any():
-            self._power = self._likeliest(gold, wrong)
-        self._others = self._share_of_others(self._power)
+        right = self.said == gold
+        fitted = IsotonicRegression(y_min=0, y_max=1, increasing=False)
+        self._right = fitted.fit_transform(rest, right.astype(np.float64))
+        by_gold = self._raw(gold)
+        wrong = np.flatnonzero(~right & (by_gold > 0))
+        fits = n_classes > 2 and len(wrong) > 0
+        self._power = self._likeliest(by_gold[wrong], wrong) if fits else 1.0
+        self._others = self._sum_of_others(self._power)
 
     def of(self, names: np.ndarray) -> Float64[np.ndarray, " rows"]:
         """Return the probability of a class of each row."""
         shares = np.minimum(self._powered(self._raw(names), self._power) / self._others, 1)
         return np.where(names == self.said, self._right, shares * (1 - self._right))
 
-    def _likeliest(self, gold: np.ndarray, wrong: np.ndarray) -> float:
-        """Return the power under which the gold classes of wrong rows are most likely."""
-        from scipy.optimize import minimize_scalar
+    def _likeliest(self, by_gold: np.ndarray, wrong: np.ndarray) -> float:
+        """Return the power under which the gold classes of wrong rows are most likely.
 
-        own = np.log(np.maximum(self._raw(gold)[wrong], _LEAST))
+        Args:
+            by_gold: probability of the gold class as it was kept, of each of these rows.
+            wrong: which rows.
+        """
+        from scipy.optimize import minimize_scalar  # slow to import
+
+        own = np.log(np.maximum(by_gold, _LEAST))
 
         def loss(log_power: float) -> float:
             power = np.exp(log_power)
-            return float((np.log(self._share_of_others(power)[wrong]) - power * own).sum())
+            return float((np.log(self._sum_of_others(power, wrong)) - power * own).sum())
 
         return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
 
-    def _share_of_others(self, power: float) -> Float64[np.ndarray, " rows"]:
-        """Return the sum over all classes that are not the last prediction."""
-        every = self._powered(self._values, power).sum(1)
+    def _sum_of_others(
+        self, power: float, rows: np.ndarray | slice = slice(None)
+    ) -> Float64[np.ndarray, " rows"]:
+        """Return the sum of powers over all classes that are not the last prediction."""
+        every = self._powered(self._values[rows], power).sum(1)
         if self._kept is not None:
-            every += self._unkept * self._powered(self._left / self._unkept, power)
-        return np.maximum(every - self._powered(self._raw(self.said), power), _LEAST**power)
+            every += self._unkept * self._powered(self._left[rows] / self._unkept, power)
+        return np.maximum(every - self._powered(self._sure[rows], power), _LEAST**power)
 
     @staticmethod
     def _powered(values: np.ndarray, power: float) -> np.ndarray:

@@ -19,7 +19,6 @@ NAME = "fits"
 
 KNOWN: Mapping[str, Callable[[Record], bool]] = {
     "not converged": lambda record: "converged" in record.diagnosis,
-    "starts ended apart": lambda record: "starts_gap" in record.diagnosis,
     "best at the edge of the search": lambda record: (
         "strength_scores" in record.diagnosis or record.rate_from == "searched"
     ),
@@ -30,11 +29,10 @@ KNOWN: Mapping[str, Callable[[Record], bool]] = {
 INTRODUCTION = """\
 Runs of every records file by fitter and head, from how many starts each solved mixture was fitted,
 and how many runs have a trouble. *Not converged*: a solver's gradient was still above its
-tolerance. *Starts ended apart*: of several starts of a mixture the worst ended more than 1 % above
-the best. *Best at the edge*: the strength of L2, or the rate, that was chosen is an end of what was
-tried. *Loss still falling*: of training by steps, the loss still fell when the steps were used up.
-A dash: the runs do not say, since their fitter has no such thing, they searched nothing, or were
-scored at the end alone (published protocols). Tables mark scores of such runs with a star."""
+tolerance. *Best at the edge*: the strength of L2, or the rate, that was chosen is an end of what
+was tried. *Loss still falling*: of training by steps, the loss still fell when the steps were used
+up. A dash: the runs do not say, since their fitter has no such thing, they searched nothing, or
+were scored at the end alone (published protocols). Tables mark scores of such runs with a star."""
 
 
 def main() -> None:

@@ -22,7 +22,6 @@ GOOD = {
     "tolerance": 1e-5,
     "strength": 0.1,
     "starts": 3,
-    "starts_gap": 1e-4,
     "strengths": [1, 0.1, 0.01],
     "strength_scores": [0.5, 0.6, 0.5],
     "best_is_last": False,
@@ -42,7 +41,6 @@ def test_nothing_is_said_where_nothing_is_wrong():
         ({"diagnosis": {"edge": "weakest"}}, "best at the edge of the search (weakest)"),
         ({"diagnosis": {"edge": "highest"}}, "best at the edge of the search (highest)"),
         ({"diagnosis": {"one_class": True}}, "one class predicted"),
-        ({"diagnosis": {"starts_gap": 0.02}}, "starts ended apart"),
         ({"diagnosis": {"best_is_last": True}}, "best score is that of the last step"),
         ({"diagnosis": {"falling": True}}, "loss still falling at the end"),
         ({"select": "dev", "test_score": None}, "selected on the reported split"),
@@ -56,7 +54,7 @@ def test_every_trouble_is_a_mark(changes, mark):
 
 
 def test_values_that_are_unknown_are_no_trouble():
-    names = ("converged", "edge", "one_class", "starts_gap", "best_is_last", "falling", "absent")
+    names = ("converged", "edge", "one_class", "best_is_last", "falling", "absent")
     assert notes([make_record(diagnosis=dict.fromkeys(names))]) == []
 
 

@@ -21,6 +21,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
+from probekit.train.solving import mixture_fit
 from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
@@ -186,7 +187,11 @@ def test_random_labels_are_not_read(tmp_path):
     assert max(result.diagnosis["strength_scores"]) <= limit
 
 
-def test_a_mixture_finds_the_layers_that_know(splits):
+@pytest.mark.parametrize("first", [2, 60])
+def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(
+    splits, monkeypatch, first
+):
+    monkeypatch.setattr(mixture_fit, "_FIRST", first)
     (result,) = fit(splits, spec("p32", (0, 1, 2, 3), normalize="standardize"))
     assert result.weights[2] + result.weights[3] > 0.95
     assert result.diagnosis["converged"] and result.diagnosis["starts"] == 5

@@ -92,7 +92,7 @@ class LBFGS(Fitter):
 
     def numerics_of(self, head: HeadSpec, *, frozen: bool) -> int:
         """Return the version of fits of a decoder alone, or of a mixture with it."""
-        return self.numerics if frozen or head.trains == "nothing" else 3
+        return self.numerics if frozen or head.trains == "nothing" else 4
 
     def unsuited(self, head: HeadSpec, decoder: DecoderSpec, *, frozen: bool) -> str | None:
         """Return why, unless the decoder's loss is convex and the head at most a mixture."""

@@ -327,17 +327,17 @@ class MixtureObjective:
         order = ProjectedFirst if self._projects else MixedFirst
         return order(self.mixture, weights, matrix, z), weights
 
-    def begin(self, request: Request, *, fixed: bool = False) -> "MixturePass":
-        """Return an evaluation to which rows can be added; ``fixed`` holds the mixtures."""
-        return MixturePass(self, request, fixed=fixed)
+    def begin(self, request: Request) -> "MixturePass":
+        """Return an evaluation to which rows can be added."""
+        return MixturePass(self, request)
 
 
 class MixturePass:
     """One evaluation of some problems, row block by row block."""
 
-    def __init__(self, objective: MixtureObjective, request: Request, *, fixed: bool) -> None:
+    def __init__(self, objective: MixtureObjective, request: Request) -> None:
         """Start before any row."""
-        self._objective, self._fixed = objective, fixed
+        self._objective = objective
         own, self._values = objective.split(request.points)
         self._part = objective.problems.part[request.which]
         self._sums = Sums(objective.linear, Request(request.which, own))
@@ -359,10 +359,9 @@ class MixturePass:
         found = objective.loss.derive(order.logits + self._bias, self._sums.extra, shares, rows)
         by_logits = found.by_logits
         self._sums.add(found, order.by_matrix(by_logits), by_logits.double().sum(2))
-        if not self._fixed:
-            by_layers = order.by_weights(by_logits)
-            by_scores = layers * (by_layers - (layers * by_layers).sum(0))
-            self._by_mixture += objective.mixture.by_values(by_scores, z)
+        by_layers = order.by_weights(by_logits)
+        by_scores = layers * (by_layers - (layers * by_layers).sum(0))
+        self._by_mixture += objective.mixture.by_values(by_scores, z)
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
@@ -371,5 +370,5 @@ class MixturePass:
         if self._objective.mixture.penalised:
             l2 = self._sums.l2
             value = value + l2 / 2 * self._values.square().sum(1)
-            by_mixture = by_mixture + l2.unsqueeze(1) * self._values * (not self._fixed)
+            by_mixture = by_mixture + l2.unsqueeze(1) * self._values
         return Evaluation(value, torch.cat([found.gradient, by_mixture], 1), found.curvature)

@@ -5,8 +5,8 @@ A record's ``diagnosis`` holds plain values by name, all of them optional. Of ev
 without an example in the draw, and with just one). Of a solver: ``folds`` (where a draw allowed
 fewer than the default), ``converged``, ``iterations``, ``gradient``, ``tolerance``, ``strength``
 (of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
-``objective``, ``starts``, ``starts_gap`` (relative gap of the objective between the best and the
-worst start), ``strengths`` and ``strength_scores``.
+``objective``, ``strengths`` and ``strength_scores``; of a mixture, ``starts`` (how many),
+``candidates`` and ``candidate_scores``, and the ``chosen`` one.
 Of nested selection: ``fold_strengths`` (what was chosen for each fold of dev),
 ``selection_score`` (what all of dev chose, on all of dev: too good) and, where a rate was searched,
 ``search_select`` (what chose it).
@@ -32,17 +32,11 @@ MARK = "*"
 """What marks a row in a table whose runs have a trouble."""
 
 _PLACES = 4  # most settings that a line names; of more it says how many runs
-_GAP = 0.01  # from such a relative gap on, which start was drawn decided the outcome
 
 
 def _edge(record: Record) -> str | None:
     edge = record.diagnosis.get("edge")
     return f"best at the edge of the search ({edge})" if edge else None
-
-
-def _starts(record: Record) -> str | None:
-    gap = record.diagnosis.get("starts_gap")
-    return "starts ended apart" if isinstance(gap, int | float) and gap > _GAP else None
 
 
 def _selected(record: Record) -> str | None:
@@ -60,7 +54,6 @@ _TROUBLES: Sequence[Callable[[Record], str | None]] = (
     _flag("converged", False, "not converged"),
     _edge,
     _flag("one_class", True, "one class predicted"),
-    _starts,
     _flag("best_is_last", True, "best score is that of the last step"),
     _flag("falling", True, "loss still falling at the end"),
     _selected,

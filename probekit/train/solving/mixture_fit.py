@@ -17,12 +17,12 @@ from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.probe.fitters.batch_descent import BatchDescent
 from probekit.probe.fitters.linear_problems import TRANSITIONS, Problems
 from probekit.probe.fitters.losses import Loss
-from probekit.probe.fitters.minimise import Minimum, Request
+from probekit.probe.fitters.minimise import Minimum, Points, Request
 from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.member import Member
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS
-from probekit.train.solving.path_fit import LinearFit
+from probekit.train.solving.path_fit import Decoders, LinearFit
 from probekit.train.solving.solved_fit import Scores, Solved, SolvedFit, drive
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
@@ -30,7 +30,7 @@ from probekit.train.source import Inputs
 MOST_LAYERS = 3
 """Layers near which a fit starts: those that read best alone."""
 
-MOST_ITERATIONS, TOLERANCE = 400, 1e-6
+MOST_ITERATIONS, TOLERANCE = 400, 1e-5
 """Of fits of mixtures, whose optimum is one of several anyway."""
 
 MOST_STEPS = 2000
@@ -39,8 +39,8 @@ MOST_STEPS = 2000
 _RESIDUAL = 1e-3
 """Largest projected gradient of a mixture, in nats, that is convergence."""
 
-_WARM_UP = 40
-"""Iterations with the mixture held, before both are fitted."""
+_FIRST = 60
+"""Iterations after which what is found from a start is scored; what is chosen so goes on."""
 
 AVERAGE, TRAINED = "average", "trained"
 
@@ -50,14 +50,34 @@ class Start:
     """Where mixture and decoder are fitted together from.
 
     Attributes:
-        name: what is there: ``average``, ``layer 4``, ``trained``.
-        values: the mixture, for every part of the rows.
+        points: decoder and mixture, for every part of the rows.
         strength: of L2, as what is there chose it.
     """
 
-    name: str
-    values: Float64[Tensor, "parts values"]
+    points: Points
     strength: float
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """Mixture and decoder as they were found together.
+
+    Attributes:
+        solved: the problems that were solved side by side.
+        place: of its own in them.
+        scores: on what chooses.
+        cut: whether the descent was cut short, and goes on if it is chosen.
+    """
+
+    solved: Solved
+    place: int
+    scores: Scores
+    cut: bool
+
+    @property
+    def end(self) -> Start:
+        """Where it ended."""
+        return Start(self.solved.of_parts(self.place), self.solved.strengths[self.place])
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,14 +89,14 @@ class Candidate:
         score: on what chooses.
         load: puts it into the member.
         found: what a record says of it.
-        mixture: its solution and the place in it; None if a fit that is contained found it.
+        descended: what was found; None if a fit that is contained found it.
     """
 
     name: str
     score: float
     load: Callable[[], None]
     found: Mapping[str, Any]
-    mixture: tuple[Solved, int] | None = None
+    descended: Descended | None = None
 
 
 class MixtureFit(SolvedFit):
@@ -86,18 +106,16 @@ class MixtureFit(SolvedFit):
     and every layer alone. From the average, from near the layers that read best, and from where
     training by steps ends, mixture and decoder are then fitted together, at the strength that each
     of these chose. All that was found are candidates, and what chooses the strength chooses among
-    them, the simplest of equals: so the fit is never behind what it contains.
+    them, the simplest of equals: so the fit is never behind what it contains. A descent is first
+    cut short, and goes to its end, to be scored again, if it is chosen as it is.
     """
 
     row_axis = 1
     _means: Float64[Tensor, "layers dim"]
     _basis: Basis
     _mixture: Mixture
-    _own: list[tuple[str, Solved, int, Scores]]
-    """Solutions that are mixtures: a name, the solution, the place in it, and its scores."""
-
-    _beside: dict[str, Any]
-    """What a record says of the starts."""
+    _own: dict[str, Descended]
+    """What was found from each start."""
 
     def __init__(
         self,
@@ -147,19 +165,28 @@ class MixtureFit(SolvedFit):
         """Solve from every start, and load for each judge the best candidate."""
         descent = (yield from self._train()) if self._alone else None
         yield from self._turn()
-        starts, self._own = self._starts(), []
+        starts, self._own = self._starts(), {}
         stopped = None if descent is None else (yield from self._stopped(descent))
         if stopped is not None:
-            objective, points = stopped.objective, stopped.minimum.points
-            assert isinstance(objective, MixtureObjective)
-            starts.append(Start(TRAINED, objective.split(points)[1], starts[0].strength))
-        yield from self._fit_together(starts)
+            starts[TRAINED] = Start(stopped.minimum.points, self._average.strength(0))
+        found = yield from self._descend([*starts.values()], _FIRST)
+        yield from self._add(found, [f"from {name}" for name in starts], cut=True)
         if stopped is not None:
             yield from self._add(stopped, [TRAINED])
-        every = [self._candidates(judge) for judge in range(self.n_judges)]
-        chosen = [self._choice(candidates) for candidates in every]
+        while cut := self._cut(chosen := self._choices()):
+            going = [self._own[name].end for name in cut]
+            yield from self._add((yield from self._descend(going, MOST_ITERATIONS)), cut)
         self.settle([one.load for one in chosen])
-        self.member.solved = yield from self._diagnosis(chosen, every[0])
+        self.member.solved = (yield from self._diagnosis(chosen)) | {"starts": len(starts)}
+
+    def _choices(self) -> list[Candidate]:
+        """Return what each judge chooses of all that was found."""
+        return [self._choice(self._candidates(judge)) for judge in range(self.n_judges)]
+
+    def _cut(self, chosen: Sequence[Candidate]) -> list[str]:
+        """Return which of some candidates go on, each once."""
+        cut = [one.name for one in chosen if one.descended is not None and one.descended.cut]
+        return [*dict.fromkeys(cut)]
 
     def _turn(self) -> Visits:
         """Centre the layers, scale channels by the average's, and turn to its components.
@@ -229,16 +256,20 @@ class MixtureFit(SolvedFit):
         groups = {**spec.head.group_rates, **spec.decoder.group_rates}
         return [rate, *(groups.get(name) or rate for name in ("transitions", "mixing"))]
 
-    def _turned(self, descent: BatchDescent) -> Float64[Tensor, "parts values"]:
-        """Return where training ended, for rows that are turned."""
-        weight, bias, extra, values = descent.objective.unpack(descent.points)
-        turned, centre = weight * self._basis.scale.deviation, self._basis.scale.mean
+    def _turned(self, decoders: Decoders, values: Float64[Tensor, "parts mixture"]) -> Points:
+        """Return points for rows that are turned.
+
+        Args:
+            decoders: for rows as they came.
+            values: mixtures of rows that are turned.
+        """
+        weight, bias, extra = decoders
         if self.member.probe.head.per_row:
-            values = self._rotated(values * self._basis.scale.deviation)
-            shift = weight @ centre
+            shift = weight @ self._basis.scale.mean
         else:
             shift = (weight * (values.softmax(1) @ self._means).unsqueeze(1)).sum(2)
-        own = torch.cat([self._rotated(turned), (bias + shift).unsqueeze(2)], 2).flatten(1)
+        turned = self._rotated(weight * self._basis.scale.deviation)
+        own = torch.cat([turned, (bias + shift).unsqueeze(2)], 2).flatten(1)
         return torch.cat([own, extra, values], 1)
 
     def _rotated(self, weight: Tensor) -> Tensor:
@@ -247,7 +278,10 @@ class MixtureFit(SolvedFit):
 
     def _stopped(self, descent: BatchDescent) -> Generator[Visit, None, Solved]:
         """Return where training ended as a solution without L2, which has not converged."""
-        points = self._turned(descent)
+        weight, bias, extra, values = descent.objective.unpack(descent.points)
+        if self.member.probe.head.per_row:
+            values = self._rotated(values * self._basis.scale.deviation)
+        points = self._turned((weight, bias, extra), values)
         objective = self.objective(self.target.loss, self.problems((0.0,)))
         which = torch.arange(len(points), device=points.device)
         evaluation = objective.begin(Request(which, points))
@@ -263,19 +297,19 @@ class MixtureFit(SolvedFit):
         )
         return Solved((0.0,), objective, minimum)
 
-    def _starts(self) -> list[Start]:
+    def _starts(self) -> dict[str, Start]:
         """Return the average, and the layers that read best alone, if they can be come near."""
-        even = self._mixture.even().to(self.rows.device)
-        found = [self._start(AVERAGE, even, self._average)]
+        found = {AVERAGE: self._start(self._mixture.even(), self._average)}
         for place in sorted(range(len(self._alone)), key=lambda n: self._rank(self._alone[n])):
             near = self._mixture.near(place)
             if near is not None and len(found) <= MOST_LAYERS:
-                own = self._alone[place]
-                found.append(self._start(self._name(place), near.to(even.device), own))
+                found[self._name(place)] = self._start(near, self._alone[place])
         return found
 
-    def _start(self, name: str, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
-        return Start(name, values.expand(len(self._parts.seen), -1), fit.strength(0))
+    def _start(self, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
+        decoders = fit.decoders(*fit.chosen(0))
+        own = values.to(self._means.device).expand(len(decoders[0]), -1)
+        return Start(self._turned(decoders, own), fit.strength(0))
 
     def _rank(self, fit: LinearFit) -> tuple[float, float]:
         """Return what is least of the best: by what chooses, else by the objective."""
@@ -284,38 +318,20 @@ class MixtureFit(SolvedFit):
     def _name(self, place: int) -> str:
         return f"layer {self.member.spec.layers[place]}"
 
-    def _fit_together(self, starts: Sequence[Start]) -> Visits:
-        """Fit mixtures and decoders from every start: at its own strength, and all at one.
-
-        That one is the strength of what reads best alone, so that where they end can be compared.
-        """
-        common = min((self._average, *self._alone), key=self._rank).strength(0)
-        pairs = [(one, l2) for one in starts for l2 in dict.fromkeys((one.strength, common))]
-        strengths = tuple(l2 for _, l2 in pairs)
+    def _descend(self, starts: Sequence[Start], most: int) -> Generator[Visit, None, Solved]:
+        """Fit mixtures and decoders together."""
+        strengths = tuple(one.strength for one in starts)
+        points = torch.stack([one.points for one in starts], 1).flatten(0, 1)
         objective = self.objective(self.target.loss, self.problems(strengths))
-        mixtures = torch.stack([one.values for one, _ in pairs], 1).flatten(0, 1)
-        minimum = yield from self._descend(objective, mixtures)
-        together = Solved(strengths, objective, minimum)
-        yield from self._add(together, [f"from {one.name}" for one, _ in pairs])
-        ends = [float(minimum.value[n]) for n, l2 in enumerate(strengths) if l2 == common]
-        gap = (max(ends) - min(ends)) / max(abs(min(ends)), 1e-30)
-        self._beside = {"starts": len(starts), "starts_gap": gap}
+        both = objective.minimise(points, most=most, tolerance=TOLERANCE)
+        return Solved(strengths, objective, (yield from drive(both, objective.begin)))
 
-    def _descend(
-        self, objective: MixtureObjective, mixtures: Float64[Tensor, "problems values"]
-    ) -> Generator[Visit, None, Minimum]:
-        """Fit the decoders under the mixtures that are given, then both."""
-        held = objective.minimise(objective.start(mixtures), most=_WARM_UP, tolerance=TOLERANCE)
-        warm = yield from drive(held, lambda request: objective.begin(request, fixed=True))
-        both = objective.minimise(warm.points, most=MOST_ITERATIONS, tolerance=TOLERANCE)
-        return (yield from drive(both, objective.begin))
-
-    def _add(self, solved: Solved, names: Sequence[str]) -> Visits:
-        """Keep the solutions of all rows, with their scores."""
+    def _add(self, solved: Solved, names: Sequence[str], *, cut: bool = False) -> Visits:
+        """Keep solutions with their scores; ``cut`` says that what has not converged may go on."""
         scores = yield from self.scores(solved)
-        self._own += [
-            (name, solved, n, own) for n, (name, own) in enumerate(zip(names, scores, strict=True))
-        ]
+        done = solved.minimum.converged.view(-1, len(names)).all(0).tolist()
+        for place, name in enumerate(names):
+            self._own[name] = Descended(solved, place, scores[place], cut and not done[place])
 
     def _candidates(self, judge: int) -> list[Candidate]:
         """Return all that a judge may choose, the simplest first."""
@@ -332,32 +348,25 @@ class MixtureFit(SolvedFit):
             )
             for name, values, fit in held
         ]
-        for name, solved, place, scores in self._own:
-            said = solved.said(place) | {"selection_score": scores[judge]}
-            load = partial(self._load, solved, place)
-            found.append(Candidate(name, scores[judge], load, said, (solved, place)))
+        for name, own in self._own.items():
+            said = own.solved.said(own.place) | {"selection_score": own.scores[judge]}
+            load = partial(self._load, own)
+            found.append(Candidate(name, own.scores[judge], load, said, own))
         return found
 
     def _choice(self, candidates: Sequence[Candidate]) -> Candidate:
         """Return the best, the first of equals; where nothing chooses, by the objective."""
         if self.member.spec.select is None:
-            own = [one for one in candidates if one.mixture is not None and one.name != TRAINED]
+            own = [one for one in candidates if one.descended is not None and one.name != TRAINED]
             return min(own, key=lambda one: float(one.found["objective"]))
         return max(candidates, key=lambda one: self.better(one.score))
 
-    def _diagnosis(
-        self, chosen: Sequence[Candidate], candidates: Sequence[Candidate]
-    ) -> Generator[Visit, None, dict[str, Any]]:
-        """Return what a record says of the fit.
-
-        Args:
-            chosen: by each judge.
-            candidates: of the first of them.
-        """
+    def _diagnosis(self, chosen: Sequence[Candidate]) -> Generator[Visit, None, dict[str, Any]]:
+        """Return what a record says of the fit, of what each judge chose."""
         best = chosen[0]
-        found = {**best.found, **self._beside, "chosen": best.name}
-        if best.mixture is not None:
-            residual = yield from self._residual(*best.mixture)
+        found = {**best.found, "chosen": best.name}
+        if best.descended is not None:
+            residual = yield from self._residual(best.descended)
             converged = found["converged"] and residual <= _RESIDUAL
             found |= {"projected_gradient": residual, "converged": converged}
         if self.member.spec.select is None:
@@ -365,15 +374,14 @@ class MixtureFit(SolvedFit):
             return found
         if self._folds is not None:
             found["fold_strengths"] = [one.found["strength"] for one in chosen[1:]]
-        scores: dict[str, float] = {}
-        for one in sorted(candidates, key=lambda one: self.better(one.score)):
-            scores[one.name] = one.score  # of two strengths the better one
+        scores = {one.name: one.score for one in self._candidates(0)}
         return found | {"candidates": [*scores], "candidate_scores": [*scores.values()]}
 
-    def _residual(self, solved: Solved, place: int) -> Generator[Visit, None, float]:
+    def _residual(self, own: Descended) -> Generator[Visit, None, float]:
         """Return the projected gradient of the mixture of a solution over all drawn rows."""
-        objective = self.objective(self.target.loss, self.problems((solved.strengths[place],)))
-        point = solved.minimum.points[place : place + 1]
+        strength = own.solved.strengths[own.place]
+        objective = self.objective(self.target.loss, self.problems((strength,)))
+        point = own.solved.minimum.points[own.place : own.place + 1]
         evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
         yield Visit("train", evaluation.add)
         gradient = objective.unpack(evaluation.finish().gradient)[3]
@@ -382,13 +390,13 @@ class MixtureFit(SolvedFit):
     def _take(self, values: Float64[Tensor, " values"], fit: LinearFit, judge: int) -> None:
         """Put what a contained fit found into head and decoder."""
         self.member.probe.head.load_mixture(values)
-        self.target.load(*fit.solution(*fit.chosen(judge)))
+        self.target.load(*(one[0] for one in fit.decoders(*fit.chosen(judge))))
 
-    def _load(self, solved: Solved, place: int) -> None:
+    def _load(self, own: Descended) -> None:
         """Put a solution for layers as they came into head and decoder."""
-        objective = solved.objective
+        objective = own.solved.objective
         assert isinstance(objective, MixtureObjective)
-        point = solved.minimum.points[place : place + 1]
+        point = own.solved.minimum.points[own.place : own.place + 1]
         weight, bias, extra, values = (one[0] for one in objective.unpack(point))
         raw = self._basis.unrotated(weight) / self._basis.scale.deviation
         if self.member.probe.head.per_row:

@@ -25,6 +25,11 @@ from probekit.train.solving.solved_fit import Objective, Scores, Solved, SolvedF
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
 
+Decoders = tuple[
+    Float64[Tensor, "parts k w"], Float64[Tensor, "parts k"], Float64[Tensor, "parts e"]
+]
+"""Weights and biases for rows as they came, and the loss's own values."""
+
 
 class PathFit(SolvedFit):
     """One member solved for all strengths of the path; its selection chooses one."""
@@ -174,13 +179,11 @@ class LinearFit(PathFit):
 
     def load(self, solved: Solved, place: int) -> None:
         """Put weights for rows as they came into the decoder."""
-        self.target.load(*self.solution(solved, place))
+        self.target.load(*(one[0] for one in self.decoders(solved, place)))
 
-    def solution(
-        self, solved: Solved, place: int
-    ) -> tuple[Float64[Tensor, "k w"], Float64[Tensor, " k"], Float64[Tensor, " extra"]]:
-        """Return weights and biases for rows as they came, and the loss's own values."""
+    def decoders(self, solved: Solved, place: int) -> Decoders:
+        """Return what was found on every part of the rows, that on all of them first."""
         objective = solved.objective
         assert isinstance(objective, LinearObjective)
-        weight, bias, extra = objective.unpack(solved.minimum.points[place : place + 1])
-        return *self._basis.folded(weight[0], bias[0]), extra[0]
+        weight, bias, extra = objective.unpack(solved.of_parts(place))
+        return *self._basis.folded(weight, bias), extra

@@ -13,7 +13,7 @@ from torch import Tensor
 from probekit.features import FeatureView
 from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Pass, Problems
 from probekit.probe.fitters.losses import Loss
-from probekit.probe.fitters.minimise import Minimisation, Minimum, Request
+from probekit.probe.fitters.minimise import Minimisation, Minimum, Points, Request
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
 from probekit.train.dev_folds import DevFolds
 from probekit.train.member import Checkpoint, Member
@@ -42,6 +42,10 @@ class Solved:
     strengths: tuple[float, ...]
     objective: Objective
     minimum: Minimum
+
+    def of_parts(self, place: int) -> Points:
+        """Return the solution at a place of the strengths, on every part of the rows."""
+        return self.minimum.points[place :: len(self.strengths)]
 
     def said(self, place: int) -> dict[str, Any]:
         """Return what a record says of a solution."""

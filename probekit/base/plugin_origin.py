@@ -40,24 +40,3 @@ class PluginOrigin:
     def to_json(self) -> dict[str, str]:
         """Return what there is, as text by name."""
         return {name: text for name, text in vars(self).items() if text}
-
-    def missing(self, kind: str, name: str, reason: str) -> str:
-        """Return what to do where the plug-in is not there."""
-        module, _, attribute = self.path.partition(":")
-        if self.package:
-            wanted = self.package.replace(" ", "==")
-            return (
-                f"unknown {kind} {name!r}: it is of the package {self.package}, which is not "
-                f"installed here ({reason}). Run: pip install {wanted}"
-            )
-        if module == "__main__":
-            return (
-                f"unknown {kind} {name!r}: it is {attribute} of a notebook or script, which is not "
-                f"known here. Put it into a module that can be imported, or define it and call "
-                f"probekit.register_{kind}({name!r}, {attribute}) first."
-            )
-        return (
-            f"unknown {kind} {name!r}: it is {attribute} of the module {module}, which cannot be "
-            f"loaded here ({reason}). Put the folder of that module on PYTHONPATH, or call "
-            f"probekit.register_{kind}({name!r}, ...) first."
-        )

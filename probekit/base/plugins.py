@@ -2,13 +2,16 @@
 
 What is added by a call lives as long as the process, and is carried to its workers; the entry
 points of installed packages are read when a registry is asked, and imported when one of them is
-used. Either way the contract is checked at the door, once.
+used. Either way the contract is checked at the door, once. What a saved head or a record names is
+imported only while `trusting`: these files come from anywhere.
 """
 
 import logging
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, ItemsView, Iterator, Mapping, Sequence, ValuesView
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import import_module
@@ -82,6 +85,19 @@ class _Offered(_Plugin):
         return value, PluginOrigin.of(value, package=_package(point))
 
 
+_TRUSTING: ContextVar[bool] = ContextVar("trusting", default=False)
+
+
+@contextmanager
+def trusting(wanted: bool) -> Iterator[None]:
+    """Import, while this lasts, what saved heads and records name, if that is wanted."""
+    token = _TRUSTING.set(wanted or _TRUSTING.get())
+    try:
+        yield
+    finally:
+        _TRUSTING.reset(token)
+
+
 _GIVEN: dict[str, dict[str, _Given]] = {kind: {} for kind in KINDS}
 """What calls added, by kind and name."""
 
@@ -120,7 +136,13 @@ class Registry(Mapping[str, T]):
     """
 
     def __init__(
-        self, kind: str, own: Mapping[str, T], *, admit: str, reserved: Sequence[str] = ()
+        self,
+        kind: str,
+        own: Mapping[str, T],
+        *,
+        admit: str,
+        reserved: Sequence[str] = (),
+        contracts: Sequence[str] = (),
     ) -> None:
         """Read nothing yet.
 
@@ -130,10 +152,13 @@ class Registry(Mapping[str, T]):
             admit: the door, as ``module:function``: a function of name, plug-in and whether its
                 contract is known to hold, that checks it and returns what the registry is to hold.
             reserved: names that mean something else.
+            contracts: what a class must be one of to be imported where a file names it, each as
+                ``module:class``; none is without.
         """
         assert kind in KINDS
         self.kind = kind
         self._own, self._door, self._reserved = own, admit, frozenset(reserved)
+        self._contracts = contracts
         self._admitted: dict[_Plugin, tuple[T, PluginOrigin]] = {}
         self._refused: dict[_Plugin, str] = {}
 
@@ -214,32 +239,52 @@ class Registry(Mapping[str, T]):
         return None if name in self._own else self._admit(name, self._added()[name])[1]
 
     def recall(self, name: str, origin: Mapping[str, str] | None) -> None:
-        """Make sure that a plug-in of a record or saved head is known: import it where it is not.
+        """Make sure that a plug-in of a record or saved head is known.
+
+        One that is not is imported while `trusting`, and only if it is a class of the contract.
 
         Args:
             name: its name.
             origin: the dict form of its `PluginOrigin`; None of probekit's own.
 
         Raises:
-            UnknownNameError: it cannot be imported; the message says what to install.
+            UnknownNameError: it is not known, and is not or cannot be imported.
         """
         if origin is None:
             return
-        then = PluginOrigin(**{"code": "", **origin})
+        path = str(origin.get("path", ""))
         if name not in self:
-            try:
-                value = _imported(then.path)
-            except (ImportError, AttributeError) as error:
-                reason = reason_of(error)
-                raise UnknownNameError(then.missing(self.kind, name, reason)) from error
-            self.register(name, value)
+            self.register(name, self._imported(name, path))
         now = self.origin(name)
-        if now is None or now.code != then.code:
+        if now is None or now.code != origin.get("code", ""):
             warn_once(
                 logger,
                 "the %s %s (%s) has changed since: what it computes may not be what it was.",
-                *(self.kind, name, then.path),
+                *(self.kind, name, path),
             )
+
+    def _imported(self, name: str, path: str) -> Any:
+        """Return what a file says that a name stands for."""
+        if not _TRUSTING.get():
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}: the file names a plug-in that is not known here. "
+                f"Install the package that offers it, or call probekit.register_{self.kind}; "
+                f"--trust-plugins (trust_plugins=True) runs the code {path!r} that the file names."
+            )
+        try:
+            value = _at(path)
+        except Exception as error:  # whatever the module does when it is imported
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}: {path!r}, which the file names, cannot be imported "
+                f"({reason_of(error)}). Put the folder of its module on PYTHONPATH, or define it "
+                f"and call probekit.register_{self.kind} first."
+            ) from error
+        if not (isinstance(value, type) and issubclass(value, tuple(map(_at, self._contracts)))):
+            raise UnknownNameError(
+                f"unknown {self.kind} {name!r}: {path!r}, which the file names, is no class of a "
+                f"{self.kind}. Call probekit.register_{self.kind} first if it makes one."
+            )
+        return value
 
     def _added(self) -> dict[str, _Plugin]:
         """Return what was added, by name: by calls, then by packages."""
@@ -297,7 +342,7 @@ class Registry(Mapping[str, T]):
             )
 
 
-def _imported(path: str) -> Any:
+def _at(path: str) -> Any:
     module, _, name = path.partition(":")
     return attrgetter(name)(import_module(module))
 

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from probekit.base.plugins import trusting
 from probekit.cli import (
     cache,
     cache_copy,
@@ -42,7 +43,7 @@ logger = logging.getLogger("probekit")
 
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
-_ANYWHERE = ("--debug", "--quiet", "-q")
+_ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins")
 _RESUMABLE = (
     *("extract", "train", "sweep", "depth", "finetune", "overthinking", "exit", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
@@ -123,8 +124,16 @@ def _print_version(wanted: bool) -> None:
 
 @app.callback()
 def _configure(
+    ctx: typer.Context,
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No messages, no bars.")] = False,
+    trust_plugins: Annotated[
+        bool,
+        typer.Option(
+            "--trust-plugins",
+            help="Import plug-ins that records and saved heads name; it runs whatever lies there.",
+        ),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -135,6 +144,7 @@ def _configure(
     # The Hub's client notes each attempt at a download; the error at the end says what counts.
     os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
     start_messages(debug=debug, quiet=quiet)
+    ctx.with_resource(trusting(trust_plugins))
 
 
 _COMMANDS: dict[str, Callable[..., object]] = {

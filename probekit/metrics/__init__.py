@@ -45,7 +45,11 @@ COMPRESSION = "compression"
 """Score of an online code: how much shorter it is than the uniform one. No `Metric` computes it."""
 
 METRICS = Registry(
-    "metric", _OWN, admit=f"{__name__}.metric_checks:admit_metric", reserved=(COMPRESSION, UNSEEN)
+    "metric",
+    _OWN,
+    admit=f"{__name__}.metric_checks:admit_metric",
+    reserved=(COMPRESSION, UNSEEN),
+    contracts=[f"{__name__}.contract:Metric"],
 )
 
 

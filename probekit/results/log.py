@@ -10,7 +10,9 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from probekit.base.plugins import trusting
 from probekit.errors import MissingFileError, RecordError, StorageError
+from probekit.metrics import METRICS
 from probekit.results.frame import Records
 from probekit.results.record import FIELDS, Record
 
@@ -129,7 +131,9 @@ def recorded(path: Path) -> dict[str, Record]:
     return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
-def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
+def load_records(
+    paths: str | Path | Iterable[str | Path], *, trust_plugins: bool = False
+) -> Records:
     """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
     A torn last line is left out with a logged note. Where a key occurs more than once, the last
@@ -138,10 +142,13 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
 
     Args:
         paths: one file or folder, or several; a folder stands for every ``*.jsonl`` below it.
+        trust_plugins: import metrics that are not known here by the paths that the files name,
+            which runs whatever lies there.
 
     Raises:
         MissingFileError: a path does not exist, or a folder holds no results file.
         RecordError: a line is no record; the message names file and line.
+        UnknownNameError: a metric that a file names cannot be imported.
     """
     given = [paths] if isinstance(paths, str | Path) else list(paths)
     by_key: dict[str, Record] = {}
@@ -154,6 +161,10 @@ def load_records(paths: str | Path | Iterable[str | Path]) -> Records:
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records whose key occurs again", total - len(by_key))
+    if trust_plugins:
+        with trusting(True):
+            for record in by_key.values():
+                METRICS.recall(record.metric, record.plugins.get("metric"))
     return Records(by_key.values(), origins)
 
 

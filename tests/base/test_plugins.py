@@ -11,13 +11,18 @@ from torch import nn
 
 from probekit.base import plugins
 from probekit.base.plugin_origin import PluginOrigin
-from probekit.base.plugins import carried, take_over
+from probekit.base.plugins import carried, take_over, trusting
 from probekit.base.registry import choose
 from probekit.base.source_hash import source_hash
 from probekit.errors import PluginError, UnknownNameError
 from probekit.metrics import METRICS
+from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS, register_head
+from probekit.probe.normalization import NORMALIZATIONS
+from probekit.results import append_record, load_records
+from probekit.results.comparison.pairing import recorded_metric
 from tests.plugged import Layered, Mixed, Rogue
+from tests.results.samples import make_record
 
 
 @pytest.fixture(autouse=True)
@@ -148,20 +153,54 @@ def test_a_class_that_cannot_be_carried_is_said():
     pickle.loads(pickle.dumps(HEADS.origin("held")))
 
 
-def test_what_is_not_there_is_imported_or_said_to_be_missing(caplog):
+def test_what_a_file_names_is_imported_only_where_it_is_trusted(caplog):
     path = {"path": "tests.plugged:Layered", "code": source_hash(Layered)}
-    HEADS.recall("mine", path)
-    assert HEADS["mine"]().name == "mine" and not caplog.records
+    with pytest.raises(UnknownNameError, match=r"^unknown head 'mine': the file names a plug-in"):
+        HEADS.recall("mine", path)
+    with trusting(True):
+        HEADS.recall("mine", path)
+        assert HEADS["mine"]().name == "mine" and not caplog.records
+    HEADS.recall("mine", path)  # it is known from here on
     HEADS.recall("mine", {**path, "code": "0" * 64})
     assert "has changed since" in caplog.text
-    for origin, message in [
-        ({"path": "nowhere:X", "code": "0"}, "Put the folder of that module on PYTHONPATH"),
-        ({"path": "__main__:Gone", "code": "0"}, "it is Gone of a notebook or script"),
-        ({"path": "nowhere:X", "package": "mine 0.3"}, "Run: pip install mine==0.3"),
-    ]:
-        with pytest.raises(UnknownNameError, match=message):
-            HEADS.recall("other", origin)
     METRICS.recall("span-f1", None)
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("nowhere:X", "cannot be imported .* on PYTHONPATH"),
+        ("__main__:Gone", "cannot be imported .* probekit.register_head first"),
+        ("", "cannot be imported"),
+        ("tests.plugged:NUMBER", "is no class of a head"),
+        ("http.server:test", "is no class of a head"),
+        ("collections:OrderedDict", "is no class of a head"),
+    ],
+)
+def test_nothing_but_a_class_of_the_contract_is_called(path, message):
+    origin = {"path": path, "package": "mine 0.3", "another": "thing"}
+    with trusting(True), pytest.raises(UnknownNameError, match=message) as found:
+        HEADS.recall("other", origin)
+    assert "pip" not in str(found.value)
+
+
+def test_a_file_runs_no_module_beside_it(tmp_path, monkeypatch):
+    (tmp_path / "beside.py").write_text("open('ran', 'w').close()\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    origin = {"path": "beside:X", "code": "0"}
+    for registry in (HEADS, METRICS, DECODERS, NORMALIZATIONS):
+        with pytest.raises(UnknownNameError, match="trust"):
+            registry.recall("other", origin)
+    assert not (tmp_path / "ran").exists()
+    line = make_record("last", metric="other", plugins={"metric": origin})
+    append_record(tmp_path / "runs.jsonl", line)
+    with pytest.raises(UnknownNameError, match="trust"):
+        recorded_metric(load_records(tmp_path / "runs.jsonl")[0])
+    assert not (tmp_path / "ran").exists()
+    with pytest.raises(UnknownNameError, match="cannot be imported"):
+        load_records(tmp_path / "runs.jsonl", trust_plugins=True)
+    assert (tmp_path / "ran").exists()
 
 
 def test_source_counts_and_so_does_what_it_names(tmp_path, monkeypatch):

@@ -1,5 +1,7 @@
 """``probekit compare``: runs of a sweep, as a table and as JSON, and what cannot be compared."""
 
+import json
+
 import pytest
 
 from tests.cli.console import done, refused
@@ -98,3 +100,16 @@ def test_conditions_hold_for_both(file):
 def test_what_cannot_be_compared(file, a, b, options, message):
     found = refused("compare", f"{file}{a}", f"{file}{b}", *options)
     assert found.replace(str(file), "FILE").startswith(message)
+
+
+def test_a_metric_that_a_file_names_is_imported_only_if_that_is_asked_for(file, here, monkeypatch):
+    monkeypatch.syspath_prepend(str(here))
+    (here / "beside.py").write_text("open('ran', 'w').close()\n")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    more = {"metric": "other", "plugins": {"metric": {"path": "beside:X", "package": "mine 1"}}}
+    (here / "r.jsonl").write_text("".join(json.dumps(one | more) + "\n" for one in lines))
+    words = ("compare", "r.jsonl#head=p32", "r.jsonl#head=last")
+    message = refused(*words)
+    assert message.startswith("unknown metric 'other': the file names a plug-in")
+    assert "pip" not in message and not (here / "ran").exists()
+    assert "cannot be imported" in refused(*words, "--trust-plugins") and (here / "ran").exists()

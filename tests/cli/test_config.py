@@ -234,6 +234,7 @@ def test_arguments_and_flags_come_from_a_file(records, here):
             "batch-sizes = 3",
             "unknown key 'batch_sizes' for `probekit train`. Did you mean 'batch",
         ),
+        ("trust_plugins = true", "unknown key 'trust_plugins' for `probekit train`. See"),
         ("xyzzy = 1", "unknown key 'xyzzy' for `probekit train`. See `probekit train --help`."),
         (
             "every = 2",

@@ -27,7 +27,12 @@ _OWN: Mapping[str, type[DecoderSpec]] = {
     "vocabulary": Vocabulary,
 }
 
-DECODERS = Registry("decoder", _OWN, admit=f"{__name__}.decoder_checks:admit_decoder")
+DECODERS = Registry(
+    "decoder",
+    _OWN,
+    admit=f"{__name__}.decoder_checks:admit_decoder",
+    contracts=[f"{__name__}.contract:DecoderSpec"],
+)
 
 
 def register_decoder(name: str, decoder: type[DecoderSpec], *, version: str | None = None) -> None:

@@ -22,7 +22,10 @@ _OWN: Mapping[str, type[Normalization]] = {
 }
 
 NORMALIZATIONS = Registry(
-    "normalization", _OWN, admit=f"{__name__}.normalization_checks:admit_normalization"
+    "normalization",
+    _OWN,
+    admit=f"{__name__}.normalization_checks:admit_normalization",
+    contracts=[f"{__name__}.contract:Normalization"],
 )
 
 

@@ -112,10 +112,10 @@ def put_beside(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = 
 
 
 def recorded_metric(record: Record) -> type[Metric]:
-    """Return the metric of a record, from the package that it came from if it is a plug-in.
+    """Return the metric of a record.
 
     Raises:
-        UnknownNameError: there is none of its name here; the message says what to install.
+        UnknownNameError: there is none of its name here.
     """
     METRICS.recall(record.metric, record.plugins.get("metric"))
     return choose("metric", record.metric, METRICS)

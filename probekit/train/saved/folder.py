@@ -160,10 +160,10 @@ class SavedHead(_Form):
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
-        """Make sure that what it is made of is known here: import what is not.
+        """Make sure that what it is made of is known here.
 
         Raises:
-            UnknownNameError: it cannot be imported; the message says what to install.
+            UnknownNameError: it is not, and is not or cannot be imported.
             PluginError: it breaks its contract by now.
         """
         registries: Mapping[str, Registry[Any]] = {

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.kinds import KINDS
+from probekit.base.plugins import trusting
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
@@ -40,7 +41,7 @@ class TrainedHead:
     def __init__(
         self, saved: SavedHead, state: Mapping[str, Tensor], run: SavedRun | None = None
     ) -> None:
-        """Rebuild the modules and load their tensors; plug-ins are imported where they are not."""
+        """Rebuild the modules and load their tensors."""
         saved.recall_plugins()
         self.saved, self.state, self.run = saved, dict(state), run
         self.layers, self.labels = saved.layers, saved.labels
@@ -55,13 +56,19 @@ class TrainedHead:
         self._probe.eval().requires_grad_(False)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> Self:
+    def from_pretrained(cls, folder: str | Path, *, trust_plugins: bool = False) -> Self:
         """Load the head that ``save_head`` wrote.
+
+        Args:
+            folder: where it was saved.
+            trust_plugins: import a plug-in that is not known here by the path that the folder
+                names, which runs whatever lies there.
 
         Raises:
             MissingFileError: the folder holds no saved head, or not what was trained of its model.
             OptionError: it predicts tokens, for which it needs the cache.
             RecordError: its files are damaged, or of a newer format.
+            UnknownNameError: it has a plug-in that is not known here.
         """
         path = Path(folder)
         saved, state = read_saved(path)
@@ -72,7 +79,8 @@ class TrainedHead:
                 "no text."
             )
         try:
-            return cls(saved, state, SavedRun.at(path) if saved.backbone else None)
+            with trusting(trust_plugins):
+                return cls(saved, state, SavedRun.at(path) if saved.backbone else None)
         except ProbekitError:
             raise
         except (KeyError, RuntimeError, TypeError, ValueError) as error:

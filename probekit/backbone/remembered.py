@@ -18,8 +18,8 @@ from probekit.backbone.checkpoint import local_path
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
+from probekit.base.replacing import replacing
 from probekit.errors import BackboneError
-from probekit.store.files import write_whole
 from probekit.store.json_types import read_object
 
 _LIBRARIES = ("probekit", "transformers", "tokenizers")
@@ -84,8 +84,8 @@ def inspect_and_remember(
     plain = random_init is None and quantize is None and inspection.tuned is None
     if plain and time.time() - changed > _SETTLED:
         try:
-            memory.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(memory, json.dumps(inspection.info.identity.to_json()).encode())
+            with replacing(memory) as fresh:
+                fresh.write_text(json.dumps(inspection.info.identity.to_json()), "utf-8")
         except OSError as error:  # nothing is lost but time
             logger.debug("%s: not remembered (%s)", memory, error)
     return inspection

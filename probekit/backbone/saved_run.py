@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
-from probekit.base.fingerprint import digest, digest_file
+from probekit.base.fingerprint import digest, digest_file, is_changed
 from probekit.base.notices import human_list
 from probekit.errors import BackboneError, MissingFileError, RecordError
 from probekit.store.json_types import (
@@ -81,6 +81,11 @@ class SavedRun:
         if path is None or said is None or "format_version" not in said:
             _check_above(model)
             return None
+        if is_changed(said):
+            raise BackboneError(
+                f"{path / 'config.json'} is damaged: it is not as the run wrote it. Train it again "
+                "with --save."
+            )
         packaging = PACKAGINGS.get(str(said.get("backbone")))
         if packaging is None:
             raise BackboneError(

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,20 @@ def canonical_json(value: Any) -> str:
 def digest(value: Any) -> str:
     """Return the sha256 (64 hex digits) of a JSON-like value."""
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
+
+
+CHECKSUM = "checksum"
+
+
+def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a JSON object with a checksum of all else in it."""
+    return {**value, CHECKSUM: digest(value)}
+
+
+def is_changed(value: Mapping[str, Any]) -> bool:
+    """Say whether a JSON object that has a checksum is no more what it was written as."""
+    rest = {name: one for name, one in value.items() if name != CHECKSUM}
+    return CHECKSUM in value and value[CHECKSUM] != digest(rest)
 
 
 def digest_stream(parts: Iterable[bytes | memoryview]) -> str:

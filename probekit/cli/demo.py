@@ -82,12 +82,11 @@ def _sweep(
 
 
 def _named_link(folder: Path, link: Path) -> str:
-    """Give the model's folder a name that reads well; the files stay where they are."""
+    """Give the model's folder a name that reads well, unless something else has it."""
     link.parent.mkdir(parents=True, exist_ok=True)
-    if link.is_symlink():
-        link.unlink()
-    link.symlink_to(folder, target_is_directory=True)
-    return str(link)
+    if not link.is_symlink() and not link.exists():
+        link.symlink_to(folder, target_is_directory=True)
+    return str(link if link.resolve() == folder.resolve() else folder)
 
 
 def _next_steps(model: str, out: Path, seconds: float) -> str:

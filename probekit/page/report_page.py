@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.registry import choose
+from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.page.asked_facts import find_asked
 from probekit.page.example_grids import example_grids
@@ -21,7 +22,6 @@ from probekit.results.overthinking.estimates import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.scored import SCORE_OF, Scored
 from probekit.results.summaries.wording import model_text
-from probekit.store.files import write_whole
 from probekit.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -103,7 +103,8 @@ def write_report(
     path = check_report(out)
     data = page_data(records, options or ReportOptions())
     try:
-        write_whole(path, render(data["title"], data))
+        with replacing(path) as fresh:
+            fresh.write_bytes(render(data["title"], data))
     except OSError as error:
         raise StorageError(
             f"{path}: cannot write the report ({error.strerror}); choose another file with -o."

@@ -1,8 +1,6 @@
 """How figures look, and how they are written: sizes, fonts, the style of every curve, formats."""
 
-import contextlib
 import itertools
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
 from probekit.results.summaries.grouping import head_order
 
@@ -208,15 +207,9 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     path = Path(path)
     kind = check_format(path)
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with matplotlib.rc_context(RC):
-            figure.savefig(partial, format=kind[1:], **FORMATS[kind])
-        partial.replace(path)
+        with replacing(path) as fresh, matplotlib.rc_context(RC):
+            figure.savefig(fresh, format=kind[1:], **FORMATS[kind])
     except OSError as error:
         raise StorageError(f"{path}: cannot write the figure ({error.strerror}).") from error
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
     return path

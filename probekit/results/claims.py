@@ -10,6 +10,7 @@ finds its claim gone and does not record the run a second time.
 import json
 import logging
 import os
+import re
 import socket
 import threading
 import time
@@ -25,7 +26,7 @@ from typing import Self
 import psutil
 
 from probekit.base.notices import warn_once
-from probekit.results.log import LOCK_SUFFIX, append_line, records_lock
+from probekit.results.log import LOCK_SUFFIX, append_line, recorded, records_lock
 from probekit.results.record import Record
 
 logger = logging.getLogger(__name__)
@@ -34,6 +35,9 @@ POLL_SECONDS = 2.0
 BEAT_SECONDS = 30.0
 SILENT_SECONDS = 600.0
 """Age of the last heartbeat from which on an owner that cannot be looked up is taken for dead."""
+
+_CLAIM, SNAPSHOT = "claim", "snapshot"
+"""Kinds of `run_file`."""
 
 _SAME_START = 5.0
 """Seconds by which the start of one process may differ, as seen from two; ids are used again."""
@@ -107,7 +111,8 @@ class Claims:
         self._owner = Owner.here(self.name)
 
     def __enter__(self) -> Self:
-        """Start the heartbeat."""
+        """Remove what lost owners left, and start the heartbeat."""
+        _remove_left(self.out)
         self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
         self._beating.start()
         return self
@@ -135,9 +140,7 @@ class Claims:
                 lost = owner is not None and owner.name == self.name
                 if owner is not None and not lost and _counts(path, owner, self.out):
                     continue
-                if owner is not None:
-                    warn_once(logger, "%s did not record all that it had begun: taken over", owner)
-                path.unlink(missing_ok=True)
+                _let_go(path, owner)
                 with suppress(FileExistsError), path.open("x") as file:
                     json.dump(asdict(self._owner), file)
                     taken.add(key)
@@ -191,7 +194,40 @@ class Claims:
 
 def claim_path(out: Path, key: str) -> Path:
     """Return the file of a claim."""
-    return out.with_name(f"{out.name}.{key[:16]}.claim")
+    return run_file(out, key, _CLAIM)
+
+
+def run_file(out: Path, key: str, kind: str) -> Path:
+    """Return a file of a run that is not recorded yet, beside the records.
+
+    Args:
+        out: the records file.
+        key: record key of the run.
+        kind: of the file: ``claim`` or ``snapshot``.
+    """
+    return out.with_name(f"{out.name}.{key[:16]}.{kind}")
+
+
+def _remove_left(out: Path) -> None:
+    """Remove claims that count no more, and snapshots of runs that are recorded."""
+    names = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
+    found = [name for path in out.parent.glob("*") if (name := names.fullmatch(path.name))]
+    if not found:
+        return
+    with records_lock(out):
+        done = {key[:16] for key in recorded(out)}
+        for name in found:
+            path = out.with_name(name[0])
+            owner = _read(path) if name[2] == _CLAIM else None
+            if name[1] in done if owner is None else not _counts(path, owner, out):
+                _let_go(path, owner)
+
+
+def _let_go(path: Path, owner: Owner | None) -> None:
+    """Remove a file of a run whose owner, if it had one, is lost."""
+    if owner is not None:
+        warn_once(logger, "%s did not record all that it had begun: taken over", owner)
+    path.unlink(missing_ok=True)
 
 
 def owners(out: Path, keys: Iterable[str]) -> dict[str, Owner]:
@@ -240,7 +276,7 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
     # touched, one that is there anyhow.
     lock = out.with_name(out.name + LOCK_SUFFIX)
     lock.touch()
-    return lock.stat().st_mtime - beat < SILENT_SECONDS
+    return abs(lock.stat().st_mtime - beat) < SILENT_SECONDS  # nobody beats in the future
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from probekit.base.fingerprint import CHECKSUM, is_changed, with_checksum
 from probekit.base.plugins import trusting
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import METRICS
@@ -79,7 +80,7 @@ def append_line(path: Path, record: Record) -> None:
         RecordError: the file ends in something that is no part of a record.
         StorageError: the disk is full.
     """
-    stored = _portable(record, path).to_json()
+    stored = with_checksum(_portable(record, path).to_json())
     line = json.dumps(stored, ensure_ascii=False, allow_nan=False).encode() + b"\n"
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o666)
     try:
@@ -213,6 +214,7 @@ def _files(path: Path) -> list[Path]:
 def _read_file(path: Path) -> list[Record]:
     records = []
     unknown: set[str] = set()
+    without = 0
     lines = path.read_bytes().split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
@@ -231,13 +233,21 @@ def _read_file(path: Path) -> list[Record]:
                 f"{path}, line {number}: expected a record (a JSON object), found "
                 f"{type(data).__name__}; delete or repair the line."
             )
+        if is_changed(data):
+            raise RecordError(
+                f"{path}, line {number}: damaged, as its checksum says; delete the line, and the "
+                "run is trained again. If you changed it on purpose, delete its checksum."
+            )
+        without += CHECKSUM not in data
         if data.get("resample") is not None:
             continue  # a probe that an earlier version fitted to resampled sentences
         try:
             records.append(_beside(Record.from_known(data), path))
         except RecordError as error:
             raise RecordError(f"{path}, line {number}: {error}") from None
-        unknown |= data.keys() - FIELDS
+        unknown |= data.keys() - FIELDS - {CHECKSUM}
+    if without:
+        logger.info("%s: %d records without a checksum, of an earlier version", path, without)
     if unknown:
         logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
     return records

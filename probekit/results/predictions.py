@@ -17,7 +17,6 @@ and ``gold`` and ``predicted``, or ``loss``.
 """
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
@@ -28,6 +27,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from probekit.base.fingerprint import digest_file
+from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
 
@@ -126,11 +127,9 @@ def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -
     grouped_by = max(found.grouped_by for found in splits.values())
     said = {_ABOUT: json.dumps(asdict(about), ensure_ascii=False), _GROUPED_BY: grouped_by}
     table = table.replace_schema_metadata(said)
-    beside = path.with_name(path.name + ".partial")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        _write(table, beside)
-        os.replace(beside, path)
+        with replacing(path) as fresh:
+            _write(table, fresh)
     except OSError as error:
         raise StorageError(f"{path}: cannot write predictions ({error}).") from error
 
@@ -204,7 +203,11 @@ def _text_columns(found: Predicted) -> dict[str, pa.Array]:
 
 
 def read_predicted(
-    path: str | Path, *, texts: bool = True, probabilities: bool = True
+    path: str | Path,
+    *,
+    texts: bool = True,
+    probabilities: bool = True,
+    written: str | None = None,
 ) -> tuple[About | None, dict[str, Predicted]]:
     """Read a side file.
 
@@ -212,19 +215,26 @@ def read_predicted(
         path: of the file.
         texts: read the texts, which take most of the time.
         probabilities: read the probabilities of classes and what they score, most of the file.
+        written: sha256 of the file as it was written, ``Record.predictions_digest``, to be
+            compared; None where that is not known.
 
     Returns:
         What it says of its run (None in a file of version 0.1.0), and its splits by name.
 
     Raises:
         MissingFileError: there is no such file.
-        RecordError: it is no side file.
+        RecordError: it is no side file, or not as it was written.
     """
     path = Path(path)
     if not path.is_file():
         raise MissingFileError(
             f"{path}: no such file of predictions; run the same `probekit train` or `sweep` "
             "command again with --predictions."
+        )
+    if written is not None and written != digest_file(path):
+        raise RecordError(
+            f"{path} is damaged: it is not as it was written. Remove it and run the same command "
+            "again with --predictions."
         )
     try:
         table = _read_columns(path, texts=texts, probabilities=probabilities)

@@ -113,6 +113,7 @@ class Record:
         train_seconds: wall-clock seconds of training; linear probes that step together share their
             time equally.
         predictions: path of the side file with predictions; None when not asked for.
+        predictions_digest: sha256 of that file; None in records of earlier versions.
         version: version of probekit that wrote the record.
         key: fingerprint of the options; two records with one key are the same run.
 
@@ -178,6 +179,7 @@ class Record:
     backbone_share: float = 0.0
     train_seconds: float
     predictions: str | None = None
+    predictions_digest: str | None = None
     version: str
     key: str
 
@@ -275,4 +277,5 @@ _WRITTEN_IF_SET = (
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out",
     "plugins", "duplicates", "method", "n_backbone_params", "backbone_share", "batch_tokens",
+    "predictions_digest",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Where an entry is built, and how what was built becomes the entry: by rename, or by a switch."""
 
+import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -11,12 +12,16 @@ from typing import ClassVar
 
 import numpy as np
 
+from probekit.errors import OptionError
 from probekit.store.arrays import PlainArray
-from probekit.store.backends import ChunkPlaces, ChunkWriter
+from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.files import file_sizes, remove_path
 from probekit.store.layout import (
+    BACKBONE,
     BUILDING,
+    CHECKSUMS,
+    EXAMPLES,
     MANIFEST,
     PARTIAL,
     REPLACED,
@@ -27,11 +32,37 @@ from probekit.store.layout import (
 from probekit.store.lock import EntryLock, install
 from probekit.store.marks import ChunkSum
 from probekit.store.objects.chunk_window import REQUESTS
-from probekit.store.objects.generations import begin_generation, switch_tag, turn_switch
+from probekit.store.objects.generations import POINTER, begin_generation, switch_tag, turn_switch
 from probekit.store.objects.object_path import ObjectPath
 
 _STAGED = "staged"
 """Folder of what is not yet where it belongs, in that of the building."""
+
+
+_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING, POINTER} | {
+    backend.filename for backend in BACKENDS.values()
+}
+"""What an entry's folder may hold."""
+
+_TORN = re.compile(r"(\.[0-9a-f]{32})?\.new$")
+"""Ends the name of a part that a kill left half-written."""
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that holds more than an entry does, whole or not: it is to be removed.
+
+    Raises:
+        OptionError: it does, or is a file; a link in it loses nothing.
+    """
+    if isinstance(folder, ObjectPath) or not folder.exists():
+        return
+    inside = folder.iterdir() if folder.is_dir() else [folder]
+    names = {_TORN.sub("", one.name) for one in inside if not one.is_symlink()}
+    if others := sorted(names - _PARTS):
+        raise OptionError(
+            f"{folder} holds {others[0]}, which is no part of an entry. Nothing was removed; take "
+            "it away first."
+        )
 
 
 class BuildingSite(ABC):
@@ -137,6 +168,8 @@ class _Folder(BuildingSite):
 
     def _recover(self) -> None:
         replaced = beside(self.path, REPLACED)
+        refuse_foreign(replaced)
+        refuse_foreign(self.partial)
         if replaced.exists() and not self.path.exists():  # killed between the two renames
             replaced.rename(self.path)
         elif replaced.exists():

@@ -4,6 +4,7 @@ It is known before any unit is. Whoever finds the last unit written seals the en
 needs neither the model nor the text.
 """
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -12,11 +13,17 @@ from typing import Any
 
 import pyarrow as pa
 
+from probekit.base.fingerprint import canonical_json, digest_stream, with_checksum
 from probekit.errors import EntryNotFoundError
-from probekit.store.files import write_whole
+from probekit.store.files import walk_files, write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import BACKBONE, BUILDING, DRAFT, EXAMPLES, MANIFEST
 from probekit.store.manifest import Manifest, manifest_in
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, read_table, table_bytes
+
+logger = logging.getLogger(__name__)
+
+_SUMS = "sums.json"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,13 +52,14 @@ class Draft:
         return replace(self.manifest, statistics=statistics, extra=extra, created=created)
 
     def write(self, partial: Path) -> None:
-        """Write it into the folder of an entry under construction, the manifest last."""
+        """Write it into the folder of an entry under construction, its checksums last."""
         folder = partial / BUILDING / DRAFT
         (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
         for name, data in self.files.items():
             write_whole(folder / BACKBONE / name, data)
         write_whole(folder / EXAMPLES, table_bytes(self.examples))
         write_whole(folder / MANIFEST, self.manifest.to_json().encode())
+        write_whole(folder / _SUMS, canonical_json(with_checksum(_sums(folder))).encode())
 
     @classmethod
     def read(cls, partial: Path) -> "Draft":
@@ -75,5 +83,17 @@ class Draft:
 
 
 def is_drafted(partial: Path) -> bool:
-    """Say whether the folder of an entry under construction holds a draft."""
-    return (partial / BUILDING / DRAFT / MANIFEST).is_file()
+    """Say whether the folder of an entry under construction holds a draft, as it was written."""
+    folder = partial / BUILDING / DRAFT
+    if (sums := read_object(folder / _SUMS)) is None:
+        return False
+    whole = sums == with_checksum(_sums(folder))
+    if not whole:
+        logger.warning("%s is damaged: not as it was written", folder)
+    return whole
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return the sha256 of every file of a draft, by its path."""
+    names = (str(name) for name in walk_files(folder) if name.suffix != ".new")
+    return {n: digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}

@@ -18,6 +18,7 @@ from uuid import uuid4
 
 import numpy as np
 
+from probekit.base import replacing
 from probekit.base.notices import human_bytes
 from probekit.errors import StorageError
 from probekit.store.objects.object_path import ObjectPath, root_of
@@ -66,13 +67,8 @@ def remove_path(path: Path) -> None:
 
 def sync_path(path: Path) -> None:
     """Ask the operating system to put a file or folder on the disk; an object is kept already."""
-    if isinstance(path, ObjectPath):
-        return
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    if not isinstance(path, ObjectPath):
+        replacing.sync_path(path)
 
 
 @contextmanager

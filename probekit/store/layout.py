@@ -30,6 +30,7 @@ BUILDING = "building"  # in an entry under construction: plan and unit marks
 PLAN = "plan.json"  # in the latter
 UNITS = "units"  # beside it: the marks, a file per finished unit
 SHARDS = "shards"  # beside it: the locks of those that build the entry together
+LAID = "laid.json"  # beside it: sums of what the store's files hold besides chunks
 DRAFT = "draft"  # beside it: what the entry is to hold besides rows, for whoever seals it
 
 LABELS = "labels"  # beside the entries of a task

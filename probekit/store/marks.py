@@ -13,7 +13,7 @@ from typing import Any
 
 import xxhash
 
-from probekit.base.fingerprint import canonical_json, digest
+from probekit.base.fingerprint import canonical_json, digest, is_changed, with_checksum
 from probekit.errors import EntryError
 from probekit.store.arrays import ArraySpec
 from probekit.store.files import write_whole
@@ -72,8 +72,8 @@ class UnitMark:
     def write(self, folder: Path) -> None:
         """Write the mark, whole."""
         chunks = [[c.array, c.row_chunk, c.layer_index, c.nbytes, c.xxh128] for c in self.chunks]
-        text = canonical_json({"unit": self.unit, "chunks": chunks, "stats": dict(self.stats)})
-        write_whole(folder / f"{self.unit:06d}.json", text.encode())
+        mark = with_checksum({"unit": self.unit, "chunks": chunks, "stats": dict(self.stats)})
+        write_whole(folder / f"{self.unit:06d}.json", canonical_json(mark).encode())
 
 
 def read_marks(folder: Path) -> dict[int, UnitMark]:
@@ -82,6 +82,8 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     with ThreadPoolExecutor(_READERS) as pool:
         objects = list(pool.map(read_object, sorted(folder.glob("*.json"))))
     for found in (one or {} for one in objects):
+        if is_changed(found):
+            continue  # its unit is written again
         try:
             chunks = tuple(ChunkSum(*chunk) for chunk in found["chunks"])
             mark = UnitMark(int(found["unit"]), chunks, found["stats"])

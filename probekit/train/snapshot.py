@@ -1,7 +1,8 @@
 """A snapshot: a run half-way, on disk, so that it goes on from there when its process is lost."""
 
+import hashlib
+import io
 import logging
-import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,10 +11,15 @@ from typing import Any
 
 import torch
 
+from probekit.base.replacing import replacing
 from probekit.errors import reason_of
+from probekit.results.claims import SNAPSHOT, run_file
 from probekit.version import __version__
 
 logger = logging.getLogger(__name__)
+
+_DIGEST = hashlib.sha256().digest_size
+"""Bytes before the state: its sha256."""
 
 EVERY = 300.0
 """Seconds between two snapshots, so what a run that is killed loses."""
@@ -24,7 +30,7 @@ class Snapshot:
     """The file that keeps one run.
 
     Attributes:
-        path: the file; it is written beside, and renamed when it is whole.
+        path: the file.
         key: record key of the run. What another run, or another version, has left is not read.
     """
 
@@ -35,17 +41,18 @@ class Snapshot:
     @classmethod
     def beside(cls, out: Path, key: str) -> "Snapshot":
         """Return the snapshot of a run that is recorded in ``out``."""
-        return cls(out.with_name(f"{out.name}.{key[:16]}.snapshot"), key)
+        return cls(run_file(out, key, SNAPSHOT), key)
 
     def read(self) -> Mapping[str, Any] | None:
         """Return the state that was kept; None where there is none, or none that can be used."""
         try:
-            found = torch.load(self.path, map_location="cpu", weights_only=True)
+            kept = memoryview(self.path.read_bytes())
         except FileNotFoundError:
             return None
-        except Exception as error:  # whatever torch makes of bytes that it did not write
-            logger.warning("%s is damaged (%s): the run begins anew.", self.path, reason_of(error))
+        if hashlib.sha256(kept[_DIGEST:]).digest() != kept[:_DIGEST]:
+            logger.warning("%s is damaged: the run begins anew.", self.path)
             return None
+        found = torch.load(io.BytesIO(kept[_DIGEST:]), map_location="cpu", weights_only=True)
         if not isinstance(found, dict) or found.get("of") != self._of:
             logger.warning("%s is of another run or version: the run begins anew.", self.path)
             return None
@@ -61,10 +68,12 @@ class Snapshot:
         if time.monotonic() - self._last < EVERY:
             return
         try:
-            torch.save({"of": self._of, "state": state()}, self._fresh)
-            os.replace(self._fresh, self.path)
+            content = io.BytesIO()
+            torch.save({"of": self._of, "state": state()}, content)
+            with replacing(self.path) as fresh, fresh.open("wb") as file:
+                file.write(hashlib.sha256(content.getbuffer()).digest())
+                file.write(content.getbuffer())
         except (OSError, RuntimeError) as error:
-            self._fresh.unlink(missing_ok=True)  # the record needs the room
             logger.warning(
                 "%s cannot be written (%s): a run that is killed would begin anew.",
                 self.path,
@@ -74,13 +83,8 @@ class Snapshot:
 
     def remove(self) -> None:
         """Remove the file, if there is one: the run is recorded."""
-        self._fresh.unlink(missing_ok=True)
         self.path.unlink(missing_ok=True)
 
     @property
     def _of(self) -> list[str]:
         return [self.key, __version__]
-
-    @property
-    def _fresh(self) -> Path:
-        return self.path.with_name(f"{self.path.name}.new")

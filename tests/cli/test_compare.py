@@ -1,11 +1,12 @@
 """``probekit compare``: runs of a sweep, as a table and as JSON, and what cannot be compared."""
 
-import json
+import shutil
 
 import pytest
 
 from tests.cli.console import done, refused
 from tests.results.comparison.files import add_run, classes
+from tests.saved_heads import changed_records
 
 
 @pytest.fixture(scope="module")
@@ -105,9 +106,9 @@ def test_what_cannot_be_compared(file, a, b, options, message):
 def test_a_metric_that_a_file_names_is_imported_only_if_that_is_asked_for(file, here, monkeypatch):
     monkeypatch.syspath_prepend(str(here))
     (here / "beside.py").write_text("open('ran', 'w').close()\n")
-    lines = [json.loads(line) for line in file.read_text().splitlines()]
-    more = {"metric": "other", "plugins": {"metric": {"path": "beside:X", "package": "mine 1"}}}
-    (here / "r.jsonl").write_text("".join(json.dumps(one | more) + "\n" for one in lines))
+    shutil.copy(file, "r.jsonl")
+    plugins = {"metric": {"path": "beside:X", "package": "mine 1"}}
+    changed_records(here / "r.jsonl", metric="other", plugins=plugins)
     words = ("compare", "r.jsonl#head=p32", "r.jsonl#head=last")
     message = refused(*words)
     assert message.startswith("unknown metric 'other': the file names a plug-in")

@@ -1,6 +1,5 @@
 """``--config``: files of options, plans, and rows of a table written back as one."""
 
-import json
 import tomllib
 
 import pytest
@@ -9,6 +8,7 @@ from probekit.cli.record_tables import config_text
 from probekit.results import load_records
 from tests.cli.console import done, refused, run
 from tests.planted import plant, plant_all
+from tests.saved_heads import changed_records
 
 TRAIN = ("train", "planted", "conll", "--json")
 QUICK = ("--epochs", "1", "--evals", "1")
@@ -119,7 +119,7 @@ def test_own_texts_written_back(own_texts, here):
 def test_what_cannot_be_written_back_says_why(cache, here, changed, message):
     done(*TRAIN, "--head", "p32", *QUICK)
     (file,) = here.glob("runs/*/*.jsonl")
-    file.write_text(json.dumps({**json.loads(file.read_text()), **changed}) + "\n")
+    changed_records(file, **changed)
     assert message in refused("table", file, "--as-config")
 
 

@@ -7,6 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from tests.cli.console import done, refused
+from tests.saved_heads import changed_head
 
 
 @pytest.fixture
@@ -71,8 +72,7 @@ def test_what_cannot_be_predicted(head, here):
 def test_a_model_that_has_moved(head, bert, here, name):
     """The second one would pass for a repository of the Hub, where it is not to be looked for."""
     config = json.loads((head / "config.json").read_text("utf-8"))
-    config["model"]["name"] = name
-    (head / "config.json").write_text(json.dumps(config), "utf-8")
+    changed_head(head, weights=config["weights"], model=config["model"] | {"name": name})
     message = refused("predict", head, "-", text="Maria left")
     assert message.startswith(f"model {name!r}: no such file or folder.")
     assert message.endswith(" If it has moved, say where it lies now: --model.")

@@ -3,6 +3,7 @@
 import json
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,6 +11,7 @@ from functools import partial
 
 import pytest
 
+from probekit.base.fingerprint import with_checksum
 from probekit.errors import EntryError, EntryLockedError, OptionError
 from probekit.extraction import ExtractOptions, Shard, extract, units
 from probekit.extraction.maintenance import Removable, check_chunks, list_cache, merge_shards
@@ -330,11 +332,61 @@ def test_marks_of_a_stranger(bert, corpus, tmp_path, small_units, what):
     run(bert, corpus, tmp_path / "b", "2/2")
     file = sorted(the_partial(tmp_path / "b").glob("building/units/*.json"))[0]
     mark = json.loads(file.read_text())
+    del mark["checksum"]
     MARKS[what](mark)
-    file.write_text(json.dumps(mark))
+    file.write_text(json.dumps(with_checksum(mark)))
     with pytest.raises(EntryError, match=r"says that it wrote|does not say how its rows"):
         merge_shards(tmp_path / "target", [tmp_path / "a", tmp_path / "b"])
     assert not list((tmp_path / "target").glob("*/*/train-*[0-9a-f]"))
+
+
+def flip(file, place):
+    content = bytearray(file.read_bytes())
+    content[place % len(content)] ^= 1
+    file.write_bytes(content)
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_a_bit_of_what_the_first_shard_laid_down_is_never_sealed(
+    bert, corpus, tmp_path, whole, backend
+):
+    expected = whole(format=backend)
+    run(bert, corpus, tmp_path / "first", "1/2", format=backend)
+    begun = the_partial(tmp_path / "first")
+    laid = [file for file in begun.rglob("*") if file.is_file() and "shards" not in file.parts]
+    kept = [file.relative_to(begun) for file in laid if file.suffix in (".json", ".parquet", ".h5")]
+    assert {"manifest.json", "config.json", "laid.json", "sums.json"} <= {one.name for one in kept}
+    for number, name in enumerate(kept):
+        cache = tmp_path / f"{number}"
+        shutil.copytree(tmp_path / "first", cache)
+        flip(the_partial(cache) / name, 100 + 37 * number)
+        try:
+            run(bert, corpus, cache, "2/2", format=backend)
+            run(bert, corpus, cache, "1/2", format=backend)  # of whose units a mark may be lost
+        except EntryError as error:
+            assert str(name) in str(error) or "are finished" in str(error), error
+            assert not list(cache.glob("*/*/train-*[0-9a-f]"))
+        else:
+            assert fresh_bytes(cache) == expected, name
+
+
+def test_what_is_no_part_of_an_entry_is_not_removed(bert, corpus, tmp_path):
+    run(bert, corpus, tmp_path)
+    path = the_entry(tmp_path)
+    again = partial(
+        *(extract, bert, str(corpus)), kind="tagging", label="2", splits=["train"], cache=tmp_path,
+        options=ExtractOptions(compute_dtype="float32"), device="cpu", overwrite=True,
+    )  # fmt: skip
+    for folder in (path, *(path.with_name(path.name + end) for end in (".partial", ".replaced"))):
+        folder.mkdir(exist_ok=True)
+        (folder / "notes.txt").touch()
+        with pytest.raises(OptionError, match=r"holds notes\.txt, which is no part of an entry"):
+            again()
+        assert (folder / "notes.txt").exists()
+        (folder / "notes.txt").unlink()
+    for end in (".partial", ".replaced"):
+        path.with_name(path.name + end).rmdir()
+    again()
 
 
 @pytest.mark.parametrize("source", ["missing", "empty"])

@@ -5,6 +5,7 @@ import csv
 import io
 import math
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -267,10 +268,10 @@ def test_a_place_that_cannot_be_written_is_refused_first(tmp_path, name, error, 
 
 
 def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
-    def full(path, data):
+    def full(self, data):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("probekit.page.report_page.write_whole", full)
+    monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StorageError, match="No space left on device"):
         write_report([make_record()], tmp_path / "report.html", QUICK)
 

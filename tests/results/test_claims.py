@@ -9,9 +9,17 @@ from dataclasses import asdict, replace
 
 import pytest
 
+from probekit.results import append_record, load_records
 from probekit.results import claims as claims_module
-from probekit.results import load_records
-from probekit.results.claims import Claims, Owner, claim_path, owners, wait_for_change
+from probekit.results.claims import (
+    SNAPSHOT,
+    Claims,
+    Owner,
+    claim_path,
+    owners,
+    run_file,
+    wait_for_change,
+)
 from tests.results.samples import make_record
 
 KEYS = ["a" * 64, "b" * 64]
@@ -73,6 +81,7 @@ def test_what_a_killed_process_had_claimed_is_free(out):
         ({"machine": "elsewhere"}, 0, False),
         ({"machine": "elsewhere"}, 2 * claims_module.SILENT_SECONDS, True),
         ({}, 2 * claims_module.SILENT_SECONDS, True),  # asleep
+        ({"machine": "elsewhere"}, -2 * claims_module.SILENT_SECONDS, True),  # another clock
         ({}, 0, False),
         ({"started": 1.0}, 0, True),  # another process that has its id now
         ({"pid": 2**22 + 1}, 0, True),
@@ -82,6 +91,20 @@ def test_when_a_claim_counts(out, change, age, free):
     claim_of(out, replace(Owner.here(), **change), age=age)
     with Claims(out) as claims:
         assert claims.take(KEYS) == set(KEYS if free else KEYS[1:])
+
+
+def test_the_next_process_removes_what_lost_ones_left(out):
+    append_record(out, make_record(key=KEYS[1]))
+    theirs = [claim_of(out, Owner.here(), "c" * 64), run_file(out, "d" * 64, SNAPSHOT)]
+    names = (f"{out.name}.notes.claim", f"x{out.name}.{'b' * 16}.claim")
+    theirs += [out.with_name(name) for name in names]
+    for path in theirs[1:]:
+        path.touch()
+    left = [claim_of(out, replace(Owner.here(), started=1.0)), run_file(out, KEYS[1], SNAPSHOT)]
+    left[1].touch()
+    with Claims(out):
+        assert [path.exists() for path in left] == [False, False]
+        assert all(path.exists() for path in theirs)
 
 
 def test_a_claim_that_is_torn_is_none(out):

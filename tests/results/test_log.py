@@ -222,3 +222,37 @@ def test_predictions_beside_are_named_from_there_on(tmp_path):
     (tmp_path / "a").rename(tmp_path / "moved")
     moved = load_records(tmp_path / "moved" / "r.jsonl")[0].predictions
     assert moved == str(tmp_path / "moved" / "r-predictions" / "k.parquet")
+
+
+def test_a_flipped_bit_is_found_or_changes_nothing(tmp_path, caplog):
+    path, (first, second) = tmp_path / "task.jsonl", _records(2)
+    append_record(path, first)
+    append_record(path, second)
+    whole = path.read_bytes()
+    for place in range(0, len(whole), 3):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        caplog.clear()
+        try:
+            found = load_records(path)
+        except RecordError:
+            continue
+        assert found == [first, second] or "torn" in caplog.text, (place, flipped[place - 9 :][:19])
+
+
+def test_who_changes_a_record_on_purpose_deletes_its_checksum(tmp_path, caplog):
+    (record,) = _records(1)
+    path = tmp_path / "task.jsonl"
+    append_record(path, record)
+    stored = json.loads(path.read_text())
+    path.write_text(json.dumps(stored, indent=None, separators=(",", ":")) + "\n")
+    assert load_records(path) == [record]  # the same values in another form
+    path.write_text(json.dumps(stored | {"seed": 7}) + "\n")
+    with pytest.raises(RecordError, match=r"task\.jsonl, line 1: damaged.* delete its checksum"):
+        load_records(path)
+    del stored["checksum"]
+    path.write_text(json.dumps(stored | {"seed": 7}) + "\n")
+    with caplog.at_level(logging.INFO):
+        assert load_records(path)[0].seed == 7
+    assert "1 records without a checksum, of an earlier version" in caplog.text

@@ -9,14 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import EntryError, EntryLockedError, EntryNotFoundError, OptionError
-from probekit.store.backends import BACKENDS
+from probekit.store.building_site import refuse_foreign
 from probekit.store.files import disk_bytes, remove_path
 from probekit.store.labels import LabelFile, read_label_file
 from probekit.store.layout import (
-    BACKBONE,
     BUILDING,
-    CHECKSUMS,
-    EXAMPLES,
     LABELS,
     LOCK,
     MANIFEST,
@@ -35,13 +32,8 @@ from probekit.store.layout import (
 )
 from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
-from probekit.store.objects.generations import POINTER, entry_of
+from probekit.store.objects.generations import entry_of
 from probekit.store.objects.object_path import ObjectPath
-
-_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING, POINTER} | {
-    backend.filename for backend in BACKENDS.values()
-}
-"""What an entry's folder may hold."""
 
 
 @dataclass(frozen=True)
@@ -77,12 +69,7 @@ class Removable:
                 f"{path} is no entry of probekit: nothing in it was asked for under this name. "
                 "Nothing was removed; if it is to go, remove it yourself."
             )
-        inside = (file for file in path.iterdir() if not file.is_symlink())  # those lose nothing
-        if others := sorted(file.name for file in inside if file.name not in _PARTS):
-            raise OptionError(
-                f"{path} holds {others[0]}, which is no part of an entry. Nothing was removed; "
-                "take it away first."
-            )
+        refuse_foreign(path)
         return cls(path, complete, sum(map(disk_bytes, parts_of(path))))
 
     def remove(self) -> None:

@@ -282,7 +282,8 @@ def _read(
     """Read what a record predicted for a split."""
     check_kept(run)
     path = Path(record.predictions or "")
-    about, splits = read_predicted(path, texts=texts, probabilities=probabilities)
+    written = record.predictions_digest
+    about, splits = read_predicted(path, texts=texts, probabilities=probabilities, written=written)
     if about is not None and about.key != record.key:
         raise RecordError(
             f"{path}: holds the predictions of run {about.key[:8]}, not of "

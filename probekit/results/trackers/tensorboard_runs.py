@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from probekit.base.replacing import workshop
 from probekit.errors import OptionError, StorageError, install_extra
 from probekit.results.record import Record
 from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
@@ -81,11 +82,9 @@ def make_folder(folder: Path, name: str) -> Path:
     Raises:
         StorageError: they cannot.
     """
-    trial = folder / ".probekit"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        trial.touch()
-        trial.unlink()
+        with workshop(folder):
+            pass
     except OSError as error:
         raise StorageError(
             f"--track {name}: {folder} cannot be written ({error.strerror or error}). Choose "

@@ -2,7 +2,6 @@
 
 import json
 import logging
-import os
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 from safetensors.numpy import save_file
 
 from probekit.base.registry import choose
+from probekit.base.replacing import replacing
 from probekit.errors import OptionError, StorageError, install_extra
 from probekit.train.saved.directions import Directions
 
@@ -46,11 +46,9 @@ def write_directions(
     if name is not None and form != "repeng":
         raise OptionError(f"--class {name}: {form} holds all classes; leave it out.")
     target = Path(path)
-    beside = target.with_name(f"{target.name}.partial")
     try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        write(found, beside, name)
-        os.replace(beside, target)
+        with replacing(target) as fresh:
+            write(found, fresh, name)
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or error}). Choose another file with -o."

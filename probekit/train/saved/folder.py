@@ -1,6 +1,7 @@
 """Saved heads: a folder with model.safetensors and config.json, and what the latter says."""
 
 import json
+import logging
 import os
 from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, field, fields, replace
@@ -12,19 +13,22 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from probekit.base.fingerprint import digest_file
+from probekit.base.fingerprint import CHECKSUM, digest_file, is_changed, with_checksum
 from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
+from probekit.base.replacing import put, workshop
 from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
-from probekit.store.files import nearest, remove_path
+from probekit.store.files import nearest
 from probekit.tasks import folder_name
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, TrainedValues, is_ours
 from probekit.version import __version__
+
+logger = logging.getLogger(__name__)
 
 FORMAT_VERSION = 1
 CONFIG = "config.json"
@@ -110,6 +114,7 @@ class SavedHead(_Form):
         backbone: packaging of what was trained of the model, in the folder ``backbone``; None
             where nothing was.
         tuned: sha256 of its file.
+        weights: sha256 of ``model.safetensors``; None of heads that earlier versions saved.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
     """
@@ -133,6 +138,7 @@ class SavedHead(_Form):
     init: str | None = None
     backbone: str | None = None
     tuned: str | None = None
+    weights: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
 
@@ -156,7 +162,7 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        later = ("plugins", "backbone", "tuned")
+        later = ("plugins", "backbone", "tuned", "weights")
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
@@ -200,29 +206,25 @@ def save_head(
         StorageError: the folder cannot be written.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        beside = folder / f"{WEIGHTS}.partial"
-        save_file(dict(state), beside)
-        backbone, fresh = folder / BACKBONE_FOLDER, folder / f"{BACKBONE_FOLDER}.partial"
-        old = folder / f"{BACKBONE_FOLDER}.old"
-        remove_path(fresh)  # of a run that was killed, as is the other
-        remove_path(old)
-        if trained is not None and head.backbone is not None:
-            fresh.mkdir()
-            packaging = PACKAGINGS[head.backbone]
-            packaging.write(fresh, trained)
-            head = replace(head, tuned=digest_file(fresh / packaging.file))
-        (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
-        os.replace(beside, folder / WEIGHTS)
-        if is_ours(backbone):
-            backbone.rename(old)  # at once: half of it would not be known as ours
-            remove_path(old)
-        if fresh.is_dir():
-            fresh.rename(backbone)
-        beside = folder / f"{CONFIG}.partial"
-        text = json.dumps(head.to_json(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-        beside.write_text(text, "utf-8")
-        os.replace(beside, folder / CONFIG)
+        with workshop(folder) as fresh:
+            save_file(dict(state), fresh / WEIGHTS)
+            head = replace(head, weights=digest_file(fresh / WEIGHTS))
+            backbone = fresh / BACKBONE_FOLDER
+            if trained is not None and head.backbone is not None:
+                backbone.mkdir()
+                packaging = PACKAGINGS[head.backbone]
+                packaging.write(backbone, trained)
+                head = replace(head, tuned=digest_file(backbone / packaging.file))
+            config = with_checksum(json.loads(json.dumps(head.to_json(), allow_nan=False)))
+            text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
+            (fresh / CONFIG).write_text(text, "utf-8")
+            (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
+            put(fresh / WEIGHTS, folder / WEIGHTS)
+            if is_ours(folder / BACKBONE_FOLDER):
+                (folder / BACKBONE_FOLDER).rename(fresh / "old")  # which goes with the workshop
+            if backbone.is_dir():
+                put(backbone, folder / BACKBONE_FOLDER)
+            put(fresh / CONFIG, folder / CONFIG)
     except (OSError, SafetensorError) as error:
         raise StorageError(
             f"{folder}: cannot save the head ({error}). Choose another folder with --save."
@@ -297,18 +299,24 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
         MissingFileError: the folder holds no saved head.
         RecordError: its files are damaged, or of a newer format, or its run diverged.
     """
+    config = _read_config(folder)
     try:
-        head = SavedHead.of(_read_config(folder))
+        head = SavedHead.of(config)
     except KeyError as error:
         raise RecordError(damaged(folder, f"{CONFIG} lacks {error}")) from None
     except (TypeError, ValueError) as error:
         raise RecordError(damaged(folder, reason_of(error))) from None
+    if head.weights is None:
+        logger.info("%s: saved by an earlier version, without checksums", folder)
     try:
+        same = head.weights in (None, digest_file(folder / WEIGHTS))
         state = load_file(folder / WEIGHTS)
     except FileNotFoundError:
         raise MissingFileError(f"{folder}: no saved head here ({WEIGHTS} is missing).") from None
     except (SafetensorError, ValueError) as error:
         raise RecordError(damaged(folder, reason_of(error))) from None
+    if not same:
+        raise RecordError(damaged(folder, f"{WEIGHTS} is not as it was written"))
     endless = [name for name, value in state.items() if not torch.isfinite(value).all()]
     if endless:
         raise RecordError(
@@ -345,7 +353,9 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise RecordError(
             f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
         )
-    return dict(config)
+    if is_changed(config):
+        raise RecordError(damaged(folder, f"{CONFIG} is not as it was written"))
+    return {name: one for name, one in config.items() if name != CHECKSUM}
 
 
 def _is_saved(config: object) -> bool:

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from probekit.base.replacing import replacing
 from probekit.errors import StorageError
 from probekit.metrics import scale_of
 from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import metric_text, option_text, options_text
-from probekit.store.files import write_whole
 from probekit.train.saved.folder import SavedHead, read_saved
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
 
@@ -54,7 +54,8 @@ def write_model_card(folder: str | Path) -> Path:
     saved, _ = read_saved(Path(folder))
     try:
         before = path.read_text("utf-8") if path.exists() else None
-        write_whole(path, model_card(saved, before).encode())
+        with replacing(path) as fresh:
+            fresh.write_text(model_card(saved, before), "utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise StorageError(f"{path}: cannot write the card ({error}).") from error
     return path

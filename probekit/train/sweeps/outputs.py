@@ -153,6 +153,7 @@ def carried_over(record: Record, earlier: Record | None) -> Record:
     kept["left_out"] = None if earlier.left_out is None else record.left_out
     if record.predictions is None:
         kept["predictions"] = earlier.predictions
+        kept["predictions_digest"] = earlier.predictions_digest
     if record.ablated is None:
         kept |= {"ablated": earlier.ablated, "ablation": earlier.ablation}
     return replace(record, **kept)

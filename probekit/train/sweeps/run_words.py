@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from probekit.base.fingerprint import digest_file
 from probekit.base.machine.hardware import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
@@ -59,6 +60,7 @@ def make_record(
     outcome = {name: getattr(result, name) for name in _OUTCOME} | {
         "diagnosis": {**result.diagnosis, **folds},
         "predictions": None if predictions is None else str(predictions),
+        "predictions_digest": None if predictions is None else digest_file(predictions),
     }
     return Record(
         **described(run, splits) | outcome,

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import os
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
 from tests.cli.console import done, refused
+from tests.saved_heads import unsealed
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, IDS, check_states, states
 from tests.train.saved.test_prediction import dev_words
@@ -286,7 +288,7 @@ def test_what_is_no_trained_model(runs, tmp_path):
     ):
         with pytest.raises(RecordError, match="not the file that the run wrote, and its scores"):
             command()
-    config = json.loads((run / "config.json").read_text("utf-8"))
+    config = unsealed(run)
     config.pop("tuned")  # the first runs did not say it
     (run / "config.json").write_text(json.dumps(config), "utf-8")
     shutil.copy(runs.saved("full")[0] / "backbone" / "model.safetensors", values)
@@ -315,7 +317,7 @@ def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
     at = {"cache": tmp_path / "cache", "options": FLOAT32, "splits": ["dev"]}
     with pytest.raises(OptionError, match=r"the model of a saved run .* runs on one device"):
         extract(str(folder), runs.spec.task, device_map="auto", **at)
-    config = json.loads((folder / "config.json").read_text("utf-8"))
+    config = unsealed(folder)
     for name, wrong in DAMAGES:
         (folder / "config.json").write_text(json.dumps({**config, name: wrong}), "utf-8")
         with pytest.raises(BackboneError, match=rf"config\.json: not what .* \({name}\)\. Train"):
@@ -332,6 +334,12 @@ def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
     shutil.rmtree(folder / "backbone")
     fit(spec, location=runs.location, save=folder)
     fit(replace(spec, seed=1), location=runs.location, save=folder)
-    shutil.copytree(folder / "backbone", folder / "backbone.partial")  # as one that was killed
+    for name in ("backbone.old", "backbone.partial", "model.safetensors.partial"):  # somebody's
+        (folder / name).mkdir()
+        (folder / name / "notes.txt").touch()
+    left = folder / f".{'0' * 32}.probekit"  # of a run that was killed
+    shutil.copytree(folder / "backbone", left / "backbone")
+    os.utime(left, (0, 0))
     fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
-    assert not list(folder.glob("backbone*")), "what another run trained is no part of this one"
+    assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
+    assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()

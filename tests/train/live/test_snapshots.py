@@ -108,15 +108,19 @@ def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplo
     assert not path.exists()
 
 
-def test_what_was_not_written_by_this_run_is_not_read(given, whole, tmp_path, caplog):
+def test_what_was_not_written_by_this_run_is_not_read(given, whole, tmp_path, caplog, monkeypatch):
     found = Snapshot.beside(tmp_path / "runs.jsonl", whole.key)
     path = found.path
-    torch.save({"of": ["another", "0"], "state": {"step": 1}}, path)
-    for content in (path.read_bytes()[:-50], b"", b"no such thing"):
+    monkeypatch.setattr(snapshot, "EVERY", 0.0)
+    replace(found, key="another").keep(lambda: {"step": 1})
+    monkeypatch.undo()
+    kept = path.read_bytes()
+    flips = [bytes([*kept[:n], kept[n] ^ 1, *kept[n + 1 :]]) for n in range(0, len(kept), 97)]
+    for content in (*flips, kept[:-50], b"", b"no such thing"):
         path.write_bytes(content)
         assert found.read() is None and "is damaged" in caplog.text
         caplog.clear()
-    torch.save({"of": ["another", "0"], "state": {"step": 1}}, path)
+    path.write_bytes(kept)
     (record,) = train(given | {"out": str(tmp_path / "runs.jsonl")})
     assert "is of another run or version: the run begins anew" in caplog.text
     assert same(record) == same(whole) and not path.exists()

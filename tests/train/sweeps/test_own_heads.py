@@ -18,6 +18,7 @@ from probekit.train.sweeps.given_heads import spec_of
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import DIM, MODEL, TASK, plant_all
 from tests.plugged import Layered, Mixed
+from tests.saved_heads import unsealed
 
 WHERE = {"model": MODEL, "task": TASK}
 
@@ -45,7 +46,7 @@ def test_a_class_is_fitted_saved_and_loaded(location, tmp_path):
         TrainedHead.from_pretrained(tmp_path)
     loaded = TrainedHead.from_pretrained(tmp_path, trust_plugins=True)
     assert loaded.predict(z) == before and "Layered" in HEADS
-    config = json.loads((tmp_path / "config.json").read_text())
+    config = unsealed(tmp_path)
     assert config["plugins"]["head"]["path"] == "tests.plugged:Layered"
     plugins._GIVEN["head"].clear()
     config["plugins"]["head"]["path"] = "tests.plugged:Gone"

@@ -15,6 +15,7 @@ from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, NAMES, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
+from tests.saved_heads import unsealed_records
 
 NEW = ("O", "B-PER", "I-PER", "B-NEW", "I-LOC")
 NAMES_OF_SCORES = [metric.name for metric in OF_PROBABILITIES]
@@ -92,6 +93,7 @@ def test_a_side_file_of_an_earlier_version_has_no_probabilities(words, tmp_path)
     for record in sweep(plan, out=out, location=words[1], predictions=True):
         table = pq.read_table(record.predictions)
         pq.write_table(table.select(["split", "id", "gold", "predicted"]), record.predictions)
+    unsealed_records(out)
     runs = [choose_run(f"{out}#head={head}") for head in ("last", "mean")]
     assert compare(*runs, samples=100).metric == "span-f1"
     with pytest.raises(RecordError, match=r"seed 0: ece is a score of probabilities.* delete .*-p"):

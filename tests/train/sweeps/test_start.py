@@ -18,6 +18,7 @@ from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import product
 from tests.planted import MODEL, NAMES, TASK, plant_all
 from tests.planted_texts import plant_all_texts
+from tests.saved_heads import unsealed
 from tests.train.sweeps.starts import HEAD, save, spec
 
 
@@ -106,6 +107,7 @@ def test_the_key_is_of_the_saved_heads_content_not_of_its_folder(saved, location
     assert here == there != key_of(location)
     tensors = load_file(elsewhere / "model.safetensors")
     save_file({name: value + 1 for name, value in tensors.items()}, elsewhere / "model.safetensors")
+    unsealed(elsewhere)
     assert key_of(location, **{option: str(elsewhere)}) != here
 
 
@@ -127,6 +129,7 @@ def test_a_head_that_was_replaced_in_its_folder_is_read_again(saved, location, t
     tensors = load_file(saved / "model.safetensors")
     changed = {name: value + 1 for name, value in tensors.items()}
     save_file(changed, saved / "model.safetensors")
+    unsealed(saved)
     sweep(plan, out=out, location=location, save=tmp_path / "second")
     found = load_file(tmp_path / "second" / "model.safetensors")
     for name, value in parts(changed, "head.").items():
@@ -195,7 +198,7 @@ def test_blocks_of_another_configuration_are_refused_with_what_differs(source, t
     location = Location(cache=source[0].parent / "cache")
     folder = save(tmp_path, location, head="extra-layers", epochs=1)
     asked = spec(head="extra-layers", epochs=1, **{option: str(folder)})
-    config = json.loads((folder / "config.json").read_text())
+    config = unsealed(folder)
     config["head"]["config"] |= {"added_by_another_version": True}
     (folder / "config.json").write_text(json.dumps(config))
     fit(asked, location=location)
@@ -217,7 +220,7 @@ def test_a_head_of_a_backbone_of_another_shape_is_refused(tmp_path, option, fiel
     # A real head of that shape: its tensors must load, so that the shape is what is refused.
     location = Location(cache=plant_all(tmp_path / "cache"))
     folder = save(tmp_path, location, head="last")
-    config = json.loads((folder / "config.json").read_text())
+    config = unsealed(folder)
     config["features"][field] = value
     if field == "dim":
         tensors = load_file(folder / "model.safetensors")
@@ -245,7 +248,7 @@ def test_a_head_of_three_classes_does_not_go_on_where_two_are_scored(tmp_path):
     location = Location(cache=plant_all_texts(tmp_path / "cache", "glue/mrpc"))
     options = {"task": "glue/mrpc", "label": None, "head": "mean", "epochs": 1}
     folder = save(tmp_path, location, **options)
-    config = json.loads((folder / "config.json").read_text())
+    config = unsealed(folder)
     (folder / "config.json").write_text(json.dumps(config | {"labels": ["0", "1", "2"]}))
     with pytest.raises(OptionError, match=r"knows 3 labels, and glue/mrpc is scored by the F1 of"):
         fit(spec(**options, init_from=str(folder)), location=location)
@@ -255,7 +258,7 @@ def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog
     with caplog.at_level(logging.WARNING, "probekit"):
         fit(spec(fusion_from=str(saved), epochs=1), location=location)
     assert "another backbone" not in caplog.text
-    config = json.loads((saved / "config.json").read_text())
+    config = unsealed(saved)
     config["model"] |= {"identity": {"weights": "1" * 64}, "name": "other/model"}
     (saved / "config.json").write_text(json.dumps(config))
     with caplog.at_level(logging.WARNING, "probekit"):
@@ -290,10 +293,11 @@ def test_damaged_files_are_refused(saved, location, option):
     lost = {name: value for name, value in tensors.items() if not name.startswith("head.")}
     wrong = {f"{part}.extra": torch.zeros(3) for part in ("head", "decoder")}
     save_file(lost | wrong, saved / "model.safetensors")
+    unsealed(saved)
     with pytest.raises(RecordError, match=r"starts from is damaged .*extra") as refusal:
         fit(asked, location=location)
     assert "\n" not in str(refusal.value)
-    config = json.loads((saved / "config.json").read_text())
+    config = unsealed(saved)
     del config["layers"]
     (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(RecordError, match=r"the saved head is damaged .*'layers'"):

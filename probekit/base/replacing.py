@@ -1,0 +1,105 @@
+"""Files that take their place whole: each is written in a folder of its own, synced, then moved.
+
+So a reader finds the old file or the new one, after a power cut as well. What a kill leaves is such
+a folder: its name is nobody else's and nobody holds its lock, so the next writer removes it.
+"""
+
+import fcntl
+import os
+import re
+import shutil
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from uuid import uuid4
+
+_NAME = re.compile(r"\.[0-9a-f]{32}\.probekit")
+
+_YOUNG = 60.0
+"""Seconds for which a folder without a lock may be one that is only being made."""
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give a path to write a file to, which takes the place of another one when the block ends.
+
+    Folders are created. A block that raises leaves what was there.
+
+    Args:
+        path: of the file; what is given has its name.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    with workshop(path.parent) as folder:
+        yield folder / path.name
+        put(folder / path.name, path)
+
+
+def put(made: Path, path: Path) -> None:
+    """Put a file or folder on the disk, and then into its place.
+
+    Args:
+        made: a file, or a folder without others in it.
+        path: where it goes; a file there is replaced, as is an empty folder.
+    """
+    for one in [*made.glob("*"), made]:
+        sync_path(one)
+    made.replace(path)
+    sync_path(path.parent)
+
+
+def sync_path(path: Path) -> None:
+    """Ask the operating system to put a file or folder on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def workshop(place: Path) -> Iterator[Path]:
+    """Make a folder in another one for what is not whole yet; it is gone when the block ends.
+
+    What a kill left of others in the same place is removed.
+
+    Args:
+        place: created where it does not exist.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    place.mkdir(parents=True, exist_ok=True)
+    for folder in filter(_is_left, place.iterdir()):
+        shutil.rmtree(folder, ignore_errors=True)
+    folder = place / f".{uuid4().hex}.probekit"
+    folder.mkdir()
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # without locks nothing is ever removed
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield folder
+    finally:
+        os.close(descriptor)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_left(path: Path) -> bool:
+    """Say whether a path is a folder of a `workshop` whose process was killed."""
+    if not _NAME.fullmatch(path.name):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        return False
+    try:
+        if abs(time.time() - os.fstat(descriptor).st_mtime) < _YOUNG:
+            return False
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    except OSError:  # somebody writes there
+        return False
+    finally:
+        os.close(descriptor)

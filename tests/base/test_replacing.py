@@ -1,0 +1,68 @@
+"""Files that take their place whole, and what a kill leaves beside them."""
+
+import fcntl
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from probekit.base.replacing import replacing, workshop
+
+LEFT = f".{'0' * 32}.probekit"
+
+
+def test_a_file_is_replaced_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "new" / "a.txt"
+    with replacing(path) as fresh:
+        fresh.write_text("first")
+        assert not path.exists() and fresh.name == path.name
+    with pytest.raises(ValueError, match="half"), replacing(path) as fresh:
+        fresh.write_text("sec")
+        raise ValueError("half")
+    assert path.read_text() == "first" and os.listdir(path.parent) == ["a.txt"]
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_what_a_kill_leaves_is_removed_by_the_next_writer(tmp_path, when):
+    code = f"""
+import os, signal
+from pathlib import Path
+from probekit.base.replacing import replacing
+with replacing(Path({str(tmp_path / "a.txt")!r})) as fresh:
+    if {when!r} == "after":
+        fresh.write_text("torn")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    (left,) = tmp_path.iterdir()
+    with replacing(tmp_path / "b.txt") as fresh:  # it may be one that is only being made
+        fresh.write_text("whole")
+    assert left.exists()
+    os.utime(left, (0, 0))
+    with replacing(tmp_path / "b.txt") as fresh:
+        fresh.write_text("whole")
+    assert os.listdir(tmp_path) == ["b.txt"]
+
+
+def test_what_others_hold_or_call_otherwise_stays(tmp_path):
+    names = [".probekit", ".0.probekit", f"{LEFT}.txt", LEFT[1:], "a.partial", "a.old"]
+    for name in names:
+        (tmp_path / name).mkdir()
+        os.utime(tmp_path / name, (0, 0))
+    (tmp_path / f".{'1' * 32}.probekit").touch()  # no folder
+    (tmp_path / f".{'2' * 32}.probekit").symlink_to(tmp_path / "a.old")
+    held = tmp_path / LEFT
+    held.mkdir()
+    os.utime(held, (0, 0))
+    descriptor = os.open(held, os.O_RDONLY)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    before = sorted(os.listdir(tmp_path))
+    with workshop(tmp_path):
+        pass
+    assert sorted(os.listdir(tmp_path)) == before
+    os.close(descriptor)
+    with workshop(tmp_path):
+        pass
+    assert sorted({*before} - {LEFT}) == sorted(os.listdir(tmp_path))

@@ -14,10 +14,11 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
-_NAME = re.compile(r"\.[0-9a-f]{32}\.probekit")
+_NAME = re.compile(r"\.[0-9a-f]{32}\.(probekit|making)")
+"""Of what is locked while it is in use, and of an empty folder that is not locked yet."""
 
 _YOUNG = 60.0
-"""Seconds for which a folder without a lock may be one that is only being made."""
+"""Seconds for which the latter may be about to be."""
 
 
 @contextmanager
@@ -72,22 +73,49 @@ def workshop(place: Path) -> Iterator[Path]:
         OSError: the file system refuses.
     """
     place.mkdir(parents=True, exist_ok=True)
-    for folder in filter(_is_left, place.iterdir()):
-        shutil.rmtree(folder, ignore_errors=True)
-    folder = place / f".{uuid4().hex}.probekit"
-    folder.mkdir()
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # without locks nothing is ever removed
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    remove_left(place)
+    making = place / f".{uuid4().hex}.making"
+    making.mkdir()
+    with _owned(making) as folder:
         yield folder
+
+
+def discard(folder: Path) -> None:
+    """Remove a folder: at once for whoever looks for it, and then its files.
+
+    Raises:
+        OSError: the file system refuses; what is left goes with the next `remove_left`.
+    """
+    remove_left(folder.parent)
+    with _owned(folder) as away:
+        shutil.rmtree(away)
+
+
+def remove_left(place: Path) -> int:
+    """Remove what killed processes left in a folder, of `workshop` and `discard`; say how much."""
+    found = [path for path in place.glob(".*") if is_left(path)]
+    for path in found:
+        shutil.rmtree(path, ignore_errors=True)
+    return len(found)
+
+
+@contextmanager
+def _owned(folder: Path) -> Iterator[Path]:
+    """Give a folder a name and a lock that say that it is this process's, and remove it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    named = folder.with_name(f".{uuid4().hex}.probekit")
+    try:
+        with suppress(OSError):  # without locks nothing counts as left
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        folder.rename(named)
+        yield named
     finally:
         os.close(descriptor)
-        shutil.rmtree(folder, ignore_errors=True)
+        shutil.rmtree(named, ignore_errors=True)
 
 
-def _is_left(path: Path) -> bool:
-    """Say whether a path is a folder of a `workshop` whose process was killed."""
+def is_left(path: Path) -> bool:
+    """Say whether a path is what a killed process left: it has such a name, and no lock."""
     if not _NAME.fullmatch(path.name):
         return False
     try:
@@ -95,10 +123,9 @@ def _is_left(path: Path) -> bool:
     except OSError:
         return False
     try:
-        if abs(time.time() - os.fstat(descriptor).st_mtime) < _YOUNG:
-            return False
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
+        young = abs(time.time() - os.fstat(descriptor).st_mtime) < _YOUNG
+        return path.suffix == ".probekit" or not (young or any(path.iterdir()))
     except OSError:  # somebody writes there
         return False
     finally:

@@ -16,7 +16,7 @@ from probekit.cli.output import (
     print_table,
     progress_wanted,
 )
-from probekit.errors import OptionError
+from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
 app = typer.Typer(
@@ -183,7 +183,14 @@ def rm(
         return
     if not entry:
         raise OptionError("say which ENTRY: its path, or MODEL TASK [SPLIT]; or give --stale.")
-    paths = maintenance.select_folders(entry, cache)
+    left = maintenance.finish_removals([*cache.glob("*/*"), *(Path(one).parent for one in entry)])
+    try:
+        paths = maintenance.select_folders(entry, cache)
+    except EntryNotFoundError:
+        if not left:
+            raise
+        typer.echo("finished what an earlier `probekit cache rm` had begun to remove", err=True)
+        return
     if yes and len(entry) == 1 and len(paths) > 1:
         raise OptionError(
             f"{entry[0]} has {len(paths)} entries, of all its tasks: name a TASK as well, or leave "
@@ -206,7 +213,7 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
     # --layers 0,4 --array tokens: "layers 0,4 and array tokens"
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
-    for found in [maintenance.Reduction.of(path, layers=layers, arrays=arrays) for path in paths]:
+    for found in maintenance.plan_reductions(paths, layers, arrays):
         whole = human_bytes(found.nbytes + found.freed)
         size = f"{human_bytes(found.freed)} of {whole}"
         _confirm(f"{' and '.join(parts)} of {found.entry.path} ({size})", yes)

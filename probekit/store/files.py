@@ -48,7 +48,7 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
 
 
 def remove_path(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it; links in it are not followed.
+    """Remove a file, or a folder as a whole; links in it are not followed.
 
     Raises:
         StorageError: it cannot be removed.
@@ -57,8 +57,8 @@ def remove_path(path: Path) -> None:
         path.remove()
         return
     try:
-        if path.is_dir():
-            shutil.rmtree(path)
+        if path.is_dir() and not path.is_symlink():
+            replacing.discard(path)
         else:
             path.unlink(missing_ok=True)
     except OSError as error:

@@ -37,13 +37,14 @@ with replacing(Path({str(tmp_path / "a.txt")!r})) as fresh:
 """
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
-    with replacing(tmp_path / "b.txt") as fresh:  # it may be one that is only being made
-        fresh.write_text("whole")
-    assert left.exists()
-    os.utime(left, (0, 0))
+    left.rename(tmp_path / LEFT)
+    young, old = (tmp_path / f".{digit * 32}.making" for digit in "12")
+    young.mkdir()  # it may be about to be locked
+    old.mkdir()
+    os.utime(old, (0, 0))
     with replacing(tmp_path / "b.txt") as fresh:
         fresh.write_text("whole")
-    assert os.listdir(tmp_path) == ["b.txt"]
+    assert sorted(os.listdir(tmp_path)) == [young.name, "b.txt"]
 
 
 def test_what_others_hold_or_call_otherwise_stays(tmp_path):

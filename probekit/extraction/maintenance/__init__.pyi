@@ -10,9 +10,11 @@ from .entry_copy import EntryCopy as EntryCopy
 from .entry_copy import copy_entries as copy_entries
 from .merging import merge_shards as merge_shards
 from .reduction import Reduction as Reduction
+from .reduction import plan_reductions as plan_reductions
 from .removal import Removable as Removable
 from .removal import Stale as Stale
 from .removal import find_stale as find_stale
+from .removal import finish_removals as finish_removals
 from .removal import remove_stale as remove_stale
 from .row_errors import TAIL as TAIL
 from .row_errors import RowErrors as RowErrors

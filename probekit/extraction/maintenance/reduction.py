@@ -1,16 +1,18 @@
 """Take layers or arrays out of an entry: what is left is the entry that asks for the rest."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.errors import OptionError
+from probekit.errors import EntryError, OptionError
+from probekit.extraction.maintenance.entries import check_chunks
 from probekit.extraction.maintenance.part import Part, without
 from probekit.extraction.maintenance.removal import Removable
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.files import check_room
-from probekit.store.layout import beside_entry
+from probekit.store.layout import PARTIAL, beside, beside_entry
+from probekit.store.lock import EntryLock
 from probekit.store.verified import VerifiedEntry
 
 
@@ -46,13 +48,7 @@ class Reduction:
         source = VerifiedEntry(path)
         Removable.of(path)  # as it is removed in the end
         part = Part.of(source, without(source.manifest, layers, arrays))
-        folder = beside_entry(path, part.manifest.key)
-        if folder.exists():
-            raise OptionError(
-                f"{folder} holds just what would be left of {path}: remove that as a whole, "
-                f"probekit cache rm {path}"
-            )
-        return cls(part, folder)
+        return cls(part, beside_entry(path, part.manifest.key))
 
     @property
     def entry(self) -> Entry:
@@ -72,21 +68,55 @@ class Reduction:
     def apply(self) -> Entry:
         """Write what is left as an entry of its own, then remove the one that it is left of.
 
+        What is left may be there already, such as of a run that was killed; it is compared first.
+
         Raises:
             EntryLockedError: another process writes one of the two.
             EntryError: a chunk is damaged.
             StorageError: there is no room for what is left beside what was.
         """
-        check_room(
-            self.path,
-            self.nbytes,
-            "what is left, before the rest is removed,",
-            "copy what is left to another disk: probekit cache copy --layers",
-        )
         part = self.part
-        plan = part.plan(reduced_from=self.entry.manifest.key)
-        with EntryBuilder(self.path, plan=plan) as builder:
-            part.copy(builder)
-            entry = builder.complete(part.manifest, part.table(), part.backbone())
+        if self.path.exists():
+            with EntryLock(self.path):
+                check_chunks(self.path)
+        else:
+            check_room(
+                self.path,
+                self.nbytes,
+                "what is left, before the rest is removed,",
+                "copy what is left to another disk: probekit cache copy --layers",
+            )
+            plan = part.plan(reduced_from=self.entry.manifest.key)
+            with EntryBuilder(self.path, plan=plan) as builder:
+                part.copy(builder)
+                builder.complete(part.manifest, part.table(), part.backbone())
         Removable.of(self.entry.path).remove()
-        return entry
+        return Entry.open(self.path)
+
+
+def plan_reductions(
+    paths: Iterable[Path], layers: str | None, arrays: Collection[str]
+) -> list[Reduction]:
+    """Plan what is to be left of several entries; what a killed run left of one is passed over.
+
+    Args:
+        paths: their folders.
+        layers: the layers that go.
+        arrays: the arrays that go.
+
+    Raises:
+        OptionError: see `Reduction.of`.
+        EntryLockedError: see `Reduction.of`.
+        EntryError: see `Reduction.of`.
+    """
+    found: list[Reduction] = []
+    refused: dict[Path, OptionError | EntryError] = {}
+    for path in paths:
+        try:
+            found.append(Reduction.of(path, layers=layers, arrays=arrays))
+        except (OptionError, EntryError) as error:
+            refused[path] = error
+    left = {path for one in found for path in (one.path, beside(one.path, PARTIAL))}
+    for path in refused.keys() - left:
+        raise refused[path]
+    return found

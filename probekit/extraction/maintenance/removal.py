@@ -4,10 +4,11 @@ Nothing goes that is not provably probekit's; links are not followed.
 """
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from probekit.base.replacing import is_left, remove_left
 from probekit.errors import EntryError, EntryLockedError, EntryNotFoundError, OptionError
 from probekit.store.building_site import refuse_foreign
 from probekit.store.files import disk_bytes, remove_path
@@ -90,6 +91,26 @@ class Removable:
                     remove_path(file.path)
 
 
+def finish_removals(tasks: Iterable[Path]) -> int:
+    """Remove what killed removals left in the folders of some tasks; return how much it was.
+
+    Raises:
+        StorageError: it cannot be removed.
+    """
+    total = 0
+    for task in tasks:
+        if isinstance(task, ObjectPath) or not task.is_dir():
+            continue
+        count = remove_left(task)
+        for path, entry, what in [*_beside_entries(task)]:
+            if path.name.endswith((LOCK, OWNER)):
+                count += Stale(path, entry, what, 0).remove()
+        for file in orphaned_labels(task) if count else ():
+            remove_path(file.path)
+        total += count
+    return total
+
+
 @dataclass(frozen=True)
 class Stale:
     """A file or folder that is provably probekit's, and that nothing needs.
@@ -115,6 +136,8 @@ class Stale:
         if self.path.parent.name == LABELS:
             remove_path(self.path)
             return True
+        if self.path == self.entry:
+            return remove_left(self.path.parent) > 0 or not self.path.exists()
         try:
             with EntryLock(self.entry):  # with it goes what belongs to a lock of no entry
                 remove_path(self.path)
@@ -150,6 +173,9 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
     for path in folder.iterdir():
+        if not isinstance(path, ObjectPath) and is_left(path):
+            yield path, path, "what a kill left half-written or half-removed"
+            continue
         generation_of = entry_of(path) if isinstance(path, ObjectPath) else None
         if generation_of is not None:
             begun = content_of(beside(generation_of, PARTIAL))

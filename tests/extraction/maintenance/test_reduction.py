@@ -1,6 +1,8 @@
 """`cache rm --layers` and `--array`: what is left is an entry, and is not taken for the whole."""
 
 import itertools
+import os
+import shutil
 
 import pytest
 import torch
@@ -81,8 +83,44 @@ def test_an_extraction_of_all_does_not_take_the_rest_for_it(inputs, tmp_path):
     assert fewer.path == left.path, "what asks for the rest finds it"
     again = extract(*inputs, tmp_path, keep=("words",))
     assert again.path == made.path and again.arrays["words"].layers == (0, 1, 2, 3)
-    with pytest.raises(OptionError, match="holds just what would be left"):
-        Reduction.of(again.path, layers="1,2", arrays=())
+    assert Reduction.of(again.path, layers="1,2", arrays=()).apply().path == left.path
+    assert not again.path.exists()
+
+
+def tree(root):
+    return {
+        path.relative_to(root): path.is_file() and path.read_bytes() for path in root.rglob("*")
+    }
+
+
+PLACES = (
+    "probekit.extraction.maintenance.removal.Removable.remove",
+    "probekit.base.replacing.shutil.rmtree",
+    "probekit.extraction.maintenance.removal.orphaned_labels",
+    "probekit.store.lock.EntryLock.release",
+)
+"""Where a removal is killed."""
+
+
+@pytest.mark.parametrize("wanted", [(), ("--layers", "0"), ("--array", "tokens")])
+@pytest.mark.parametrize("named", ["path", "text"])
+@pytest.mark.parametrize("step", range(len(PLACES)))
+def test_a_removal_that_is_killed_is_finished_by_the_same_command(
+    inputs, tmp_path, monkeypatch, wanted, named, step
+):
+    made = extract(*inputs, tmp_path / "cache", keep=("words", "tokens"))
+    root, entry = tmp_path / "cache", (str(made.path),) if named == "path" else inputs
+    shutil.copytree(root, tmp_path / "whole")
+    command = ("cache", "rm", *entry, *wanted, "--yes", "--cache")
+    done(*command[:2], *(str(e).replace(str(root), str(tmp_path / "whole")) for e in entry),
+         *wanted, "--yes", "--cache", tmp_path / "whole")  # fmt: skip
+    if (child := os.fork()) == 0:
+        monkeypatch.setattr(PLACES[step], lambda *_, **__: os._exit(9))
+        run(*command, root)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    run(*command, root)
+    assert tree(root) == tree(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(

@@ -126,9 +126,7 @@ class Source:
         self.read_view = view if layout is None else layout.view
         self.layers, self.device = tuple(layers), device
         self._fitted: dict[str, Normalization] = {}
-        targets = torch.from_numpy(view.targets)
-        numbers = targets.is_floating_point()  # in float32, as the rows
-        self._targets = (targets.float() if numbers else targets).to(device)
+        self._targets = torch.from_numpy(view.targets).to(device)
         self.resident: StoredRows | None = None
         if resident and decoded:
             rows = self.read_view.array.read(self.read_view.rows, self.layers)

@@ -127,6 +127,15 @@ def test_a_number_that_means_no_label_is_none(tmp_path: Path, mark: int | str) -
         assert train(some).labels == {"tags": (("0", "1"), labels)}
 
 
+def test_a_column_of_empty_lists_holds_neither_words_nor_labels(tmp_path: Path) -> None:
+    row = {"tokens": ["Paris"], "ner_tags": ["B-LOC"], "relations": []}
+    split = train(write(tmp_path / "a.jsonl", json_lines(row, row | {"ner_tags": ["O"]})))
+    assert split.labels == {"ner_tags": (("B-LOC",), ("O",))}
+    spans = {"text": "Paris", "entities": [{"label": "LOC"}], "relations": []}
+    with pytest.raises(DataError, match="no column with a list of words"):
+        train(write(tmp_path / "b.jsonl", json_lines(spans)))
+
+
 def test_several_label_columns_are_listed(tmp_path: Path) -> None:
     paths = {
         "a.jsonl": json_lines({"tokens": ["a"], "pos": ["X"], "ner": ["O"]}),

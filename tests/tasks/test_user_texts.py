@@ -185,11 +185,14 @@ def test_class_labels_of_parquet_become_names(tmp_path: Path) -> None:
         ([-1, -1, -1], None),
         ([-1.0, None, -1.0], None),
         (["", "", ""], None),
+        ([["pos"], [" neg"], ["pos"]], ["pos", "neg", "pos"]),
+        ([[1], [0], [1]], ["1", "0", "1"]),
+        ([[], [], []], None),
         ([None, None, None], None),
     ],
 )
 def test_classes_by_name(values: list[object], expected: list[str] | None, tmp_path: Path) -> None:
-    objects = [{"text": t, "label": v} for t, v in zip(TEXTS, values, strict=True)]
+    objects = [{"text": t, "label": v, "notes": []} for t, v in zip(TEXTS, values, strict=True)]
     split = train(write(tmp_path / "a.jsonl", json_lines(*objects)), "sentence")
     if expected is None:
         assert split.labels == {}
@@ -203,6 +206,7 @@ def test_classes_by_name(values: list[object], expected: list[str] | None, tmp_p
         ("sentence", ["a", None, "b"], r"line 2: no label in column 'label', but others have one"),
         ("sentence", [0, 1, -1], r"line 3: no label in column 'label' \(-1 means none"),
         ("sentence", ["a", "b", ""], r"line 3: no label in column 'label'"),
+        ("sentence", [["a"], [], ["b"]], r"line 2: no label in column 'label'"),
         ("sentence", [1, 0.5, 1], r"line 2: expected a class .*found 0.5.*--kind regression"),
         ("regression", [1, None, 2], r"line 2: no label in column 'label'"),
         ("regression", [1, "good", 2], r"line 2: 'good' in column 'label' is no finite number"),
@@ -252,6 +256,11 @@ def test_a_split_without_the_label_column_is_unlabelled(tmp_path: Path) -> None:
         ("a.tsv", "film\tgrade\nfine\t1\nbad\t0\n", r"line 1: 'grade' stands above a column of"),
         ("a.tsv", "text\tlabel\nfine 1\n", r"line 2: expected 2 cells.*found 1"),
         ("a.jsonl", json_lines({"text": "a", "label": 1}, {"label": 1}), r"line 2: no text in"),
+        (
+            "a.jsonl",
+            json_lines({"text": "a", "labels": ["x", "y"]}),
+            r"'labels' holds lists of sev",
+        ),
         ("a.jsonl", json_lines({"label": 1}), r"has no column with text; expected one \(text"),
         ("a.jsonl", json_lines({"tokens": ["a"], "label": 1}), r"has no column with text"),
         ("a.jsonl", json_lines({"text": "a", "id": 1}) * 2, r"line 2: the id '1' occurs twice"),

@@ -110,7 +110,7 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
-        """Return logits in float32 (float64 for float64 input).
+        """Return logits in float32 or float64 (float64 for float64 input).
 
         Args:
             h: fused rows.

@@ -20,6 +20,7 @@ from probekit.probe.decoders.contract import (
 )
 from probekit.probe.parameter_groups import demand_groups
 
+_FULL = {torch.float32, torch.float64}
 ROWS, WIDTH, CLASSES = 20, 7, 4
 OFFSETS = torch.tensor([0, 3, 3, 12, 20])
 """Of the sentences that the rows are of; the second one has none."""
@@ -97,7 +98,7 @@ def gives_what_it_promises(spec: DecoderSpec) -> None:
         demand(one.shape == (ROWS,), f"{what} have shape {tuple(one.shape)}, expected ({ROWS},)")
     demand(decoder.loss(logits, gold, OFFSETS).shape == (), "the loss is no single number")
     if takes_values(decoder):
-        demand(predicted.dtype == torch.float32, f"numbers are in {predicted.dtype}")
+        demand(predicted.dtype in _FULL, f"numbers are in {predicted.dtype}")
     else:
         demand(predicted.dtype == torch.int64, f"classes are in {predicted.dtype}")
         low, high = int(predicted.min()), int(predicted.max())
@@ -198,13 +199,13 @@ def passes_gradients(spec: DecoderSpec) -> None:
 
 
 def keeps_its_precision(spec: DecoderSpec) -> None:
-    """Logits and loss are in float32, also under autocast, and in float64 of float64 rows."""
+    """Logits and loss are in float32 or 64, also under autocast, and in float64 of float64 rows."""
     decoder, h = build(spec), sample_rows()
     gold = sample_targets(decoder)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = decoder(h)
         loss = decoder.loss(logits, gold, OFFSETS)
-    demand(logits.dtype == loss.dtype == torch.float32, "autocast leaves logits or loss in half")
+    demand({logits.dtype, loss.dtype} <= _FULL, "autocast leaves logits or loss in half")
     torch.testing.assert_close(logits, decoder(h), rtol=0.05, atol=0.05)
     logits = decoder.double()(h.double())
     loss = decoder.loss(logits, gold, OFFSETS)

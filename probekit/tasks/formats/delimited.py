@@ -212,7 +212,7 @@ def _width(lines: Sequence[str], mark: str) -> int:
 
 
 def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
-    return drop_comments(path, rows, [cells[0] if cells else "" for _, cells in rows])
+    return drop_comments(path, rows, ["\t".join(cells) for _, cells in rows])
 
 
 def _is_header(rows: Sequence[Row], choice: Choice, usual: Iterable[str]) -> bool:

@@ -33,7 +33,7 @@ _NEW_DOCUMENT = re.compile(r"#\s*newdoc\b(?:\s+id\s*=\s*(.*\S))?")
 
 DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
-_REMARK = re.compile(r"#\S* ")
+_REMARK = re.compile(r"#\S*[ \t]")
 """The beginning of a line that may be a comment."""
 
 Row = tuple[int, Sequence[str]]
@@ -223,7 +223,7 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
     Args:
         path: the file, for the message.
         rows: its rows.
-        lines: the line of each, or its first cell.
+        lines: the line of each.
     """
     found, dropped = list(rows), []
     doubtful = {

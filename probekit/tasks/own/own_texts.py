@@ -74,6 +74,12 @@ def text_columns(fields: Fields, choice: Choice) -> tuple[tuple[str, ...], str |
     if choice.of_kind.per != "text":
         return texts, None
     free = [name for name in names if name not in texts and _may_label(fields, name)]
+    several = [n for n in names if n.lower() in LABELS and any(map(_are_several, fields.values[n]))]
+    if several and not (free or choice.label or choice.texts_alone):
+        raise DataError(
+            f"{fields.where}: column {several[0]!r} holds lists of several labels, and a text has "
+            "one class. Write a column for each label, and choose one with --label."
+        )
     return texts, choose_label(fields.where, choice, names, free)
 
 
@@ -98,9 +104,21 @@ def _is_prose(values: Sequence[Any]) -> bool:
 
 
 def _may_label(fields: Fields, name: str) -> bool:
-    filled = [value for value in fields.values[name] if value is not None]
+    values = map(_alone, fields.values[name])
+    filled = [value for value in values if value is not None]
     plain = all(isinstance(value, str | int | float) for value in filled)
     return not is_id(name) and bool(filled) and plain
+
+
+def _are_several(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1
+
+
+def _alone(value: Any) -> Any:
+    """Return what a list of one holds, None of an empty one: a text has one class."""
+    if not isinstance(value, list) or _are_several(value):
+        return value
+    return value[0] if value else None
 
 
 def _sentence(
@@ -157,7 +175,7 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
 
 def _class(fields: Fields, number: int, column: str) -> str:
     """Return a class by name; "" where there is none."""
-    value = fields.values[column][number]
+    value = _alone(fields.values[column][number])
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
     if isinstance(value, bool):
@@ -175,6 +193,6 @@ def _class(fields: Fields, number: int, column: str) -> str:
 
 def _number(fields: Fields, number: int, column: str) -> str:
     """Return a number as text; "" where there is none."""
-    value = fields.values[column][number]
+    value = _alone(fields.values[column][number])
     text = "" if value is None else trim(str(value))
     return str(int(float(text))) if is_number(text) and float(text) in NUMBERS else text

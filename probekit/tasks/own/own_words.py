@@ -8,7 +8,14 @@ from pathlib import Path
 from typing import Any
 
 from probekit.errors import DataError
-from probekit.tasks.column_choice import WORDS, choose_label, choose_words, is_id, place_of
+from probekit.tasks.column_choice import (
+    LISTS_OF_WORDS,
+    WORDS,
+    choose_label,
+    choose_words,
+    is_id,
+    place_of,
+)
 from probekit.tasks.formats.delimited import column_of, read_table
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.file_names import RUNNING, format_of
@@ -83,7 +90,7 @@ def words_of(fields: Fields, choice: Choice) -> Sentences:
 
 def list_columns(fields: Fields) -> list[str]:
     """Return the columns of records that could hold words, or labels of words."""
-    return [name for name, values in fields.values.items() if _is_list_column(values)]
+    return [name for name, values in fields.values.items() if _is_list_column(name, values)]
 
 
 def _is_conllu(lines: Sequence[str]) -> bool:
@@ -199,15 +206,17 @@ def _checked(found: Sentences) -> Sentences:
     return replace(found, sentences=sentences)
 
 
-def _is_list_column(values: Sequence[Any]) -> bool:
-    """Return whether a column holds lists of strings or whole numbers (or nothing).
+def _is_list_column(name: str, values: Sequence[Any]) -> bool:
+    """Return whether a column holds lists of strings or whole numbers.
 
-    An empty place in a list is a fault that is told with its line, and no reason to look elsewhere.
+    One that is empty in every row holds none, unless it is called as words are. An empty place in a
+    list is a fault that is told with its line, and no reason to look elsewhere.
     """
     filled = [value for value in values if value is not None]
     flat = (item for value in filled if isinstance(value, list) for item in value)
     lists = all(isinstance(value, list) for value in filled)
-    return bool(filled) and lists and all(isinstance(item, str | int | None) for item in flat)
+    some = any(filled) or (bool(filled) and name.lower() in LISTS_OF_WORDS)
+    return some and lists and all(isinstance(item, str | int | None) for item in flat)
 
 
 def _record(fields: Fields, number: int, word: str, label: str | None) -> Sentence:

@@ -91,7 +91,7 @@ def test_direction_and_bias_are_the_probe(head, decoder, normalize):
     # an independent way to the same numbers: one product by NumPy over raw states
     by_hand = np.einsum("rld,lcd->rc", z.double(), found.direction.double()) + found.bias.numpy()
     assert found.direction.shape == (len(LAYERS), expected.shape[1], DIM)
-    torch.testing.assert_close(found.logits(z), expected, rtol=1e-4, atol=2e-3)
+    torch.testing.assert_close(found.logits(z), expected.float(), rtol=1e-4, atol=2e-3)
     np.testing.assert_allclose(by_hand, expected.numpy(), rtol=1e-4, atol=2e-3)
 
 

@@ -87,6 +87,18 @@ def test_shots_need_classes(cache):
         fit(base("glue/stsb", shots=8), location=Location(cache=cache))
 
 
+@pytest.mark.parametrize("steps", [{}, {"epochs": 3}])
+def test_labels_far_from_zero_have_the_ranks_of_those_near_it(tmp_path, steps):
+    scores = []
+    for start in (100, 1_700_000_100):
+        for split, count in (("train", 40), ("dev", 30)):
+            seconds = [f"{start + 37 * n % 101}" for n in range(count)]
+            plant_texts(tmp_path / f"{start}", "glue/stsb", split, count=count, values=seconds)
+        found = fit(base("glue/stsb", **steps), location=Location(cache=tmp_path / f"{start}"))
+        scores.append([found.scores["dev/spearman"], found.scores["dev/loss"]])
+    assert scores[1] == pytest.approx(scores[0], rel=1e-4) and scores[0][0] != 0
+
+
 def test_a_regression_label_that_is_no_number_is_named(tmp_path):
     plant_texts(tmp_path, "glue/stsb", count=3, values=["1.0", "2.5", "high"])
     plant_texts(tmp_path, "glue/stsb", "dev", count=3)

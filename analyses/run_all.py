@@ -25,6 +25,9 @@ WITHOUT_CACHE = ("interval_coverage.py", "duplicates.py", "fits.py")
 TEXTS = ("rte", "sst2")
 """Tasks that say which pooling reads whole texts best."""
 
+WORDS = ("wikiann/en", "ud/en_ewt", "conll")
+"""Tasks of words."""
+
 Command = tuple[str, ...]
 
 
@@ -103,7 +106,8 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("default_rows.py"), f"{small}:atis:intent", *texts, *words_of, *workers)
     yield (_path("depths.py"), small, larger, decoder, *workers)
     yield (_path("overthinking.py"), larger, decoder, *workers)
-    yield (_path("nine_tasks.py"), small, larger, decoder, *workers)
+    yield (_path("nine_tasks.py"), small, *workers)
+    yield (_path("nine_tasks.py"), decoder, "--tasks", *WORDS, *workers)
     yield (_path("conll_all.py"), small, *workers)
     yield (_path("less_data.py"), small, larger, decoder, *workers)
     yield (_path("selectivity.py"), small, *workers)

@@ -21,6 +21,12 @@ Key = tuple[Any, ...]
 USUAL_EVALS = 10
 """What the record of a training without ``evals`` had; a baseline has none."""
 
+DATA = ("model", "task", "label", "method", "normalize", "fitter")
+"""Options that a name says wherever they differ: two values of one are two things."""
+
+_SETTLING = {"label": ("task",)}
+"""What may say one of them in its place."""
+
 BASELINES = ("majority", "memorised")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
 
@@ -124,9 +130,20 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     """Return the options that, beside ``given``, tell records apart up to their seed.
 
     An option that is settled by the ones before it is left out, such as a learning rate that
-    depends on the head alone.
+    depends on the head alone; but none of `DATA`: German scores with 8 shots and English ones with
+    128 are no row of two columns.
     """
-    return naming([options_of(one) for one in records], lambda _, named: [*given, *named])
+
+    def settled_by(name: str, named: list[str]) -> list[str]:
+        if name in DATA:
+            return (
+                [name]
+                if name in given
+                else [one for one in _SETTLING.get(name, ()) if one in named]
+            )
+        return [*given, *named]
+
+    return naming([options_of(one) for one in records], settled_by)
 
 
 def series(

@@ -1,0 +1,64 @@
+"""No row, column or curve holds records of two models, texts, methods, rows or fitters."""
+
+import itertools
+import json
+
+import pytest
+
+from probekit.page.score_curves import amount_figures, depth_figures
+from probekit.results.summaries.grouping import DATA, series
+from probekit.results.tables.by_layer import depth_table, weights_table
+from probekit.results.tables.pivot import pivot
+from tests.results.samples import make_record
+
+VALUES = {
+    "model": ("org/one", "org/two"),
+    "task": ("wikiann/de", "wikiann/en"),
+    "label": ("ner", "pos"),
+    "method": ("full", "lora"),
+    "normalize": ("none", "standardize"),
+    "fitter": ("adam", "lbfgs"),
+}
+SHOWN = {"none": "raw"}
+AXES = {"shots": (8, 128), "fraction": (0.1, 0.5), "depth": (1, 2)}
+
+
+def records(option, axis, heads=("p32", "p32")):
+    """Two records that differ in an option, and along an axis with it."""
+    pairs = zip(heads, VALUES[option], AXES[axis], strict=True)
+    return [make_record(head, **{option: value, axis: place}) for head, value, place in pairs]
+
+
+def test_all_data_are_tried():
+    assert set(VALUES) == set(DATA)
+
+
+@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, ("shots", "fraction"))])
+def test_a_row_of_a_pivot_is_of_one(option, axis):
+    text = pivot(records(option, axis), axis, split="dev", style="jsonl")
+    assert [json.loads(line)[option] for line in text.splitlines()] == list(VALUES[option])
+    lines = pivot(records(option, axis), axis, split="dev").splitlines()
+    assert len(lines) == 4 and all(line.split().count("-") == 1 for line in lines[2:])
+
+
+@pytest.mark.parametrize("option", [*VALUES])
+@pytest.mark.parametrize("heads", [("p32", "p32"), ("p32", "mean")])
+def test_a_column_of_a_depth_table_is_of_one_and_says_so(option, heads):
+    heading = depth_table(records(option, "depth", heads)).splitlines()[0]
+    for value in VALUES[option]:
+        assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
+
+
+@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
+def test_a_column_of_weights_is_of_one_and_says_so(option, axis):
+    heading = weights_table(records(option, axis)).splitlines()[0]
+    for value in VALUES[option]:
+        assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
+
+
+@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
+def test_a_curve_is_of_one(option, axis):
+    assert len(series(records(option, axis), given=[axis])) == 2
+    draw = depth_figures if axis == "depth" else amount_figures
+    for figure in draw(records(option, axis), "dev"):
+        assert len({row[0] for row in figure.rows}) == len(figure.rows)

@@ -98,6 +98,12 @@ def _one_line(error: Exception) -> str:
             "--batch-tokens when extracting or fine-tuning, a smaller --memory or fewer --workers "
             "when training."
         )
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return (
+            f"{where}{error.strerror}. The file system refuses: look at the disk, or the network "
+            "that it is on. What is finished is kept."
+        )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "
         "the command again with --debug, and report what it prints."

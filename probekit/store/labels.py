@@ -6,7 +6,7 @@ sentences have in common, such as their document, is kept in the same way, and i
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -99,6 +99,8 @@ def write_labels(
         metric: the metric that scores it; empty of `GROUPS`.
         fingerprint: hash of ids and labels.
 
+    What is there already is not written again: the cache may be one that is only read.
+
     Raises:
         DataError: the numbers of ids and of values differ.
         StorageError: the folder cannot be written.
@@ -111,13 +113,29 @@ def write_labels(
     version = digest([text, fingerprint])[:8]
     path = folder / f"{'-'.join(map(_slug, (split, column, version)))}.parquet"
     created = datetime.now(UTC).isoformat(timespec="microseconds")
-    described = asdict(LabelFile(path, split, column, text, kind, metric, fingerprint, created))
+    file = LabelFile(path, split, column, text, kind, metric, fingerprint, created)
+    if _stands(file, tuple(ids), tuple(map(tuple, values))):
+        return path
+    described = asdict(file)
     del described["path"]
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         write_whole(path, table_bytes(table.replace_schema_metadata(described)))
     return path
+
+
+def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> bool:
+    """Say whether labels are stored already, and no other version of them counts before."""
+    try:
+        there = read_labels(file.path)
+        found = list(map(read_label_file, sorted(file.path.parent.glob("*.parquet"))))
+    except EntryError:
+        return False
+    others = (one for one in found if (one.of, one.column) == (file.of, file.column))
+    same = (replace(there.file, created=file.created), there.ids, there.values)
+    newest = max(others, key=lambda one: one.created) == there.file
+    return newest and same == (file, ids, values)
 
 
 def read_labels(path: Path) -> LabelSet:

@@ -1,5 +1,7 @@
 """What the command line says of itself, and of words it does not understand."""
 
+import errno
+import os
 import re
 
 import pytest
@@ -148,6 +150,15 @@ def test_a_fault_of_the_program_is_one_line_too(monkeypatch):
     message = refused("cache", "ls")
     assert message.startswith("unexpected RuntimeError: first second. ")
     assert "--debug" in message
+
+
+def test_a_failing_disk_is_no_fault_of_the_program(monkeypatch):
+    def failing(*arguments):
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "cache/bert")
+
+    monkeypatch.setattr("probekit.extraction.maintenance.list_cache", failing)
+    message = refused("cache", "ls")
+    assert message.startswith("cache/bert: Input/output error. The file system refuses")
 
 
 @pytest.mark.parametrize(

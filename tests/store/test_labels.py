@@ -82,3 +82,19 @@ def test_groups_are_no_labels(entry):
     assert [file.path for file in groups_for(entry, "document")] == [path]
     assert groups_for(entry, "ner") == []
     assert {file.column for file in files_of(entry)} == {"ner", "document"}
+
+
+def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry, monkeypatch):
+    folder = labels_folder(entry.path)
+    first = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    before = first.stat().st_mtime_ns
+    assert write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64) == first
+    assert first.stat().st_mtime_ns == before
+    other = write_labels(folder, "train", "ner", IDS, VALUES[::-1], **ABOUT, fingerprint="b" * 64)
+    assert [file.path for file in labels_for(entry, "ner")] == [other, first]
+    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    assert [file.path for file in labels_for(entry, "ner")] == [first, other]
+    content = first.read_bytes()
+    first.write_bytes(content[:-20])  # torn
+    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    assert [file.path for file in labels_for(entry, "ner")] == [first, other]

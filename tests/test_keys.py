@@ -32,6 +32,7 @@ from probekit import (
     run_baselines,
     sweep,
 )
+from tests.saved_heads import unsealed
 
 RECORDS = {
     "defaults": "fa4dd4feafb7d8c101aa2d7da46c81f7735e4b37b66cc6be2c65699e9a08f0ec",
@@ -310,6 +311,7 @@ def saved(root, entries):
     weights = folder / "model.safetensors"
     shapes = {name: value.shape for name, value in load_file(weights).items()}
     weights.write_bytes(counted(shapes))
+    unsealed(folder)
     return str(folder)
 
 

@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from probekit.errors import OptionError
+from probekit.errors import OptionError, clause_of
 from probekit.tuning.contract import Method
 from probekit.tuning.packaging import Packaging, PeftAdapter
 from probekit.tuning.peft_parts import drawing_from
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
+
+
+_PROJECTIONS = (
+    *(("q_proj", "v_proj"), ("query", "value"), ("q_lin", "v_lin"), ("q", "v")),
+    *(("qkv_proj",), ("Wqkv",), ("query_key_value",), ("c_attn",), ("qkv",)),
+)
+"""What linear layers to queries and values are called, or those to both."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,16 +76,40 @@ class LoRA(Method):
                 r=self.rank,
                 lora_alpha=self.alpha,
                 lora_dropout=self.dropout,
-                target_modules=None if self.targets == "attention" else "all-linear",
+                target_modules=self._targets(model),
             )
             try:
                 inject_adapter_in_model(config, model)
             except ValueError as error:
-                other = f"--method {self.name}:targets=linear"
-                if self.targets == "linear":
-                    other = "another method, such as bitfit"
-                raise OptionError(f"--method {self.name}: {error} Give {other}.") from error
+                raise OptionError(
+                    f"--method {self.name}: {clause_of(error)}. Give another method, such as "
+                    "bitfit."
+                ) from error
         return {name: value for name, value in model.named_parameters() if "lora_" in name}
+
+    def _targets(self, model: "PreTrainedModel") -> str | list[str] | None:
+        """Return the names of the layers that get matrices, None where peft knows them.
+
+        Raises:
+            OptionError: the model's attention has no layers that are called as its projections are.
+        """
+        from peft.utils import TRANSFORMERS_MODELS_TO_LORA_TARGET_MODULES_MAPPING as KNOWN
+
+        if self.targets == "linear":
+            return "all-linear"
+        kind = model.config.model_type
+        if kind in KNOWN:
+            return None
+        layers = (name for name, one in model.named_modules() if isinstance(one, nn.Linear))
+        names = {name.rpartition(".")[2] for name in layers}
+        for wanted in _PROJECTIONS:
+            if names.issuperset(wanted):
+                return list(wanted)
+        raise OptionError(
+            f"--method {self.name}: no layer of {kind} is called as projections to queries and "
+            f"values are ({', '.join(' and '.join(one) for one in _PROJECTIONS)}). Give --method "
+            f"{self.name}:targets=linear."
+        )
 
     def merge(self, model: "PreTrainedModel") -> None:
         """Add each product of matrices to the weight that it lies beside."""

@@ -52,6 +52,9 @@ class Prompt(VirtualTokens):
                 num_virtual_tokens=self.length,
                 token_dim=words.embedding_dim,
                 num_transformer_submodules=1,
+                # what peft asks for and does not find where a family calls it otherwise
+                num_attention_heads=getattr(model.config, "num_attention_heads", 1),
+                num_layers=getattr(model.config, "num_hidden_layers", 1),
                 prompt_tuning_init="SAMPLE_VOCAB",
             )
             prompt = make(config, words)

@@ -16,6 +16,7 @@ from probekit.train.scoring import gold_of
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import MODEL, TASK, plant_all
+from tests.saved_heads import unsealed
 
 HEADS = ("last", "p32", "dwatt")
 NORMALIZE = ("none", "layernorm", "standardize", "final-norm")
@@ -76,7 +77,7 @@ def test_missing_and_damaged_files(copy, tmp_path):
 
 
 def test_a_config_that_lacks_something_is_damaged(copy):
-    config = json.loads((copy / "config.json").read_text())
+    config = unsealed(copy)
     for name, found in (("labels", config), ("dim", config["features"])):
         kept = found.pop(name)
         (copy / "config.json").write_text(json.dumps(config))
@@ -90,7 +91,7 @@ def test_a_config_that_lacks_something_is_damaged(copy):
 
 def test_the_first_saved_heads_are_read(copy):
     """They say neither what they predict nor which rows they read: words, labelled."""
-    config = json.loads((copy / "config.json").read_text())
+    config = unsealed(copy)
     for name in ("kind", "text_kind", "array"):
         del config["features"][name]
     del config["init"]
@@ -104,12 +105,13 @@ def test_a_head_that_diverged_is_refused(copy):
     state = load_file(copy / "model.safetensors")
     state["head.weight" if "head.weight" in state else next(iter(state))].fill_(torch.nan)
     save_file(state, copy / "model.safetensors")
+    unsealed(copy)
     with pytest.raises(RecordError, match=r"is not finite, so its run diverged\. Train it again"):
         TrainedHead.from_pretrained(copy)
 
 
 def test_a_newer_format_is_refused(copy):
-    config = json.loads((copy / "config.json").read_text())
+    config = unsealed(copy)
     (copy / "config.json").write_text(json.dumps(config | {"format_version": 99}))
     with pytest.raises(RecordError, match="format version 99, this probekit reads 1; upgrade"):
         TrainedHead.from_pretrained(copy)

@@ -223,3 +223,44 @@ def test_methods_as_they_are_typed(monkeypatch):
     monkeypatch.setattr(peft_parts, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"needs the package peft. Run `pip .*\[finetune\]"):
         attached("lora", None)
+
+
+OTHER_NAMES = {
+    "distilbert": {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48}
+    | dict.fromkeys(SIZES.keys() - {"ffn_dim", "pad_token_id", "max_position_embeddings"})
+    | {"intermediate_size": None},
+    "modernbert": {"local_attention": 8, "global_attn_every_n_layers": 2},
+    "mpnet": {"pad_token_id": 1, "max_position_embeddings": 66},
+    "phi3": {"tokenizer": "llama"},
+}
+"""Families whose projections, or counts of heads, have other names, and their configurations."""
+
+
+@pytest.mark.parametrize("kind", OTHER_NAMES)
+def test_lora_lies_beside_queries_and_values_of_every_block(kind, tmp_path):
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    folder = save_random(kind, tmp_path / kind, **OTHER_NAMES[kind])
+    names = [n for n in attached("lora", AutoModel.from_pretrained(folder)) if "lora_A" in n]
+    projections = {name.split(".lora_A")[0].rpartition(".")[2] for name in names}
+    assert len(names) == 3 * len(projections)
+    assert projections in ({"q_lin", "v_lin"}, {"Wqkv"}, {"q", "v"}, {"qkv_proj"})
+
+
+@pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # which peft asks
+@pytest.mark.parametrize("kind", ["distilbert", "mpnet"])
+def test_a_prompt_says_what_peft_asks_for(kind, tmp_path):
+    peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    folder = save_random(kind, tmp_path / kind, **OTHER_NAMES[kind])
+    model = AutoModel.from_pretrained(folder)
+    attached("prompt:length=3", model)
+    config = model.peft_config["default"]
+    config.task_type = "FEATURE_EXTRACTION"
+    whole = peft.PeftModelForFeatureExtraction(AutoModel.from_pretrained(folder), config)
+    assert whole(input_ids=IDS).last_hidden_state.shape[1] == IDS.shape[1] + 3
+
+
+def test_lora_says_where_it_would_lie_in_no_layer(tmp_path):
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    folder = save_random("fnet", tmp_path / "fnet", num_attention_heads=None)
+    with pytest.raises(OptionError, match=r"no layer of fnet .* Give --method lora:targets=linear"):
+        attached("lora", AutoModel.from_pretrained(folder))

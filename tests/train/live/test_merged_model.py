@@ -7,6 +7,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from tests.cli.console import done, refused
+from tests.saved_heads import changed_head
 from tests.store.synthetic import folder_bytes
 from tests.train.live.trained_runs import check_states, states
 
@@ -48,8 +49,8 @@ def test_a_base_that_has_moved(runs, tmp_path):
     kept = runs.saved("bitfit" if runs.kind == "bert" else "diff-prune:share=0.1", 2)[0]
     run, there = shutil.copytree(kept, tmp_path / "run"), tmp_path / "there"
     config = json.loads((run / "config.json").read_text())
-    config["model"]["name"] = str(tmp_path / "gone")
-    (run / "config.json").write_text(json.dumps(config))
+    moved = config["model"] | {"name": str(tmp_path / "gone")}
+    changed_head(run, weights=config["weights"], model=moved)
     for command in (("merge", str(run), str(there)), ("extract", str(run), "conll")):
         assert "--model" in refused(*command)
     done("merge", str(run), str(there), "--model", str(runs.model))

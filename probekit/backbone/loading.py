@@ -24,6 +24,7 @@ from probekit.backbone.given_checks import POOLER
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
+from probekit.backbone.model_files import refuse_form
 from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout, remove_after
 from probekit.backbone.quiet import quiet_transformers
@@ -228,6 +229,8 @@ def read_weights(
     if isinstance(checkpoint, GivenModel):
         return _copy_weights(inspection, checkpoint, kind, dtype=dtype, **options)
     checkpoint.fetch()
+    for configuration in checkpoint.adapter[:1]:
+        refuse_form(checkpoint.name, configuration.path)
     if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
     options |= {"config": inspection.whole, "dtype": dtype, "output_loading_info": True}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.errors import BackboneError
+from probekit.store.json_types import read_object
 
 SMALL_FILES = re.compile(
     r"(config|tokenizer|tokenizer_config|special_tokens_map|added_tokens|vocab|tekken)\.json"
@@ -21,6 +22,16 @@ of five special tokens."""
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+_MERGED = ("DoRA", "VeRA")
+_NOT_READ = {
+    "VERA": "VeRA",
+    "PROMPT_TUNING": "prompt tuning",
+    "MULTITASK_PROMPT_TUNING": "multitask prompt tuning",
+    "PREFIX_TUNING": "prefix tuning",
+    "P_TUNING": "P-tuning",
+    "ADAPTION_PROMPT": "LLaMA-Adapter",
+}
+"""What peft calls forms of adapters that lie in no layer alone."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +41,26 @@ class WeightFile:
     name: str
     path: Path
     sha256: str | None = None
+
+
+def refuse_form(model: str, adapter: Path) -> None:
+    """Refuse an adapter whose form transformers does not put into a model whole.
+
+    Args:
+        model: the model, for messages.
+        adapter: the adapter's configuration.
+
+    Raises:
+        BackboneError: its form is such a one.
+    """
+    said = read_object(adapter) or {}
+    form = "DoRA" if said.get("use_dora") is True else _NOT_READ.get(str(said.get("peft_type")))
+    if form is not None:
+        way = "Merge it (peft's merge_and_unload), or move" if form in _MERGED else "Move"
+        raise BackboneError(
+            f"model {model!r}: beside its weights lies an adapter of {form}, which is not read. "
+            f"{way} {_ADAPTER} away to read the model without it."
+        )
 
 
 def index_files(names: Collection[str]) -> list[str]:

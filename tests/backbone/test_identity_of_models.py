@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
-from probekit.backbone import inspect_backbone, remembered
+from probekit.backbone import inspect_backbone, load_backbone, remembered
 from probekit.backbone.identity import Identity, computing_options
 from probekit.errors import BackboneError
 from tests import tiny
@@ -112,6 +112,25 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_
     assert len({plain.adapter, one.adapter, two.adapter}) == 3
     assert plain.weights == one.weights
     assert plain.differences(one) == [f"adapter None, now {one.adapter[:12]}..."]
+
+
+@quiet_peft
+@pytest.mark.parametrize(
+    ("said", "form"),
+    [
+        ({"use_dora": True}, "DoRA, which is not read. Merge it"),
+        ({"peft_type": "VERA"}, "VeRA, which is not read. Merge it"),
+        ({"peft_type": "PROMPT_TUNING"}, "prompt tuning, which is not read. Move adapter_config"),
+        ({"peft_type": "PREFIX_TUNING"}, "prefix tuning, which is not read. Move adapter_config"),
+    ],
+)
+def test_an_adapter_of_another_form_is_named(tiny_folder, tmp_path, said, form):
+    plain = with_adapter(tiny_folder("bert"), tmp_path / "m")
+    folder = edited(plain, tmp_path / "other", "adapter_config.json", **said)
+    with pytest.raises(BackboneError, match=f"beside its weights lies an adapter of {form}"):
+        load_backbone(inspect_backbone(str(folder)))
+    (folder / "adapter_config.json").unlink()
+    assert load_backbone(inspect_backbone(str(folder))).info.identity.adapter is None
 
 
 @quiet_peft

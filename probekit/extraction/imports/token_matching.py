@@ -129,6 +129,7 @@ class _TokenMatching:
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
         self._check_said(number, found)
+        self._check_padding(number, sequence)
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
@@ -146,6 +147,7 @@ class _TokenMatching:
         whole = self._readings.whole(number).ids
         nearest, most = 0, -1
         for sequence in range(min(len(self._sequences), _NEAREST)):
+            self._check_padding(number, sequence)
             agreeing = _agreeing(whole, self._sequences.token_ids(sequence))
             if agreeing > most:
                 nearest, most = sequence, agreeing
@@ -157,6 +159,26 @@ class _TokenMatching:
             f"{self._sequences.name(nearest)}, has {self._shown(found, most)} at position {most}, "
             f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
         )
+
+    def _check_padding(self, number: int, sequence: int) -> None:
+        """Refuse a sequence that has an example's tokens and one other, again and again, at an end.
+
+        Raises:
+            DataError: it does.
+        """
+        whole, found = self._readings.whole(number).ids, self._sequences.token_ids(sequence)
+        more = len(found) - len(whole)
+        for where, own, rest in (
+            ("behind", found[: len(whole)], found[len(whole) :]),
+            ("in front of", found[max(more, 0) :], found[: max(more, 0)]),
+        ):
+            if more > 0 and len(whole) and np.array_equal(own, whole) and (rest == rest[0]).all():
+                raise DataError(
+                    f"{self._sequences.name(sequence)} is padded: it has the {len(whole)} tokens "
+                    f"of example {self._split.examples[number].id} and {more} times "
+                    f"{self._shown(rest, 0)} {where} them. Cut ids and states of every sequence to "
+                    "its own tokens (where the attention mask is 1), and import these."
+                )
 
     def _check_said(self, number: int, found: Int64[np.ndarray, " tokens"]) -> None:
         """Refuse to be told that there are no special tokens where there are."""

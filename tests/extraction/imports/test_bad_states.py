@@ -53,6 +53,19 @@ def test_the_first_token_that_is_another_one_is_shown(refuses, found, tmp_path):
     assert "1000000 (not one of" in said
 
 
+@pytest.mark.parametrize(("side", "where"), [("right", "behind"), ("left", "in front of")])
+def test_padded_sequences_are_named_for_what_they_are(refuses, found, tmp_path, side, where):
+    def padded(values, fill):
+        rest = torch.full((3, *values.shape[1:]), fill, dtype=values.dtype)
+        return torch.cat([values, rest] if side == "right" else [rest, values])
+
+    all_ = [(padded(ids, 1), padded(states, 0)) for ids, states in found]
+    count = len(found[0][0])
+    message = rf"is padded: it has the {count} tokens of example train-0 and 3 times 1 .*{where}"
+    refuses(DataError, message, npz(tmp_path / "x.npz", all_))
+    refuses(DataError, message, vllm_folder(tmp_path / "v", all_))
+
+
 def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_path):
     refuses(DataError, r"3 sequences, and train has 4 examples", npz(tmp_path / "a.npz", found[:3]))
     twice = [*found, found[0]]

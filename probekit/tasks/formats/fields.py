@@ -1,14 +1,21 @@
 """What a file of records holds: its columns, one value per example; those of Arrow's files."""
 
 import json
+import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from probekit.errors import DataError, MissingFileError
+from probekit.base.notices import warn_once
+from probekit.errors import DataError, MissingFileError, reason_of
 from probekit.tasks.label_names import by_name, trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
+
+logger = logging.getLogger(__name__)
+
+_INNER = ("dtype", "sequence", "list")
+"""What a data set's card calls the kind of a feature, or of what its lists hold."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,6 +177,47 @@ def load_parquet(path: Path) -> Fields:
         if name in values:
             values[name] = by_name(values[name], labels)
     return Fields.of_file(path, values)
+
+
+def with_card_names(fields: Fields, card: Path) -> Fields:
+    """Return records whose numbers have the names that the card of their data set gives to classes.
+
+    Args:
+        fields: the records.
+        card: the file, ``README.md``, with ``dataset_info`` in front; it need not be there.
+    """
+    names = _card_names(card)
+    named = {
+        name: by_name(fields.values[name], own)
+        for name, own in names.items()
+        if name in fields.values
+    }
+    return replace(fields, values={**fields.values, **named})
+
+
+def _card_names(card: Path) -> dict[str, list[str]]:
+    """Return the names of classes by column; none where the file says nothing of them."""
+    if not card.is_file():
+        return {}
+    from huggingface_hub import metadata_load
+
+    found: dict[str, list[str]] = {}
+    try:
+        info = (metadata_load(card) or {}).get("dataset_info", [])
+        for config in info if isinstance(info, list) else [info]:
+            for feature in config["features"]:
+                inner = next((feature[one] for one in _INNER if one in feature), None)
+                if isinstance(inner, dict) and "class_label" in inner:
+                    names = inner["class_label"]["names"]  # 0: O, 1: B-PER, ... or a list
+                    own = (
+                        [names[n] for n in sorted(names, key=int)]
+                        if isinstance(names, dict)
+                        else names
+                    )
+                    found.setdefault(feature["name"], list(map(str, own)))
+    except Exception as error:  # whatever a hand-written file makes of its reader
+        warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
+    return found
 
 
 def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:

@@ -12,7 +12,7 @@ from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.formats.delimited import load_table
-from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
+from probekit.tasks.formats.fields import Fields, load_parquet, load_saved, with_card_names
 from probekit.tasks.formats.file_names import (
     RUNNING,
     SAVED,
@@ -137,7 +137,8 @@ def _read(path: Path, choice: Choice) -> Sentences:
         return read_running(path, choice)
     if of_words and form in (*COLUMNS, *TABLES):
         return read_words(path, choice)
-    return read_fields(LOADERS[form](path, choice), choice)
+    fields = with_card_names(LOADERS[form](path, choice), path.parent / "README.md")
+    return read_fields(fields, choice)
 
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:

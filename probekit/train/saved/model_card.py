@@ -228,6 +228,11 @@ def _loading(saved: SavedHead) -> list[str]:
     }.get(str(saved.backbone))
     if alone is not None:
         lines += ["", f"The model without the head: `{alone}`."]
+        if str(saved.options.get("method")).startswith(("prompt", "prefix")):
+            lines += [
+                "PEFT gives it no `token_type_ids`: where it has them (BERT), pairs of texts are "
+                "read right by probekit alone."
+            ]
     elif saved.backbone is not None:
         file = PACKAGINGS[saved.backbone].file
         lines += ["", f"`{place}/{file}` holds the trained values by their names in the model."]

@@ -199,6 +199,7 @@ def test_a_card_for_the_hub(runs, method, tmp_path):
     assert str(runs.root) not in card.content, "where it lies is nobody's business"
     loading = {"full": "AutoModel.from_pretrained(", None: "which was not trained"}
     assert loading.get(method, "PeftModel.from_pretrained(") in card.text
+    assert ("token_type_ids" in card.text) == (method or "").startswith(("prompt", "prefix"))
     rates = ", backbone 0.003" * (method is not None)
     assert f"| adam, 2 epochs, batch 16, lr 0.01{rates} |" in card.text
     assert "| all sentences |" in card.text and "the checkpoint was chosen by hold-out" in card.text

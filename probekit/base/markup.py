@@ -39,9 +39,19 @@ class Markup(str):
         return str(self)
 
 
+def spelled_out(text: str) -> str:
+    """Return a text whose control characters are spelled out: a terminal would obey them."""
+    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+
+
+def spelled_out_lines(text: str) -> str:
+    """Return lines whose control characters are spelled out, but for those that end them."""
+    return "\n".join(map(spelled_out, text.split("\n")))
+
+
 def plain(text: object) -> str:
     """Return a text as HTML shows it: escaped, control characters spelled out."""
-    return escape(_CONTROL.sub(lambda found: repr(found[0])[1:-1], str(text)))
+    return escape(spelled_out(str(text)))
 
 
 def html_table(

@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.cli import (
     cache,
@@ -35,7 +36,6 @@ from probekit.cli.completion import offer_completion
 from probekit.cli.config_option import PlanCommand, offer_config
 from probekit.cli.help_panels import InPanels, in_panels
 from probekit.cli.messages import end_messages, start_messages
-from probekit.cli.output import visible
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
@@ -89,7 +89,7 @@ def _named(ctx: Any) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    text = visible(" ".join(str(error).splitlines()))
+    text = spelled_out(" ".join(str(error).splitlines()))
     if isinstance(error, ProbekitError):
         return text
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here

@@ -5,9 +5,18 @@ import sys
 from pathlib import Path
 from typing import TextIO
 
+from probekit.base.markup import spelled_out_lines
 from probekit.errors import StorageError
 
 logger = logging.getLogger("probekit")
+
+
+class Spelled(logging.Formatter):
+    """Names of strangers in messages move no cursor and set no title."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a message, their control characters spelled out."""
+        return spelled_out_lines(super().format(record))
 
 
 class Terminal(logging.StreamHandler[TextIO]):
@@ -29,7 +38,7 @@ def start_messages(*, debug: bool, quiet: bool) -> None:
         quiet: only warnings and errors, and no bars.
     """
     terminal = Terminal(sys.stderr)
-    terminal.setFormatter(logging.Formatter("%(message)s"))
+    terminal.setFormatter(Spelled("%(message)s"))
     terminal.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
     logger.handlers = [terminal]
     logger.setLevel(terminal.level)
@@ -64,7 +73,7 @@ def log_to(file: Path | None) -> Path | None:
         raise StorageError(
             f"--log-file {file}: cannot be written ({error.strerror or error}); choose another."
         ) from error
-    handler.setFormatter(logging.Formatter("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    handler.setFormatter(Spelled("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger.addHandler(handler)
     logger.setLevel(min(logger.level, logging.INFO))
     return file

@@ -3,12 +3,12 @@
 import json as json_module
 import logging
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from probekit.base.markup import spelled_out
 from probekit.cli.messages import Terminal, logger
 
 if TYPE_CHECKING:
@@ -45,13 +45,8 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, json: bool = False) -> Non
         typer.echo("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
 
 
-def visible(text: str) -> str:
-    """Return a text whose control characters are spelled out: a terminal would obey them."""
-    return re.sub(r"[\x00-\x1f\x7f-\x9f]", lambda found: repr(found[0])[1:-1], text)
-
-
 def _cell(value: Any) -> str:
-    return visible(", ".join(map(str, value)) if isinstance(value, list) else str(value))
+    return spelled_out(", ".join(map(str, value)) if isinstance(value, list) else str(value))
 
 
 def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
@@ -127,7 +122,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
     """Print names and values, one pair per line."""
     width = max(map(len, pairs))
     for name, value in pairs.items():
-        typer.echo(f"{visible(name).ljust(width)}  {_cell(value)}")
+        typer.echo(f"{spelled_out(name).ljust(width)}  {_cell(value)}")
 
 
 def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:

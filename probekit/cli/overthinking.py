@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from probekit.base.markup import spelled_out
 from probekit.base.registry import choose, flag
 from probekit.cli import arguments
-from probekit.cli.output import print_json, progress_wanted, visible
+from probekit.cli.output import print_json, progress_wanted
 from probekit.cli.planned_runs import say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
@@ -280,7 +281,7 @@ def _check_nothing_to_train(path: Path, given: _Asked) -> None:
 def _print(text: str) -> None:
     """Print a text, in which examples may hold what a terminal would obey."""
     for line in text.splitlines():
-        typer.echo(visible(line))
+        typer.echo(spelled_out(line))
 
 
 def _draw(kind: str, records: "list[Record]", output: Path, **options: Any) -> None:

@@ -248,11 +248,15 @@ def measure_text(
 
 def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
     """Return a table with what is below it: first what it marks, then what its numbers are."""
-    from probekit.base.markup import html_view
+    from probekit.base.markup import html_view, spelled_out_lines
+    from probekit.results.summaries.text_layout import markdown_text
     from probekit.results.summaries.typeset import BARE, latex_float
 
     if style in BARE:
         return table
+    footnotes, caption = map(spelled_out_lines, (footnotes, caption))
+    if style == "markdown":
+        footnotes, caption = map(markdown_text, (footnotes, caption))
     if style == "html":
         return html_view(table, notes=[*footnotes.splitlines(), caption]) + "\n"
     if style == "latex":

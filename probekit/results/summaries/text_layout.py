@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from probekit.base.markup import spelled_out_lines
 from probekit.results.summaries.interval import Interval
 
 NOTHING = "-"
@@ -27,6 +28,11 @@ class Column:
     words: bool = False
     values: Sequence[Interval | float | None] | None = None
 
+    def __post_init__(self) -> None:
+        """Spell out what a terminal would obey: names are those of strangers."""
+        object.__setattr__(self, "heading", spelled_out_lines(self.heading))
+        object.__setattr__(self, "cells", list(map(spelled_out_lines, self.cells)))
+
     def padded(self) -> list[str]:
         """Return the heading, a rule and the cells, all of one width."""
         width = max(len(text) for text in (self.heading, *self.cells))
@@ -41,7 +47,7 @@ def text_table(columns: Sequence[Column]) -> str:
 
 
 def markdown_table(columns: Sequence[Column]) -> str:
-    """Return a Markdown table; a bar inside a cell is escaped."""
+    """Return a Markdown table; bars inside a cell, and HTML, are escaped."""
     rules = [":---" if column.words else "---:" for column in columns]
     cells = zip(*(column.cells for column in columns), strict=True)
     lines = [[column.heading for column in columns], rules, *cells]
@@ -49,7 +55,13 @@ def markdown_table(columns: Sequence[Column]) -> str:
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
-    return "| " + " | ".join(cell.strip().replace("|", "\\|") for cell in cells) + " |\n"
+    texts = (markdown_text(cell.strip()).replace("|", "\\|") for cell in cells)
+    return f"| {' | '.join(texts)} |\n"
+
+
+def markdown_text(text: str) -> str:
+    """Return a text in which Markdown finds no HTML."""
+    return text.replace("<", "&lt;")
 
 
 def interval_cells(values: Sequence[Interval | None], decimals: int | Sequence[int]) -> list[str]:

@@ -10,6 +10,7 @@ from probekit.base.markup import MOST_ROWS, html_table, html_view
 from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import NOTHING, Column, markdown_table, text_table
+from probekit.tasks.label_names import is_number
 
 Style = Literal["text", "markdown", "html", "latex", "csv", "jsonl"]
 STYLES: dict[str, Style] = {
@@ -39,6 +40,9 @@ _ESCAPED = str.maketrans(
         **{sign: f"\\{sign}" for sign in "&%$#_{}"},
     }
 )
+
+_FORMULA = ("=", "+", "-", "@")
+"""What a formula begins with."""
 
 _DIGITS = 12  # significant ones in CSV: what a score times 100 has, without its last bits
 
@@ -137,7 +141,7 @@ def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
     """Yield the columns that one becomes, each with its heading."""
     if column.values is None:
         texts = (cell.strip() for cell in column.cells)
-        yield column.heading, ["" if text == NOTHING else text for text in texts]
+        yield column.heading, ["" if text == NOTHING else _no_formula(text) for text in texts]
         return
     values = column.values
     means = [one.mean if isinstance(one, Interval) else one for one in values]
@@ -145,6 +149,11 @@ def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
     halves = [one.half if isinstance(one, Interval) else None for one in values]
     if any(half is not None for half in halves):
         yield f"{column.heading} half width", list(map(_number, halves))
+
+
+def _no_formula(text: str) -> str:
+    """Return a text that no spreadsheet computes: a quotation mark stands before a formula."""
+    return f"'{text}" if text[:1] in _FORMULA and not is_number(text) else text
 
 
 def _number(value: Any) -> Any:

@@ -114,7 +114,7 @@ class EntryBuilder:
         self._lock = EntryLock(path, None if share is None else share.shard)
         try:
             self._site = BuildingSite.at(path)
-            if path.exists() and not overwrite:
+            if (path / MANIFEST).exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
                 )

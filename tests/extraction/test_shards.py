@@ -370,6 +370,15 @@ def test_a_bit_of_what_the_first_shard_laid_down_is_never_sealed(
             assert fresh_bytes(cache) == expected, name
 
 
+def test_what_has_no_manifest_is_not_complete(bert, corpus, tmp_path):
+    run(bert, corpus, tmp_path)
+    before = fresh_bytes(tmp_path)
+    for name in ("manifest.json", "checksums.parquet"):
+        (the_entry(tmp_path) / name).unlink()
+    run(bert, corpus, tmp_path)
+    assert fresh_bytes(tmp_path) == before
+
+
 def test_what_is_no_part_of_an_entry_is_not_removed(bert, corpus, tmp_path):
     run(bert, corpus, tmp_path)
     path = the_entry(tmp_path)

@@ -122,8 +122,7 @@ def read_config(
 
 def _load(path: Path) -> dict[str, Any]:
     try:
-        with path.open("rb") as file:
-            found = tomllib.load(file)
+        found = tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a mark in front
     except FileNotFoundError:
         raise MissingFileError(f"--config {path}: no such file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -128,6 +128,12 @@ def test_a_table_of_options_is_no_other_table(records):
     assert message == "--as-config writes options, not a table: leave --style out."
 
 
+def test_a_byte_order_mark_is_no_part_of_the_file(cache, here):
+    (here / "plan.toml").write_bytes(b'\xef\xbb\xbfmodel = "planted"\ntask = "conll"\nl2 = 1\n')
+    (row,) = done("train", "--config", "plan.toml", "--head", "last", "--json").rows
+    assert row["l2"] == 1
+
+
 def test_the_command_line_goes_before_the_file(cache, here):
     file = write(
         here,

@@ -76,13 +76,26 @@ def test_tags_without_b_are_entities_if_all_are_tags(
     assert task_of(write(tmp_path / "a.conll", rows)).metrics == {"1": metric}
 
 
-@pytest.mark.parametrize("column", ["tokens", "tags"])
-def test_an_empty_place_in_a_list_is_told_with_its_line(tmp_path: Path, column: str) -> None:
+def test_an_empty_place_in_a_list_of_words_is_told_with_its_line(tmp_path: Path) -> None:
     row = {"tokens": ["EU", "calls"], "tags": ["B-ORG", "O"]}
-    broken = row | {column: ["EU", None]}
-    path = write(tmp_path / "a.jsonl", f"{json.dumps(row)}\n{json.dumps(broken)}\n")
-    with pytest.raises(DataError, match=f"line 2: expected a list of .* in column '{column}'"):
+    path = write(tmp_path / "a.jsonl", json_lines(row, row | {"tokens": ["EU", None]}))
+    with pytest.raises(DataError, match=r"line 2: expected a list of .* in column 'tokens'"):
         get_task(str(path))
+
+
+@pytest.mark.parametrize(
+    ("tags", "expected"),
+    [
+        ([1.0, 0.0], ("1", "0")),
+        ([1, 0], ("1", "0")),
+        ([True, False], ("true", "false")),
+        (["B-X", None], ("B-X", "")),
+        ([1, -100], ("1", "")),
+    ],
+)
+def test_tags_in_lists_are_the_classes_that_texts_have(tmp_path, tags, expected) -> None:
+    path = write(tmp_path / "a.jsonl", json_lines({"tokens": ["EU", "calls"], "tags": tags}))
+    assert train(path).labels == {"tags": (expected,)}
 
 
 def test_conll_columns_by_index(tmp_path: Path) -> None:

@@ -207,7 +207,7 @@ def _checked(found: Sentences) -> Sentences:
 
 
 def _is_list_column(name: str, values: Sequence[Any]) -> bool:
-    """Return whether a column holds lists of strings or whole numbers.
+    """Return whether a column holds lists of strings, whole numbers, or truths.
 
     One that is empty in every row holds none, unless it is called as words are. An empty place in a
     list is a fault that is told with its line, and no reason to look elsewhere.
@@ -216,35 +216,41 @@ def _is_list_column(name: str, values: Sequence[Any]) -> bool:
     flat = (item for value in filled if isinstance(value, list) for item in value)
     lists = all(isinstance(value, list) for value in filled)
     some = any(filled) or (bool(filled) and name.lower() in LISTS_OF_WORDS)
-    return some and lists and all(isinstance(item, str | int | None) for item in flat)
+    return some and lists and all(isinstance(_tag(item), str) for item in flat)
 
 
 def _record(fields: Fields, number: int, word: str, label: str | None) -> Sentence:
     words = _strings(fields, number, word)
     if words is None:
         raise DataError(f"{fields.place(number)}: no words in column {word!r}.")
-    found = None if label is None else _strings(fields, number, label, numbers=True)
+    found = None if label is None else _strings(fields, number, label, tags=True)
     labels = {} if found is None else {str(label): found}
     lines = (fields.lines[number],) * max(len(words), 1)
     groups = fields.groups_of(number)
     return Sentence(words, labels, lines, fields.id_of(number), groups=groups)
 
 
-def _strings(
-    fields: Fields, number: int, name: str, numbers: bool = False
-) -> tuple[str, ...] | None:
-    """Return one cell as strings; ``numbers`` allows whole numbers, which become their digits."""
+def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tuple[str, ...] | None:
+    """Return one cell as strings; ``tags`` are classes as those of texts, or none."""
     value = fields.values[name][number]
     if value is None:
         return None
-    allowed: tuple[type, ...] = (str, int) if numbers else (str,)
-    fits = isinstance(value, list) and all(
-        isinstance(item, allowed) and not isinstance(item, bool) for item in value
-    )
-    if not fits:
-        expected = "a list of strings or whole numbers" if numbers else "a list of strings"
+    found = list(map(_tag, value)) if tags and isinstance(value, list) else value
+    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+        expected = "a list of strings or whole numbers" if tags else "a list of strings"
         raise DataError(f"{fields.place(number)}: expected {expected} in column {name!r}.")
-    return tuple(map(str, value))
+    return tuple(found)
+
+
+def _tag(value: Any) -> Any:
+    """Return a tag as text; what can be none stays as it is."""
+    if value is None:
+        return "null"  # a mark of no label, in text as in JSON
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return value
 
 
 def _sentence_columns(

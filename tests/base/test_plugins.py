@@ -185,10 +185,10 @@ def test_nothing_but_a_class_of_the_contract_is_called(path, message):
 
 
 def test_a_file_runs_no_module_beside_it(tmp_path, monkeypatch):
-    (tmp_path / "beside.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "beside_heads.py").write_text("open('ran', 'w').close()\n")
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    origin = {"path": "beside:X", "code": "0"}
+    origin = {"path": "beside_heads:X", "code": "0"}
     for registry in (HEADS, METRICS, DECODERS, NORMALIZATIONS):
         with pytest.raises(UnknownNameError, match="trust"):
             registry.recall("other", origin)

@@ -105,9 +105,9 @@ def test_what_cannot_be_compared(file, a, b, options, message):
 
 def test_a_metric_that_a_file_names_is_imported_only_if_that_is_asked_for(file, here, monkeypatch):
     monkeypatch.syspath_prepend(str(here))
-    (here / "beside.py").write_text("open('ran', 'w').close()\n")
+    (here / "beside_records.py").write_text("open('ran', 'w').close()\n")
     shutil.copy(file, "r.jsonl")
-    plugins = {"metric": {"path": "beside:X", "package": "mine 1"}}
+    plugins = {"metric": {"path": "beside_records:X", "package": "mine 1"}}
     changed_records(here / "r.jsonl", metric="other", plugins=plugins)
     words = ("compare", "r.jsonl#head=p32", "r.jsonl#head=last")
     message = refused(*words)

@@ -12,7 +12,7 @@ import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.base.fingerprint import CHECKSUM, canonical_json, digest, is_changed, with_checksum
+from probekit.base.fingerprint import canonical_json, digest
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
@@ -24,8 +24,8 @@ from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_copied, write_sealed
 from probekit.store.files import storage_errors, write_whole
-from probekit.store.json_types import read_object
-from probekit.store.layout import BUILDING, LAID, MANIFEST, PARTIAL, PLAN, UNITS, beside
+from probekit.store.laid_files import check_laid, note_laid
+from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
@@ -214,7 +214,7 @@ class EntryBuilder:
             self._writer.sync()
             self._writer.close()
             places = self._places()
-            self._check_laid()
+            check_laid(self.partial, self._site.content, places.values())
             write_sealed(self._site.content, manifest, examples, files, chunks, places.values())
             self._install()
         return Entry.open(self.path)
@@ -263,26 +263,6 @@ class EntryBuilder:
                 f"{len(chunks)} writes of {len(written)} chunks. Extract with --overwrite."
             )
         return chunks
-
-    def _laid(self) -> dict[str, Any]:
-        """Return bytes and checksum of what the store's files hold besides chunks."""
-        return other_files(self._site.content, self._places().values())
-
-    def _check_laid(self) -> None:
-        """Check that the store's files are as they were laid down, before any chunk.
-
-        Raises:
-            EntryError: one is not.
-        """
-        laid, found = read_object(self.partial / BUILDING / LAID) or {}, self._laid()
-        odd = [name for name in laid if name != CHECKSUM and found.get(name) != laid[name]]
-        if is_changed(laid):
-            odd = [f"{BUILDING}/{LAID}"]
-        if odd:
-            raise EntryError(
-                f"{self._site.content / odd[0]} is damaged: it is not as it was written. Remove "
-                f"the folder with `probekit cache rm {self.partial}`, and extract again."
-            )
 
     def _install(self) -> None:
         """Give the sealed entry its name, and the lock back."""
@@ -371,8 +351,7 @@ class EntryBuilder:
         else:
             for name, outline in self._outlines.items():
                 outline.write(self._site.content / name)
-        laid = canonical_json(with_checksum(self._laid()))
-        write_whole(self.partial / BUILDING / LAID, laid.encode())
+        note_laid(self.partial, self._site.content, self._places().values())
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
         return self._backend.open_writer(self._store, self._plain)

@@ -33,6 +33,18 @@ def trim(cell: str) -> str:
     return cell if shorter == cell else trim(shorter)
 
 
+def class_text(value: Any) -> Any:
+    """Return a class as text; what can be none stays as it is.
+
+    Whole numbers become floats where a column has gaps.
+    """
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    return value
+
+
 def marks_among(labels: Iterable[str]) -> set[str]:
     """Return those of the labels of a column that say that there is none."""
     names = set(labels)

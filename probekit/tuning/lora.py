@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 import torch
 from torch import nn
 
-from probekit.errors import OptionError, clause_of
+from probekit.errors import OptionError
 from probekit.tuning.contract import Method
 from probekit.tuning.packaging import Packaging, PeftAdapter
 from probekit.tuning.peft_parts import drawing_from
@@ -81,10 +81,10 @@ class LoRA(Method):
             try:
                 inject_adapter_in_model(config, model)
             except ValueError as error:
-                raise OptionError(
-                    f"--method {self.name}: {clause_of(error)}. Give another method, such as "
-                    "bitfit."
-                ) from error
+                other = f"--method {self.name}:targets=linear"
+                if self.targets == "linear":
+                    other = "another method, such as bitfit"
+                raise OptionError(f"--method {self.name}: {error} Give {other}.") from error
         return {name: value for name, value in model.named_parameters() if "lora_" in name}
 
     def _targets(self, model: "PreTrainedModel") -> str | list[str] | None:

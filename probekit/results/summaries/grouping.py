@@ -24,9 +24,6 @@ USUAL_EVALS = 10
 DATA = ("model", "task", "label", "method", "normalize", "fitter")
 """Options that a name says wherever they differ: two values of one are two things."""
 
-_SETTLING = {"label": ("task",)}
-"""What may say one of them in its place."""
-
 BASELINES = ("majority", "memorised")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
 
@@ -130,17 +127,13 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     """Return the options that, beside ``given``, tell records apart up to their seed.
 
     An option that is settled by the ones before it is left out, such as a learning rate that
-    depends on the head alone; but none of `DATA`: German scores with 8 shots and English ones with
-    128 are no row of two columns.
+    depends on the head alone; but none of `DATA`, save a label by its task: German scores with 8
+    shots and English ones with 128 are no row of two columns.
     """
 
     def settled_by(name: str, named: list[str]) -> list[str]:
-        if name in DATA:
-            return (
-                [name]
-                if name in given
-                else [one for one in _SETTLING.get(name, ()) if one in named]
-            )
+        if name in DATA and name not in given:
+            return ["task"] if name == "label" and "task" in named else []
         return [*given, *named]
 
     return naming([options_of(one) for one in records], settled_by)

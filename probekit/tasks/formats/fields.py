@@ -206,18 +206,21 @@ def _card_names(card: Path) -> dict[str, list[str]]:
         info = (metadata_load(card) or {}).get("dataset_info", [])
         for config in info if isinstance(info, list) else [info]:
             for feature in config["features"]:
-                inner = next((feature[one] for one in _INNER if one in feature), None)
-                if isinstance(inner, dict) and "class_label" in inner:
-                    names = inner["class_label"]["names"]  # 0: O, 1: B-PER, ... or a list
-                    own = (
-                        [names[n] for n in sorted(names, key=int)]
-                        if isinstance(names, dict)
-                        else names
-                    )
-                    found.setdefault(feature["name"], list(map(str, own)))
+                if names := _feature_names(feature):
+                    found.setdefault(feature["name"], names)
     except Exception as error:  # whatever a hand-written file makes of its reader
         warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
     return found
+
+
+def _feature_names(feature: Mapping[str, Any]) -> list[str]:
+    """Return the names of the classes of a feature in a card; none where it has no classes."""
+    inner = next((feature[one] for one in _INNER if one in feature), None)
+    if not isinstance(inner, dict) or "class_label" not in inner:
+        return []
+    names = inner["class_label"]["names"]  # 0: O, 1: B-PER, ... or a list
+    ordered = names if isinstance(names, list) else [names[n] for n in sorted(names, key=int)]
+    return list(map(str, ordered))
 
 
 def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:

@@ -11,7 +11,7 @@ from probekit.errors import DataError
 from probekit.tasks.column_choice import LABELS, choose_label, choose_texts, is_id, place_of
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.label_names import NO_LABEL, NUMBERS, is_number, marks_among, trim
+from probekit.tasks.label_names import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.text_options import Choice
 
@@ -178,17 +178,13 @@ def _class(fields: Fields, number: int, column: str) -> str:
     value = _alone(fields.values[column][number])
     if value is None or (isinstance(value, float) and math.isnan(value)):
         return ""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, float) and value.is_integer():
-        # Whole numbers become floats where a column has gaps.
-        return str(int(value))
-    if not isinstance(value, str | int):
+    text = class_text(value)
+    if not isinstance(text, str):
         raise DataError(
             f"{fields.place(number)}: expected a class in column {column!r}, found {value!r}. "
             "For numbers use --kind regression."
         )
-    return trim(str(value))
+    return trim(text)
 
 
 def _number(fields: Fields, number: int, column: str) -> str:

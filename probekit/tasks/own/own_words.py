@@ -30,6 +30,7 @@ from probekit.tasks.formats.word_columns import (
     sentence_of,
     with_documents,
 )
+from probekit.tasks.label_names import class_text
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.text_options import Choice
 
@@ -244,13 +245,7 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
 
 def _tag(value: Any) -> Any:
     """Return a tag as text; what can be none stays as it is."""
-    if value is None:
-        return "null"  # a mark of no label, in text as in JSON
-    if isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return str(int(value))
-    return value
+    return "null" if value is None else class_text(value)  # a mark of none, in text as in JSON
 
 
 def _sentence_columns(

@@ -29,10 +29,10 @@ KNOWN: Mapping[str, Callable[[Record], bool]] = {
 INTRODUCTION = """\
 Runs of every records file by fitter and head, from how many starts each solved mixture was fitted,
 and how many runs have a trouble. *Not converged*: a solver's gradient was still above its
-tolerance. *Best at the edge*: the strength of L2, or the rate, that was chosen is an end of what
-was tried. *Loss still falling*: of training by steps, the loss still fell when the steps were used
-up. A dash: the runs do not say, since their fitter has no such thing, they searched nothing, or
-were scored at the end alone (published protocols). Tables mark scores of such runs with a star."""
+tolerance. *Best at the edge*: the chosen strength of L2, or the chosen rate, is the largest or the
+smallest that was tried. *Loss still falling*: training by steps ended while the loss still fell. A
+dash: the runs do not say, since their fitter has no such thing, they searched nothing, or were
+scored at the end alone (published protocols). Tables mark scores of such runs with a star."""
 
 
 def main() -> None:

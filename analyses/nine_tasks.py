@@ -44,8 +44,8 @@ strengths of L2, a tenth of train checkpoints. There are {len(SEEDS)} seeds of w
 draws its sentences, else one. The last column is the difference to the reference with its 95 %
 interval, over seeds and sentences together where seeds differ, else over sentences (documents where
 the corpus has them), in bold what is sure at 5 % after Holm's correction of all rows of the table.
-`{SINGLE}` is a probe of the one layer, of those that `p32` mixes, that reads best on what chooses
-the strength of L2. All heads read raw rows."""
+`{SINGLE}` probes a single layer of those that `p32` mixes: the one with the best score on the data
+that choose the strength of L2. All heads read raw rows."""
 
 
 def main() -> None:

@@ -38,8 +38,8 @@ Test span F1 in percent, mean ± half width of the 95 % interval over {len(SEEDS
 column is the difference to the reference, with its 95 % interval over draws and sentences
 together, in bold what is sure at 5 % after Holm's correction of all rows of the table. `none` are
 the rows as the model makes them, which the papers have; `lbfgs` is solved, `adam` trained as
-published: 50 epochs at 2e-3. `{SINGLE}` is a probe of the one layer, of those that `p32` mixes,
-that reads best on what chooses the strength of L2, dev."""
+published: 50 epochs at 2e-3. `{SINGLE}` probes a single layer of those that `p32`
+mixes: the one with the best score on dev, which also chooses the strength of L2."""
 
 
 def main() -> None:

@@ -2,7 +2,9 @@
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +48,23 @@ def digest_file(path: Path) -> str:
     """Return the sha256 of a file's bytes."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+NO_CHECK = "PROBEKIT_NO_CHECK"
+"""Environment variable, so that workers have it: set, the rows of a cache are not compared."""
+
+
+def compares() -> bool:
+    """Say whether rows of a cache are compared with their checksums when they are first read."""
+    return not os.environ.get(NO_CHECK)
+
+
+@contextmanager
+def unchecked(wanted: bool) -> Iterator[None]:
+    """Compare no rows while this lasts, if that is wanted, nor in processes that it starts."""
+    before = os.environ.get(NO_CHECK, "")
+    os.environ[NO_CHECK] = "1" if wanted else before
+    try:
+        yield
+    finally:
+        os.environ[NO_CHECK] = before

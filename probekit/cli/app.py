@@ -13,6 +13,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
+from probekit.base.fingerprint import unchecked
 from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.cli import (
@@ -43,7 +44,7 @@ logger = logging.getLogger("probekit")
 
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
-_ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins")
+_ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins", "--no-check")
 _RESUMABLE = (
     *("extract", "train", "sweep", "depth", "finetune", "overthinking", "exit", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
@@ -140,6 +141,10 @@ def _configure(
             help="Import plug-ins that records and saved heads name; it runs whatever lies there.",
         ),
     ] = False,
+    no_check: Annotated[
+        bool,
+        typer.Option("--no-check", help="Do not compare rows of the cache with their checksums."),
+    ] = False,
     version: Annotated[
         bool,
         typer.Option(
@@ -151,6 +156,7 @@ def _configure(
     os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
     start_messages(debug=debug, quiet=quiet)
     ctx.with_resource(trusting(trust_plugins))
+    ctx.with_resource(unchecked(no_check))
 
 
 _COMMANDS: dict[str, Callable[..., object]] = {

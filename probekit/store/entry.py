@@ -14,6 +14,7 @@ from probekit.store.checksums import ChunkSums, other_files
 from probekit.store.entry_views import entries_view, entry_view
 from probekit.store.feature_array import FeatureArray
 from probekit.store.files import disk_bytes, sync_path, write_whole
+from probekit.store.first_reads import first_reads
 from probekit.store.layout import (
     BACKBONE,
     CHECKSUMS,
@@ -84,14 +85,14 @@ class Entry:
     def _open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
-        sums = ChunkSums(path, manifest)
+        sums, first = ChunkSums(path, manifest), first_reads(path, manifest)
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [place.check() for place in places]
             if isinstance(path, ObjectPath):
                 arrays[spec.name] = FetchedArray(spec, whole, sums, str(path), mirror)
             else:
-                arrays[spec.name] = FeatureArray(spec, whole)
+                arrays[spec.name] = FeatureArray(spec, whole, first)
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")

@@ -14,6 +14,7 @@ from probekit.errors import OptionError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import ChunkPlaces
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
+from probekit.store.first_reads import FirstReads
 from probekit.store.mapping import MappedArray, map_array
 
 # Eight rows of layers 0, 3 and 6, each of two values, in chunks of four rows (value v of row r of
@@ -49,17 +50,20 @@ class FeatureArray:
         dtype: the dtype that `read` returns: as stored, and float32 for int8.
     """
 
-    def __init__(self, spec: ArraySpec, places: Sequence[ChunkPlaces]) -> None:
+    def __init__(
+        self, spec: ArraySpec, places: Sequence[ChunkPlaces], first: FirstReads | None = None
+    ) -> None:
         """Keep what is needed to map the array.
 
         Args:
             spec: the array.
             places: the chunks of ``spec.plain()``, in that order.
+            first: compares each chunk when it is first read; None: nothing is compared.
         """
         self.spec = spec
         self.rows, self.layers, self.dim = spec.rows, spec.layers, spec.dim
         self.dtype = READ_DTYPES[spec.dtype]
-        self._places = tuple(places)
+        self._places, self._first = tuple(places), first
 
     def __repr__(self) -> str:
         """Return name, extent (rows, layers, D) and stored dtype."""
@@ -97,6 +101,7 @@ class FeatureArray:
         Raises:
             OptionError: a row or layer that is not stored, rows that are no whole numbers, or an
                 ``out`` that does not fit.
+            EntryError: a chunk, compared when it is first read, is not what was written.
         """
         index = self._layer_indices(layers)
         wanted = self._wanted(rows)
@@ -129,6 +134,7 @@ class FeatureArray:
 
         Raises:
             OptionError: a row or layer that is not stored, or rows that are no whole numbers.
+            EntryError: as in `read`.
         """
         return self._stored(self._wanted(rows), self._layer_indices(layers))
 
@@ -177,6 +183,7 @@ class FeatureArray:
         self, source: MappedArray, index: list[int], chunks: Tensor, target: Tensor
     ) -> None:
         """Copy the scales of chunks, of the layers at ``index``, into target (k, n, D)."""
+        self._compare(source, chunks, index)
         _gather_rows(source, torch.tensor(index), chunks, torch.zeros_like(chunks), target)
 
     def _copy(
@@ -186,15 +193,23 @@ class FeatureArray:
         size, row = self.spec.chunk_rows, target.shape[2]
         if isinstance(wanted, Tensor):
             chunk = torch.div(wanted, size, rounding_mode="floor")
+            self._compare(source, chunk, index)
             _gather_rows(source, torch.tensor(index), chunk, wanted - chunk * size, target)
             return
         start, stop = wanted.start, wanted.stop
+        self._compare(source, torch.arange(start, stop) // size, index)
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
                 begin = int(source.starts[layer, first // size])
                 block = source.elements[begin : begin + size * row].view(size, row)
                 target[at, low - start : high - start].copy_(block[low - first : high - first])
+
+    def _compare(self, source: MappedArray, chunks: Tensor, index: list[int]) -> None:
+        """Compare chunks that rows are read from for the first time, one chunk for each row."""
+        if self._first is not None:
+            which = next(n for n, one in enumerate(self._maps) if one is source)
+            self._first.compare(self._places[which], source, chunks, index)
 
     @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:

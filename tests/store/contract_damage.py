@@ -2,15 +2,19 @@
 
 import json
 import os
+import pickle
 
 import pytest
 
+from probekit.base.fingerprint import unchecked
 from probekit.base.notices import ProgressBar
 from probekit.errors import (
     EntryError,
 )
+from probekit.store import first_reads
 from probekit.store.checksums import read_checksums, verify_checksums
 from probekit.store.entry import Entry
+from tests.store import synthetic
 from tests.store.backed import Backed
 
 
@@ -59,13 +63,7 @@ class DamageContract(Backed):
 
     def test_flipped_byte(self, fresh):
         assert verify_checksums(fresh.path) == []
-        backend_place = fresh.arrays["words"]._places[0]
-        file = backend_place.files[backend_place.file_index[2, 1]]
-        with open(file, "r+b") as raw:
-            raw.seek(int(backend_place.offsets[2, 1]) + 5)
-            byte = raw.read(1)[0]
-            raw.seek(-1, os.SEEK_CUR)
-            raw.write(bytes([byte ^ 1]))
+        self.flip(fresh, 2, 1)
         Entry.open(fresh.path)
         (damage,) = verify_checksums(fresh.path)
         assert (damage.chunk.array, damage.chunk.row_chunk, damage.chunk.layer_index) == (
@@ -73,7 +71,61 @@ class DamageContract(Backed):
             2,
             1,
         )
-        assert file in str(damage)
+        place = fresh.arrays["words"]._places[0]
+        assert place.files[place.file_index[2, 1]] in str(damage)
+
+    def test_a_flip_is_found_by_who_reads_it(self, fresh):
+        """Rows of other chunks can be read; those of this one cannot, in whatever way."""
+        array = fresh.arrays["words"]
+        size, layers = array.spec.chunk_rows, array.layers
+        self.flip(fresh, 2, 1)
+        opened = Entry.open(fresh.path).arrays["words"]
+        opened.read([2 * size], [layers[0]])
+        opened.read(slice(0, 2 * size))
+        again = pickle.loads(pickle.dumps(opened))
+        for rows in (slice(None), [2 * size + 1, 0]):
+            for read in (opened.read, opened.read_stored, again.read):
+                with pytest.raises(EntryError, match=r"row chunk 2, layer index 1 .*cache verify"):
+                    read(rows, layers)
+        with unchecked(True):
+            opened.read(slice(None))
+
+    def test_a_flip_of_what_int8_has_beside_is_found(self, tmp_path):
+        fresh = synthetic.build(tmp_path / "train-00000000", self.backend, "int8")
+        for which in (1, 2):
+            self.flip(fresh, 0, 0, which)
+            with pytest.raises(EntryError, match=r"_(norm|scale)', row chunk 0, layer index 0"):
+                Entry.open(fresh.path).arrays["words"].read([0])
+
+    def test_what_was_compared_is_not_compared_again(self, fresh, monkeypatch):
+        fresh.arrays["words"].read(slice(None))
+        monkeypatch.setattr("probekit.store.first_reads.checksum", None)
+        Entry.open(fresh.path).arrays["words"].read([3])
+
+    def test_few_rows_of_many_chunks_are_compared_in_part(self, fresh, monkeypatch, caplog):
+        array = fresh.arrays["words"]
+        most = 2 * array._places[0].array.chunk_nbytes
+        monkeypatch.setattr(first_reads, "_BYTES", first_reads.ReadBytes())
+        with monkeypatch.context() as less:
+            less.setattr(first_reads, "_FREE_BYTES", most)
+            less.setattr(first_reads, "_PER_BYTE", 0)
+            array.read([0, array.spec.chunk_rows])
+        compared = fresh.arrays["words"]._first._compared["words"]
+        assert compared.sum() == 2
+        assert "not all of these are compared" in caplog.text
+        array.read(slice(None))
+        assert compared.all(), "what was left is compared when there is room for it"
+
+    @staticmethod
+    def flip(entry, row_chunk, layer_index, which=0):
+        """Flip a bit of a chunk of ``words``, or of what int8 has beside it."""
+        place = entry.arrays["words"]._places[which]
+        at = row_chunk, layer_index
+        with open(place.files[place.file_index[at]], "r+b") as raw:
+            raw.seek(int(place.offsets[at]) + 5)
+            byte = raw.read(1)[0]
+            raw.seek(-1, os.SEEK_CUR)
+            raw.write(bytes([byte ^ 1]))
 
     @pytest.mark.parametrize("name", ["examples.parquet", "checksums.parquet", "manifest.json"])
     def test_missing_file(self, fresh, name):

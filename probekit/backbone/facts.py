@@ -37,8 +37,11 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_texts, encode_words
-from probekit.errors import OptionError
+from probekit.errors import BackboneError, OptionError
 from probekit.tasks import Example
+
+_VALUES_PER_BYTE = 8
+"""Most weights that a byte of a file holds: packed ones take a bit and a half each."""
 
 UNLIMITED = 100_000_000
 """A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
@@ -99,6 +102,7 @@ class Inspection:
         whole: that of what was saved, where the text model of several is read; else the same.
         checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
+        n_values: numbers in its weights, without pooler and head.
         tuned: what a saved run trained of it; None of a model as it is.
     """
 
@@ -108,6 +112,7 @@ class Inspection:
     whole: PretrainedConfig
     checkpoint: Checkpoint | GivenModel
     structure: Structure
+    n_values: int
     tuned: TunedValues | None = None
 
     @cached_property
@@ -263,13 +268,18 @@ def _inspect(
     config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
-    rows = embedding_rows(model, skeleton)
+    rows, n_values = (
+        embedding_rows(model, skeleton),
+        sum(value.numel() for value in skeleton.parameters()),
+    )
     if isinstance(checkpoint, GivenModel):
         checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
     tokenizer = _tokenizer_of(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
+    if random_init is None:
+        _check_held(checkpoint, n_values)
     weights, adapter = _weights_of(checkpoint, read=random_init is None)
     identity = Identity(
         architecture=type(skeleton).__name__,
@@ -308,7 +318,25 @@ def _inspect(
         whole=whole,
         checkpoint=checkpoint,
         structure=structure,
+        n_values=n_values,
     )
+
+
+def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
+    """Check that files can hold the weights that a configuration asks for.
+
+    Raises:
+        BackboneError: they are far too small.
+    """
+    files = [] if isinstance(checkpoint, GivenModel) else [one.path for one in checkpoint.weights]
+    if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
+        return
+    held = sum(file.stat().st_size for file in files)
+    if n_values > _VALUES_PER_BYTE * held:
+        raise BackboneError(
+            f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
+            f"files are {held:,} bytes. They belong to another model or version."
+        )
 
 
 def _tokenizer_of(checkpoint: Checkpoint | GivenModel) -> PreTrainedTokenizerFast:

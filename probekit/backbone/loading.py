@@ -29,7 +29,8 @@ from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout, remove_after
 from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
-from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.machine.hardware import available_memory, native_bfloat16
+from probekit.base.notices import human_bytes
 from probekit.base.numbers.seeding import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
 
@@ -68,6 +69,23 @@ def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
         name = "bfloat16" if native_bfloat16(device) else "float32"
     dtype: torch.dtype = getattr(torch, name)
     return dtype
+
+
+def check_memory(inspection: Inspection, dtype: torch.dtype) -> None:
+    """Check that a model fits into what memory is free, before any of it is taken.
+
+    Raises:
+        BackboneError: it does not.
+    """
+    needed, free = inspection.n_values * dtype.itemsize, available_memory()
+    if needed <= free or isinstance(inspection.checkpoint, GivenModel):
+        return
+    name, kind = inspection.info.name, str(dtype).removeprefix("torch.")
+    raise BackboneError(
+        f"model {name!r}: its {inspection.n_values:,} weights take {human_bytes(needed)} in {kind},"
+        f" and {human_bytes(free)} of memory are free. Choose a smaller model, --compute-dtype "
+        "bfloat16, --quantize, or --device-map auto."
+    )
 
 
 def load_model(

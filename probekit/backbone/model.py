@@ -15,7 +15,7 @@ from probekit.backbone.facts import BackboneInfo, Inspection
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.loading import draw_model, load_model, resolve_compute_dtype
+from probekit.backbone.loading import check_memory, draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.packed import pack_linear_layers
 from probekit.backbone.padding import Layers, prove_batching
 from probekit.backbone.placement import (
@@ -249,6 +249,8 @@ def load_backbone(
     keep_few_kernels()
     place = torch.device(choose_device(inspection, device))
     products = _products_in(inspection, compute_dtype, place)
+    if device_map is None and inspection.info.identity.quantize is None:
+        check_memory(inspection, torch.float32 if learns else products)
     batching = prove_batching(inspection, _layers_of, place, products)
     dtype = torch.float32 if learns else products
     model = _read_model(

@@ -20,14 +20,30 @@ def truth(value: Any) -> bool:
     return value
 
 
+_WHOLE = 2**63
+_LAYERS = 2**16
+"""Above these nothing counts that a run has; so no reader of records counts up to them."""
+
+
 def whole(value: Any) -> int:
-    """Return a whole number, also NumPy's, as an ``int``."""
+    """Return a whole number of 64 bits, also NumPy's, as an ``int``."""
     if isinstance(value, bool):
         raise TypeError(f"expected a whole number, found {value!r}")
     try:
-        return operator.index(value)
+        found = operator.index(value)
     except TypeError:
         raise TypeError(f"expected a whole number, found {value!r}") from None
+    if not -_WHOLE <= found < _WHOLE:
+        raise ValueError("expected a whole number of 64 bits")
+    return found
+
+
+def layer(value: Any) -> int:
+    """Return the number of a layer, or a depth."""
+    found = whole(int(value) if isinstance(value, str) else value)
+    if not 0 <= found < _LAYERS:
+        raise ValueError(f"expected the number of a layer, found {found}")
+    return found
 
 
 def number(value: Any) -> float:
@@ -47,7 +63,7 @@ def optional(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def layers(value: Any) -> tuple[int, ...]:
     """Return layer numbers."""
-    return tuple(whole(layer) for layer in value)
+    return tuple(map(layer, value))
 
 
 def curve(value: Any) -> tuple[tuple[int, float, float], ...]:
@@ -65,7 +81,7 @@ def by_name(plain: Callable[[Any], Any]) -> Callable[[Any], dict[str, Any]]:
 
 def weights(value: Any) -> dict[int, float]:
     """Return weights by layer number; JSON has no integer keys, so these come back as text."""
-    return {int(layer): number(weight) for layer, weight in value.items()}
+    return {layer(number_of): number(weight) for number_of, weight in value.items()}
 
 
 scores = by_name(number)

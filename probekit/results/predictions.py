@@ -28,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest_file
+from probekit.base.parquet import read_parquet
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
@@ -252,7 +253,8 @@ def _read_columns(path: Path, *, texts: bool, probabilities: bool) -> pa.Table:
         unread = set() if texts else {*_TEXTS}
         if not probabilities and "predicted" in names:  # else losses are what was predicted
             unread.update(_OF_PROBABILITIES)
-        return file.read([name for name in names if name not in unread])
+        columns = [name for name in names if name not in unread]
+        return read_parquet(file, path.stat().st_size, columns)
 
 
 def _split(table: pa.Table, name: str, about: About | None) -> Predicted:

@@ -188,7 +188,7 @@ class Record:
         for name, make_plain in _PLAIN.items():
             try:
                 value = make_plain(getattr(self, name))
-            except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+            except (TypeError, ValueError, OverflowError, AttributeError, RuntimeError) as error:
                 raise RecordError(f"record field {name!r}: {error}") from None
             object.__setattr__(self, name, value)
 
@@ -238,6 +238,8 @@ FIELDS = frozenset(item.name for item in fields(Record))
 
 _OTHER: dict[str, Callable[[Any], Any]] = {
     "layers": plain.layers,
+    "depth": plain.optional(plain.layer),
+    "left_out": plain.optional(plain.layer),
     "rates": plain.rates,
     "scores": plain.scores,
     "curve": plain.curve,

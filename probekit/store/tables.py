@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import ragged_arange
+from probekit.base.parquet import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
 from probekit.store.objects.object_path import ObjectPath
 
@@ -255,8 +256,10 @@ def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None)
     """
     try:
         # needs no pandas
-        with pq.ParquetFile(parquet_source(path), page_checksum_verification=True) as file:
-            table = file.read()
+        source = parquet_source(path)
+        size = source.size() if isinstance(source, pa.BufferReader) else source.stat().st_size
+        with pq.ParquetFile(source, page_checksum_verification=True) as file:
+            table = read_parquet(file, size)
         pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
         found = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *found])

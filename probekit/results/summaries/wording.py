@@ -92,7 +92,8 @@ def layer_text(layer: int) -> str:
 
 def layers_text(layers: Sequence[int]) -> str:
     """Return layer numbers with runs shortened, such as ``0, 4-8``."""
-    runs = neighbours(layers, range(max(layers, default=-1) + 1))
+    numbered = groupby(enumerate(sorted(layers)), lambda pair: pair[1] - pair[0])
+    runs = [[layer for _, layer in run] for _, run in numbered]
     return ", ".join(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}" for run in runs)
 
 

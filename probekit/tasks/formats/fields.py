@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from probekit.base.notices import warn_once
+from probekit.base.parquet import check_count, read_parquet
 from probekit.errors import DataError, MissingFileError, reason_of
 from probekit.tasks.label_names import by_name, trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
@@ -122,6 +123,7 @@ def load_saved(path: Path) -> Fields:
 
     try:
         dataset = datasets.load_from_disk(path)
+        check_count(len(dataset), dataset.data.nbytes)
         return dataset_fields(dataset, str(path), origin_of(path))
     except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are among them
         raise DataError(f"{path}: not a readable saved data set ({error}).") from error
@@ -161,7 +163,7 @@ def load_parquet(path: Path) -> Fields:
 
     Raises:
         MissingFileError: there is no such file.
-        DataError: it is no Parquet file.
+        DataError: it is no Parquet file, or says that it holds far more than its size allows.
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -169,8 +171,8 @@ def load_parquet(path: Path) -> Fields:
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
     try:
-        table = pq.ParquetFile(path).read()
-    except (pa.ArrowInvalid, OSError) as error:
+        table = read_parquet(pq.ParquetFile(path), path.stat().st_size)
+    except (pa.ArrowException, ValueError, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
     values = {name: table.column(name).to_pylist() for name in table.column_names}
     for name, labels in _written_names(table.schema.metadata or {}).items():

@@ -6,6 +6,7 @@ is recognised.
 
 import codecs
 import gzip
+import io
 import logging
 import zlib
 from pathlib import Path
@@ -15,6 +16,9 @@ from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.formats.file_names import GZIP
 
 logger = logging.getLogger(__name__)
+
+_GROWTH, _FREE_BYTES = 128, 2**26
+"""Most bytes of an unpacked file: so many for each that it has packed, and so many more."""
 
 UTF_8 = "utf-8-sig"
 """With a byte order mark or without."""
@@ -71,7 +75,8 @@ def read_bytes(path: Path) -> bytes:
 
     Raises:
         MissingFileError: there is no such file.
-        DataError: it is a folder, or is not packed as its name says.
+        DataError: it is a folder, is not packed as its name says, or unpacks to far more than text
+            does.
     """
     if path.is_dir():
         raise DataError(f"{path} is a folder; give a file.")
@@ -81,9 +86,14 @@ def read_bytes(path: Path) -> bytes:
     if path.suffix.lower() != GZIP:
         return raw
     try:
-        return gzip.decompress(raw)
+        with gzip.open(io.BytesIO(raw)) as packed:
+            most = _GROWTH * len(raw) + _FREE_BYTES
+            found = packed.read(most + 1)
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"{path}: not a readable gzip file ({error}).") from error
+    if len(found) > most:
+        raise DataError(f"{path}: unpacked it is more than {most:,} bytes, nearly all the same.")
+    return found
 
 
 def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[str]:

@@ -1,0 +1,114 @@
+"""Files that say they hold more than they can: refused before memory is taken for it."""
+
+import gzip
+import json
+import resource
+import time
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.backbone import inspect_backbone, load_backbone
+from probekit.errors import BackboneError, DataError, EntryError, RecordError
+from probekit.results.log import append_record, load_records
+from probekit.results.summaries.wording import layers_text
+from probekit.store.tables import read_table
+from probekit.tasks.formats.fields import load_parquet
+from probekit.tasks.formats.text_lines import read_bytes
+from tests.results.samples import make_record
+from tests.saved_heads import changed_records
+from tests.tiny import build
+
+SECONDS, BYTES = 5.0, 10**9
+
+
+@pytest.fixture(autouse=True)
+def frugal():
+    """Fail where a test takes long, or much memory."""
+    start, before = time.process_time(), peak()
+    yield
+    assert peak() - before < BYTES and time.process_time() - start < SECONDS
+
+
+def peak():
+    """Return the most bytes of memory that this process ever had."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def equal_rows(path, value, rows, stored):
+    """Write one value over and over: a few bytes, whatever it is."""
+    column = pa.DictionaryArray.from_arrays(pa.repeat(0, rows).cast("int32"), [value])
+    pq.write_table(pa.table({"text": column}), path, store_schema=stored)
+    return path
+
+
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize(("value", "rows"), [("a b", 20_000_000), ("a b " * 2**18, 2000)])
+def test_rows_that_are_all_the_same(tmp_path, value, rows, stored):
+    """20 million short texts, or 2,000 of a mebibyte, in a file of some kilobytes."""
+    file = equal_rows(tmp_path / "train.parquet", value, rows, stored)
+    assert file.stat().st_size < 2**21
+    with pytest.raises(DataError, match=r"train\.parquet: not a readable .* bytes hold"):
+        load_parquet(file)
+    with pytest.raises(EntryError, match="bytes hold"):
+        read_table(file, pa.schema([("text", pa.string())]))
+
+
+def test_rows_of_an_honest_file(tmp_path):
+    texts = [f"text {n}" for n in range(200_000)]
+    pq.write_table(pa.table({"text": texts, "label": ["yes"] * len(texts)}), tmp_path / "a.parquet")
+    assert load_parquet(tmp_path / "a.parquet").values["text"] == texts
+
+
+def test_a_packed_file_of_nothing(tmp_path):
+    file = tmp_path / "train.tsv.gz"
+    with gzip.open(file, "wb", compresslevel=9) as packed:
+        for _ in range(320):
+            packed.write(bytes(2**20))
+    with pytest.raises(DataError, match=r"unpacked it is more than .* nearly all the same"):
+        read_bytes(file)
+
+
+def configured(folder, **changes):
+    """Save a tiny BERT, and change its configuration."""
+    build("bert", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+    return str(folder)
+
+
+def test_a_configuration_wider_than_its_weights(tmp_path):
+    model = configured(tmp_path, intermediate_size=500_000_000)
+    with pytest.raises(BackboneError, match=r"asks for 97,\d+,\d+,\d+ weights, and its files"):
+        inspect_backbone(model)
+
+
+def test_a_random_model_wider_than_memory(tmp_path):
+    model = configured(tmp_path, intermediate_size=50_000_000_000)
+    with pytest.raises(BackboneError, match=r"TB in float32, and .* of memory are free"):
+        load_backbone(inspect_backbone(model, random_init=0), compute_dtype="float32")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"layers": [10**12]},
+        {"layers": [-1]},
+        {"depth": 10**12},
+        {"weights": {str(10**12): 0.5}},
+        {"class_weights": {"LOC": {str(10**12): 0.5}}},
+        {"left_out": 10**12},
+        {"epochs": 10**30},
+        {"eval_score": 10**400},
+    ],
+)
+def test_a_record_of_no_run(tmp_path, changes):
+    append_record(tmp_path / "records.jsonl", make_record())
+    changed_records(tmp_path / "records.jsonl", **changes)
+    with pytest.raises(RecordError, match=f"line 1: record field '{next(iter(changes))}'"):
+        load_records(tmp_path / "records.jsonl")
+
+
+def test_layers_far_apart():
+    assert layers_text([0, 4, 5, 6, 60_000]) == "0, 4-6, 60000"

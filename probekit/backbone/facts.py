@@ -40,8 +40,9 @@ from probekit.data.texts import encode_texts, encode_words
 from probekit.errors import BackboneError, OptionError
 from probekit.tasks import Example
 
-_VALUES_PER_BYTE = 8
-"""Most weights that a byte of a file holds: packed ones take a bit and a half each."""
+_PER_BYTE, _FREE_WEIGHTS = 8, 2**24
+"""Most weights of a model: so many for each byte of its files, and so many more. Packed ones take a
+bit and a half each."""
 
 UNLIMITED = 100_000_000
 """A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
@@ -332,7 +333,7 @@ def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
     if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
         return
     held = sum(file.stat().st_size for file in files)
-    if n_values > _VALUES_PER_BYTE * held:
+    if n_values > _PER_BYTE * held + _FREE_WEIGHTS:
         raise BackboneError(
             f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
             f"files are {held:,} bytes. They belong to another model or version."

@@ -45,8 +45,9 @@ def spelled_out(text: str) -> str:
 
 
 def spelled_out_lines(text: str) -> str:
-    """Return lines whose control characters are spelled out, but for those that end them."""
-    return "\n".join(map(spelled_out, text.split("\n")))
+    """Return lines whose control characters are spelled out, but for their ends and tabs."""
+    parts = re.split(r"(\r?\n|\t)", text)  # every second one is such
+    return "".join(part if at % 2 else spelled_out(part) for at, part in enumerate(parts))
 
 
 def plain(text: object) -> str:

@@ -15,6 +15,7 @@ from probekit.cli.output import (
     print_row_errors,
     print_table,
     progress_wanted,
+    show,
 )
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction import maintenance  # its names load on first use
@@ -48,13 +49,13 @@ def list_entries(
     """List all entries, unfinished ones included, and what is left over of others."""
     rows = maintenance.list_cache(cache, sort)
     if not rows:
-        typer.echo(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
+        show(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
     elif json:
         print_json(rows)
     else:
         days = [{**row, "created": row["created"][:10]} for row in rows]
         print_table([{k: value for k, value in row.items() if k != "bytes"} for row in days])
-        typer.echo(_totals(rows), err=True)
+        show(_totals(rows), err=True)
 
 
 def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
@@ -111,7 +112,7 @@ def verify(
     passed = True
     for path in maintenance.select_folders(entry, cache):
         chunks = maintenance.check_chunks(path, progress=progress_wanted())
-        typer.echo(f"{path}: all {chunks:,} chunks match their checksums", err=True)
+        show(f"{path}: all {chunks:,} chunks match their checksums", err=True)
         if not rows:
             continue
         own = Entry.open(path)
@@ -189,7 +190,7 @@ def rm(
     except EntryNotFoundError:
         if not left:
             raise
-        typer.echo("finished what an earlier `probekit cache rm` had begun to remove", err=True)
+        show("finished what an earlier `probekit cache rm` had begun to remove", err=True)
         return
     if yes and len(entry) == 1 and len(paths) > 1:
         raise OptionError(
@@ -207,7 +208,7 @@ def _remove(paths: Sequence[Path], yes: bool) -> None:
         state = "" if found.complete else "unfinished, "
         _confirm(f"{found.path} ({state}{human_bytes(found.nbytes)})", yes)
         found.remove()
-        typer.echo(f"removed {found.path}", err=True)
+        show(f"removed {found.path}", err=True)
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
@@ -218,27 +219,27 @@ def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], ye
         size = f"{human_bytes(found.freed)} of {whole}"
         _confirm(f"{' and '.join(parts)} of {found.entry.path} ({size})", yes)
         left = found.apply()
-        typer.echo(f"removed; the rest is {left.path} ({human_bytes(found.nbytes)})", err=True)
+        show(f"removed; the rest is {left.path} ({human_bytes(found.nbytes)})", err=True)
 
 
 def _remove_stale(cache: Path, yes: bool) -> None:
     found = maintenance.find_stale(cache)
     if not found:
-        typer.echo(f"nothing is left over in {cache}.", err=True)
+        show(f"nothing is left over in {cache}.", err=True)
         return
     for stale in found:
-        typer.echo(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
+        show(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
     total = human_bytes(sum(stale.nbytes for stale in found))
     _confirm(f"all {len(found)} ({total})", yes)
     for stale, gone in maintenance.remove_stale(cache, found):
         told = "removed" if gone else "left alone, since it is held or needed:"
-        typer.echo(f"{told} {stale.path}", err=True)
+        show(f"{told} {stale.path}", err=True)
 
 
 def _confirm(what: str, yes: bool) -> None:
     """Say what is about to be removed, and how large it is; ask first unless told not to."""
     if yes:
-        typer.echo(f"removing {what}", err=True)
+        show(f"removing {what}", err=True)
     else:
         typer.confirm(f"Remove {what}?", abort=True, err=True)
 
@@ -247,4 +248,4 @@ def _confirm(what: str, yes: bool) -> None:
 def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
     for found in maintenance.select_folders(entry, cache):
-        typer.echo(str(found))
+        show(str(found))

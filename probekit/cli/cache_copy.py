@@ -9,7 +9,7 @@ import typer
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
 from probekit.cli.cache import Entries
-from probekit.cli.output import progress_wanted
+from probekit.cli.output import progress_wanted, show
 from probekit.errors import OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
@@ -94,4 +94,4 @@ def convert(
 
 def _say(done: str, path: Path, there: bool, nbytes: int) -> None:
     said = f"there already: {path}" if there else f"{done} {path} ({human_bytes(nbytes)})"
-    typer.echo(said, err=True)
+    show(said, err=True)

@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
-from probekit.cli.output import print_entries, print_json, print_table, progress_wanted
+from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError
 from probekit.extraction import maintenance, transport  # their names load on first use
@@ -52,19 +52,17 @@ def push(
     if dry_run:
         _print_sizes(planned.sizes, json)
     if places := planned.told_places:
-        typer.echo(
-            f"the manifest tells where things lay on this machine: {', '.join(places)}", err=True
-        )
+        show(f"the manifest tells where things lay on this machine: {', '.join(places)}", err=True)
     if dry_run:
         return
     seen = "private if it is new" if private else "public, unless it is private already"
     what = f"{_total(planned.sizes)} to the data set {repo} ({seen})"
     if yes:
-        typer.echo(f"pushing {what}", err=True)
+        show(f"pushing {what}", err=True)
     else:
         typer.confirm(f"Push {what}?", abort=True, err=True)
     address = planned.apply(progress=progress_wanted())
-    print_json([{"commit": address}]) if json else typer.echo(address)
+    print_json([{"commit": address}]) if json else show(address)
 
 
 @spread
@@ -116,7 +114,7 @@ def pull(
     if dry_run:
         _print_sizes(planned.sizes, json)
         return
-    typer.echo(f"pulling {_total(planned.sizes)} from {planned.remote}", err=True)
+    show(f"pulling {_total(planned.sizes)} from {planned.remote}", err=True)
     print_entries(planned.apply(progress=progress_wanted()), json=json)
 
 
@@ -139,7 +137,7 @@ def _print_sizes(sizes: Mapping[str, int], json: bool) -> None:
         print_json([{"bytes": size, "file": name} for name, size in sizes.items()])
         return
     print_table([{"size": human_bytes(size), "file": name} for name, size in sizes.items()])
-    typer.echo(_total(sizes), err=True)
+    show(_total(sizes), err=True)
 
 
 def _total(sizes: Mapping[str, int]) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from probekit.base.plugins import Registry
 from probekit.cli import arguments
-from probekit.cli.output import print_table
+from probekit.cli.output import print_table, show
 from probekit.errors import OptionError
 from probekit.train.sweeps.protocols import PROTOCOLS
 
@@ -45,7 +45,7 @@ def tasks(
     ]
     print_table(rows, json=json)
     if not json:
-        typer.echo(
+        show(
             "\nThe first label column is the default. Your own data: give the path of a .conll, "
             ".conllu, .jsonl, .json, .parquet, .csv, .tsv or .txt file, or of a folder with one "
             "file (or its shards) per split, or the name of a data set of the Hub; --kind says "
@@ -59,10 +59,10 @@ def heads(json: arguments.Json = False) -> None:
     tables = (_heads(words), _decoders(words), _methods(words), _protocols())
     for number, rows in enumerate(tables):
         if number and not json:
-            typer.echo()
+            show()
         print_table(rows, json=json)
     if not json:
-        typer.echo(
+        show(
             "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128, "
             "--method lora:rank=4. "
             "A protocol fills in what is not given on the command line.\n"

@@ -11,7 +11,7 @@ import typer
 
 from probekit.base.numbers.seeding import parse_seeds
 from probekit.cli import arguments
-from probekit.cli.output import progress_wanted
+from probekit.cli.output import progress_wanted, show
 from probekit.cli.record_tables import print_records
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def demo(
     save_figure(plot_depth(by_depth), out / "depth.png")
     write_report([*fused, *by_depth], out / "report.html", ReportOptions(cache=out / "cache"))
     print_records(fused)
-    typer.echo(_next_steps(model, out, time.perf_counter() - start))
+    show(_next_steps(model, out, time.perf_counter() - start))
 
 
 def _sweep(

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import print_json, print_table
+from probekit.cli.output import print_json, print_table, show
 
 
 def export(
@@ -64,4 +64,4 @@ def export(
             for layer, own in zip(found.layers, norms, strict=True)
         ]
     )
-    typer.echo(str(path), err=True)
+    show(str(path), err=True)

@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.registry import flag, option
 from probekit.cli import arguments
-from probekit.cli.output import print_json, print_table
+from probekit.cli.output import print_json, print_table, show
 from probekit.cli.spread import spread
 from probekit.errors import OptionError
 
@@ -151,14 +151,14 @@ def _change(
         from probekit.plots.style import save_figure
 
         save_figure(plot_change(found, look=look.parse()), output)
-        typer.echo(str(output), err=True)
+        show(str(output), err=True)
 
 
 def _print_columns(columns: "Sequence[Column]", caption: str) -> None:
     cells = zip(*(column.cells for column in columns), strict=True)
     names = [column.heading for column in columns]
     print_table([dict(zip(names, row, strict=True)) for row in cells])
-    typer.echo(caption, err=True)
+    show(caption, err=True)
 
 
 def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:
@@ -189,4 +189,4 @@ def _draw(
     from probekit.plots.style import save_figure
 
     save_figure(plot_geometry(found, records, look=look.parse()), output)
-    typer.echo(str(output), err=True)
+    show(str(output), err=True)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from probekit.base.markup import spelled_out
+from probekit.base.markup import spelled_out, spelled_out_lines
 from probekit.cli.messages import Terminal, logger
 
 if TYPE_CHECKING:
@@ -23,6 +23,11 @@ _EPOCHS = 50
 def progress_wanted() -> bool:
     """Say whether progress should be shown: ``--quiet`` was not given."""
     return any(isinstance(one, Terminal) and one.level <= logging.INFO for one in logger.handlers)
+
+
+def show(text: str = "", *, err: bool = False, nl: bool = True) -> None:
+    """Print lines, in which names and texts of anybody's may hold what a terminal would obey."""
+    typer.echo(spelled_out_lines(text), err=err, nl=nl)
 
 
 def print_json(rows: Sequence[Mapping[str, Any]]) -> None:
@@ -42,7 +47,7 @@ def print_table(rows: Sequence[Mapping[str, Any]], *, json: bool = False) -> Non
     cells = [header, *([_cell(row[name]) for name in header] for row in rows)]
     widths = [max(len(line[i]) for line in cells) for i in range(len(header))]
     for line in cells:
-        typer.echo("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
+        show("  ".join(cell.ljust(w) for cell, w in zip(line, widths, strict=True)).rstrip())
 
 
 def _cell(value: Any) -> str:
@@ -56,7 +61,7 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
         print_json([{"path": str(path), **manifest} for path, manifest in manifests])
         return
     for entry in entries:
-        typer.echo(str(entry.path))
+        show(str(entry.path))
 
 
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:
@@ -82,7 +87,7 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
                 for one in forecasts
             ]
         )
-        typer.echo(_verdict(forecasts))
+        show(_verdict(forecasts))
 
 
 def _work(one: "Forecast") -> str:
@@ -122,7 +127,7 @@ def print_pairs(pairs: Mapping[str, Any]) -> None:
     """Print names and values, one pair per line."""
     width = max(map(len, pairs))
     for name, value in pairs.items():
-        typer.echo(f"{spelled_out(name).ljust(width)}  {_cell(value)}")
+        show(f"{spelled_out(name).ljust(width)}  {_cell(value)}")
 
 
 def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
@@ -143,7 +148,7 @@ def print_row_errors(report: "RowErrors", *, json: bool = False) -> None:
         ]
     )
     verdict = "within" if report.passed else "NOT within"
-    typer.echo(
+    show(
         f"{report.rows} rows against {report.reference}: {verdict} tolerance "
         f"(median {report.tolerance:.0e}, 99th percentile {TAIL * report.tolerance:.0e})"
     )

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.markup import spelled_out
 from probekit.base.registry import choose, flag
 from probekit.cli import arguments
-from probekit.cli.output import print_json, progress_wanted
+from probekit.cli.output import print_json, progress_wanted, show
 from probekit.cli.planned_runs import say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
@@ -127,7 +126,7 @@ def overthinking(
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
         print_json(rows)
     else:
-        _print(overthinking_text(found, layers) + _notes_text(records))
+        show(overthinking_text(found, layers) + _notes_text(records))
 
 
 @spread
@@ -175,7 +174,7 @@ def exit_early(
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
-        _print(exit_text(found) + _notes_text(records))
+        show(exit_text(found) + _notes_text(records))
 
 
 def _notes_text(records: Sequence["Record"]) -> str:
@@ -276,12 +275,6 @@ def _check_nothing_to_train(path: Path, given: _Asked) -> None:
             f"{flag(typed[0])}: {path} is a records file, from which nothing is trained; choose "
             "among its runs with --where, or give MODEL and TASK."
         )
-
-
-def _print(text: str) -> None:
-    """Print a text, in which examples may hold what a terminal would obey."""
-    for line in text.splitlines():
-        typer.echo(spelled_out(line))
 
 
 def _draw(kind: str, records: "list[Record]", output: Path, **options: Any) -> None:

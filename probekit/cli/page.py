@@ -8,7 +8,7 @@ import typer
 
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
-from probekit.cli.output import progress_wanted
+from probekit.cli.output import progress_wanted, show
 from probekit.cli.record_reading import Runs, Where
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def report(
     records = select(load_records(runs), where or [])
     path = write_report(records, output, options)
     size = path.stat().st_size
-    typer.echo(f"{path} ({human_bytes(size)})")
+    show(f"{path} ({human_bytes(size)})")
     if size > _HEAVY:
         logger.warning(
             "a page of this size opens slowly: choose among the runs with --where task=TASK, or "

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import print_json, progress_wanted
+from probekit.cli.output import print_json, progress_wanted, show
 from probekit.cli.spread import OptionsOf, spread
 
 if TYPE_CHECKING:
@@ -74,10 +74,10 @@ def predict(
     for item, label in zip(items, found, strict=True):
         if isinstance(label, list):
             for word, tag in zip(item, label, strict=True):
-                typer.echo(f"{word}\t{tag}")
-            typer.echo("")
+                show(f"{word}\t{tag}")
+            show("")
         else:
-            typer.echo(f"{_one_line(item)}\t{label}")
+            show(f"{_one_line(item)}\t{label}")
 
 
 def _row(

@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.registry import choose, flag
 from probekit.cli.arguments import FigureLook, split_list
-from probekit.cli.output import print_json
+from probekit.cli.output import print_json, show
 from probekit.cli.record_tables import (
     TableOptions,
     asked_text,
@@ -178,7 +178,7 @@ def plot(
     path = output or Path(f"{kind}.png")
     records = read_records(runs, where)
     save_figure(draw(records, **options, look=look.parse()), path)
-    typer.echo(str(path))
+    show(str(path))
 
 
 def _check_option(kind: str, parameter: str, option: str) -> None:
@@ -251,7 +251,7 @@ def table(
             of=of != "scores", columns=columns, style=style != "text", split=split,
             verdicts=verdicts, against=against, also=also,
         )  # fmt: skip
-        typer.echo(rows_as_config(records, cache, best_on), nl=False)
+        show(rows_as_config(records, cache, best_on), nl=False)
         return
     if of == "weights":
         text = weights_text(records, raw=raw, style=layout)
@@ -262,7 +262,7 @@ def table(
     else:
         asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
         text = asked_text(records, layout, asked)
-    typer.echo(text, nl=False)
+    show(text, nl=False)
 
 
 def _check_options_alone(**given: Any) -> None:
@@ -323,7 +323,7 @@ def compare(
             records, split=split, metric=metric, samples=samples, seed=seed
         )
         text = comparison.pairs_table(pairs, "jsonl" if json else layout, samples)
-        typer.echo(text, nl=False)
+        show(text, nl=False)
         return
     if len(runs) != 2:
         raise OptionError(
@@ -335,4 +335,4 @@ def compare(
     if json:
         print_json([asdict(found)])
     else:
-        typer.echo(comparison.comparison_table(found))
+        show(comparison.comparison_table(found))

@@ -6,10 +6,8 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-import typer
-
 from probekit.cli.arguments import is_task
-from probekit.cli.output import print_json
+from probekit.cli.output import print_json, show
 from probekit.errors import OptionError, RecordError
 from probekit.store.layout import MANIFEST
 
@@ -32,7 +30,7 @@ def print_records(
     if json:
         print_json([record.to_json() for record in records])
         return
-    typer.echo(depths_text(records) if by_depth else scores_text(records), nl=False)
+    show(depths_text(records) if by_depth else scores_text(records), nl=False)
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import arguments
+from probekit.cli.output import show
 
 
 def merge(
@@ -21,7 +22,7 @@ def merge(
     """
     from probekit.train.saved.merged_model import merge_run
 
-    typer.echo(str(merge_run(run, folder, model=model, trust_remote_code=trust_remote_code)))
+    show(str(merge_run(run, folder, model=model, trust_remote_code=trust_remote_code)))
 
 
 def card(
@@ -34,4 +35,4 @@ def card(
     """
     from probekit.train.saved.model_card import write_model_card
 
-    typer.echo(str(write_model_card(run)))
+    show(str(write_model_card(run)))

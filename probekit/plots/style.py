@@ -1,5 +1,6 @@
 """How figures look, and how they are written: sizes, fonts, the style of every curve, formats."""
 
+import io
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -207,9 +208,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     """
     path = Path(path)
     kind = check_format(path)
+    drawn = io.BytesIO()  # writing a PDF, matplotlib hides the error of a full disk behind its own
+    with matplotlib.rc_context(RC):
+        figure.savefig(drawn, format=kind[1:], **FORMATS[kind])
     try:
-        with replacing(path) as fresh, matplotlib.rc_context(RC):
-            figure.savefig(fresh, format=kind[1:], **FORMATS[kind])
+        with replacing(path) as fresh:
+            fresh.write_bytes(drawn.getvalue())
     except OSError as error:
         raise StorageError(f"{path}: cannot write the figure ({error.strerror}).") from error
     return path

@@ -1,5 +1,6 @@
 """Figures are written whole, the same bytes every time, in three formats."""
 
+import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -59,3 +60,15 @@ def test_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot write the figure"):
         save_figure(figures()["depth"], tmp_path / "file" / "depth.png")
+
+
+@pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
+def test_full_disk(tmp_path, kind):
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**12, before[1]))
+    try:
+        with pytest.raises(StorageError, match="cannot write the figure \\(File too large\\)"):
+            save_figure(figures()["depth"], tmp_path / f"depth.{kind}")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert list(tmp_path.iterdir()) == []

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from probekit.base.notices import warn_once
-from probekit.base.parquet import check_count, read_parquet
 from probekit.errors import DataError, MissingFileError, reason_of
 from probekit.tasks.label_names import by_name, trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
@@ -121,6 +120,8 @@ def load_saved(path: Path) -> Fields:
     """
     import datasets
 
+    from probekit.base.parquet import check_count
+
     try:
         dataset = datasets.load_from_disk(path)
         check_count(len(dataset), dataset.data.nbytes)
@@ -167,6 +168,8 @@ def load_parquet(path: Path) -> Fields:
     """
     import pyarrow as pa
     import pyarrow.parquet as pq
+
+    from probekit.base.parquet import read_parquet
 
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")

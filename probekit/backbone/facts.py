@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any
 
 import torch
-from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import (
@@ -362,14 +361,12 @@ def longest_input(
     """Return the most subwords of a text that a tokenizer allows and a model has positions for.
 
     RoBERTa and its kin count from the padding id, so 514 rows of position embeddings number 512
-    positions.
+    positions. I-BERT's embeddings are of a class of its own.
     """
     counted = [
-        module.num_embeddings - module.padding_idx - 1
+        len(module.weight) - module.padding_idx - 1
         for part, module in model.named_modules()
-        if "position" in part
-        and isinstance(module, nn.Embedding)
-        and module.padding_idx is not None
+        if "position" in part and isinstance(getattr(module, "padding_idx", None), int)
     ]
     given = config.to_dict()
     named = (

@@ -2,7 +2,6 @@
 
 import itertools
 import logging
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from probekit.errors import DataError, OptionError
 from probekit.store import Entry
 from probekit.store.labels import labels_for, read_labels
 from probekit.tasks import Example, Split
-from probekit.tasks.label_names import NO_LABEL
+from probekit.tasks.label_names import NO_LABEL, is_number
 
 logger = logging.getLogger(__name__)
 
@@ -251,24 +250,15 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     """Return the labels of a regression as numbers.
 
     Raises:
-        DataError: one of them is no finite number.
+        DataError: one of them is no number that float32 has room for.
     """
-    values = np.array([_number(label) for label in labels], np.float64)
-    if not np.isfinite(values).all():
-        wrong = labels[int(np.flatnonzero(~np.isfinite(values))[0])]
+    wrong = next((label for label in labels if not is_number(label)), None)
+    if wrong is not None:
         raise DataError(
-            f"{where}: {wrong!r} is no number, and a regression needs numbers. For classes give "
-            "--kind sentence or pair."
+            f"{where}: {wrong!r} is no number of at most 3.4e38, and a regression needs numbers. "
+            "For classes give --kind sentence or pair."
         )
-    return values
-
-
-def _number(text: str) -> float:
-    """Return a number; NaN of what is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return math.nan
+    return np.array([float(label) for label in labels], np.float64)
 
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:

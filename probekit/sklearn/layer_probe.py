@@ -114,6 +114,7 @@ class LayerProbe(LinearRule):
         rows, y = self._rows_to_fit(X, y)
         weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         groups = rows.groups if groups is None else np.asarray(groups)
+        weights = weights / (weights.max() or 1.0)  # so that no sum of them overflows
         kept = np.flatnonzero(weights)  # a row that counts nothing takes no part
         if len(kept) < len(y):
             rows, y, weights = rows[kept], y[kept], weights[kept]

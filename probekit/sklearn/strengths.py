@@ -170,7 +170,7 @@ def _basis_of(rows: Float[Tensor, "n width"], shares: Float64[Tensor, " n"]) -> 
     zero = torch.zeros(rows.shape[1], dtype=torch.float64)
     mean = sum((own @ block.double() for block, own in blocks), zero)
     square = sum((own @ (block.double() - mean).square() for block, own in blocks), zero)
-    builder = BasisBuilder(Scale.of(mean, square.sqrt()), len(rows))
+    builder = BasisBuilder(Scale.of(mean, square.sqrt(), rows.dtype), len(rows))
     if builder.reads:
         for block, _ in blocks:
             builder.add(block)

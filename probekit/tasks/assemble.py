@@ -208,7 +208,7 @@ def _check_labels(found: Sentences, sentence: Sentence, column: str, kind: KindN
     if KINDS[kind].targets == "numbers" and not is_number(labels[0]):
         raise DataError(
             f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
-            "number; regression needs one per example, such as 3.8."
+            "number up to 3.4e38; regression needs one per example, such as 3.8."
         )
 
 

@@ -1,6 +1,5 @@
 """Labels by name: classes and numbers as text, and the marks that say that there is none."""
 
-import math
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -53,10 +52,14 @@ def marks_among(labels: Iterable[str]) -> set[str]:
     return found if signs or DASH not in names else found | {DASH}
 
 
+LARGEST = 3.4028234663852886e38
+"""Of the numbers that are labels: data sets and loaders have them in float32."""
+
+
 def is_number(label: str) -> bool:
-    """Return whether a label reads as a finite number."""
+    """Return whether a label reads as a number that float32 has room for."""
     try:
-        return math.isfinite(float(label))
+        return abs(float(label)) <= LARGEST
     except ValueError:
         return False
 

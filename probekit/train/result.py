@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
+from probekit.base.kinds import KINDS
 from probekit.features import FeatureView
 from probekit.results.record import BY_MEAN
 from probekit.train.attribution import Attribution
@@ -230,4 +231,6 @@ def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, 
         found["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
         found["absent"] = sum(counts.get(name, 0) == 0 for name in names)
         found["single"] = sum(counts.get(name, 0) == 1 for name in names)
+    elif KINDS[dev.kind].targets == "numbers" and len(dev) > 1:
+        found["one_value"] = bool(np.ptp(best.predicted) == 0 or np.ptp(dev.targets) == 0)
     return found

@@ -31,6 +31,7 @@ FAMILIES = {
     "xlm-roberta": ({"pad_token_id": 1}, False, False),
     "camembert": ({"pad_token_id": 1}, False, False),
     "mpnet": ({"pad_token_id": 1}, False, False),
+    "ibert": ({"pad_token_id": 1}, False, False),
     "electra": ({"embedding_size": 16}, False, False),
     "albert": ({"embedding_size": 16}, False, False),
     "distilbert": ({"dim": 32, "n_layers": 2, "n_heads": 4, "hidden_dim": 48}, False, False),
@@ -127,14 +128,17 @@ def test_structure_is_what_the_numbers_show(family):
 
 @pytest.mark.parametrize(
     ("family", "usable"),
-    [("bert", 40), ("roberta", 38), ("mpnet", 38), ("gpt2", 40), ("llama", 40), ("bloom", None)],
+    [
+        *(("bert", 40), ("roberta", 38), ("mpnet", 38), ("ibert", 38)),
+        *(("gpt2", 40), ("llama", 40), ("bloom", None)),
+    ],
 )
 def test_usable_positions_are_the_most_that_run(family, usable):
     config, model = _build(family)
     inner = tiny.tokenizer_of("bert").backend_tokenizer
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=inner)  # which names no limit
     assert longest_input(family, tokenizer, model, config) == (usable or DEFAULT_LENGTH)
-    if family in ("bert", "roberta", "mpnet", "gpt2"):
+    if family in ("bert", "roberta", "mpnet", "ibert", "gpt2"):
         _states(model, [5] * usable)
         with pytest.raises((IndexError, RuntimeError)):
             _states(model, [5] * (usable + 1))

@@ -41,6 +41,7 @@ def test_nothing_is_said_where_nothing_is_wrong():
         ({"diagnosis": {"edge": "weakest"}}, "best at the edge of the search (weakest)"),
         ({"diagnosis": {"edge": "highest"}}, "best at the edge of the search (highest)"),
         ({"diagnosis": {"one_class": True}}, "one class predicted"),
+        ({"diagnosis": {"one_value": True}}, "one value predicted, or true"),
         ({"diagnosis": {"best_is_last": True}}, "best score is that of the last step"),
         ({"diagnosis": {"falling": True}}, "loss still falling at the end"),
         ({"select": "dev", "test_score": None}, "selected on the reported split"),

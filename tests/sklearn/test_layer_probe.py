@@ -70,6 +70,22 @@ def test_the_optimum_is_that_of_logistic_regression(classes, l2):
     assert probe.objective_ == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize(("mean", "deviation"), [(1e6, 1e-2), (1.0, 1e-7)])
+def test_float64_rows_that_deviate_little_from_their_mean(mean, deviation):
+    X, y = samples(2)
+    far = X.astype(np.float64) * deviation + mean
+    near, moved = LayerProbe(l2=1e-2).fit(X, y), LayerProbe(l2=1e-2).fit(far, y)
+    np.testing.assert_allclose(moved.predict_proba(far), near.predict_proba(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1e308])
+def test_weights_of_any_scale(scale):
+    X, y = samples(2)
+    plain = LayerProbe(l2=1e-2).fit(X, y)
+    scaled = LayerProbe(l2=1e-2).fit(X, y, sample_weight=np.full(len(X), scale))
+    np.testing.assert_allclose(scaled.coef_, plain.coef_, rtol=1e-6)
+
+
 def test_weights_count_rows_as_repeating_them_does():
     X, y = samples(3)
     times = np.random.default_rng(0).integers(0, 4, len(X))

@@ -212,6 +212,7 @@ def test_classes_by_name(values: list[object], expected: list[str] | None, tmp_p
         ("regression", [1, "good", 2], r"line 2: 'good' in column 'label' is no finite number"),
         ("regression", [1, 2, float("nan")], r"line 3: 'nan' in column 'label' is no finite"),
         ("regression", [1, float("inf"), 2], r"line 2: 'inf' in column 'label' is no finite"),
+        ("regression", [1, 1e39, 2], r"line 2: '1e\+39' in column 'label' is no finite number up"),
         ("regression", ["3,8", "2", "1"], r"line 1: '3,8' in column 'label' is no finite"),
         ("regression", [True, 2, 3], r"line 1: 'True' in column 'label' is no finite"),
     ],

@@ -109,6 +109,7 @@ def test_whole_texts_have_classes_and_numbers_have_none(tmp_path):
     splits = splits_in(tmp_path, "glue/stsb", None)
     (numbers,) = fit(splits, "attention-fusion", decoder="regression", metric="spearman")
     assert numbers.class_weights == {} and numbers.confusion is None
+    assert numbers.diagnosis["one_value"] is False
 
 
 def test_too_many_classes_make_no_confusion(tmp_path, monkeypatch):

@@ -13,8 +13,8 @@ from torch import Tensor
 MOST_ROTATED = 4096
 """Width up to which rows are rotated; beyond, eigenvectors cost more than they save."""
 
-_ROUNDING = 2.0**-20
-"""A channel whose deviation is less than this share of its mean is constant but for rounding."""
+_ROUNDING = 8
+"""A channel that deviates by less than this times the rounding of its mean is constant."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +28,20 @@ class Scale:
     deviation: Float64[Tensor, " w"]
 
     @classmethod
-    def of(cls, mean: Float64[Tensor, " w"], deviation: Float64[Tensor, " w"]) -> "Scale":
-        """Return the scale of some moments; a constant channel is divided by 1."""
-        varies = deviation > _ROUNDING * mean.abs()
+    def of(
+        cls,
+        mean: Float64[Tensor, " w"],
+        deviation: Float64[Tensor, " w"],
+        dtype: torch.dtype = torch.float32,
+    ) -> "Scale":
+        """Return the scale of some moments; a constant channel is divided by 1.
+
+        Args:
+            mean: of each channel.
+            deviation: of each channel.
+            dtype: of the rows, by which their means are rounded.
+        """
+        varies = deviation > _ROUNDING * torch.finfo(dtype).eps * mean.abs()
         varies &= deviation > torch.finfo(torch.float32).tiny
         return cls(mean, torch.where(varies, deviation, 1.0))
 

@@ -1,8 +1,9 @@
 """What the diagnoses of records say, in words: the one place that tables and figures ask.
 
 A record's ``diagnosis`` holds plain values by name, all of them optional. Of every fitter:
-``one_class`` (all dev predictions are one class), ``absent`` and ``single`` (classes of train
-without an example in the draw, and with just one). Of a solver: ``folds`` (where a draw allowed
+``one_class`` (all dev predictions are one class), ``one_value`` (all dev predictions are one
+number, or all that is true), ``absent`` and ``single`` (classes of train without an example in the
+draw, and with just one). Of a solver: ``folds`` (where a draw allowed
 fewer than the default), ``converged``, ``iterations``, ``gradient``, ``tolerance``, ``strength``
 (of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
 ``objective``, ``strengths`` and ``strength_scores``; of a mixture, ``starts`` (how many),
@@ -54,6 +55,7 @@ _TROUBLES: Sequence[Callable[[Record], str | None]] = (
     _flag("converged", False, "not converged"),
     _edge,
     _flag("one_class", True, "one class predicted"),
+    _flag("one_value", True, "one value predicted, or true"),
     _flag("best_is_last", True, "best score is that of the last step"),
     _flag("falling", True, "loss still falling at the end"),
     _selected,

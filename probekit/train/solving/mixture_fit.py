@@ -148,7 +148,8 @@ class MixtureFit(SolvedFit):
 
         yield Visit("train", add)
         self._means = layers.result()[0]
-        scale = Scale.of(*(value.squeeze(0) for value in average.result()))
+        mean, deviation = (value.squeeze(0) for value in average.result())
+        scale = Scale.of(mean, deviation)
         width = len(scale.mean)
         builder = BasisBuilder(scale, max(len(self.rows.view("train")), width))
         if builder.reads:

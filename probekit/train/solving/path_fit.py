@@ -154,7 +154,8 @@ class LinearFit(PathFit):
         """Find mean and deviation of every channel, and the components of what they leave."""
         moments = Moments()
         yield Visit("train", lambda rows, h: moments.add(h.unsqueeze(1)))
-        scale = Scale.of(*(value.squeeze(0) for value in moments.result()))
+        mean, deviation = (value.squeeze(0) for value in moments.result())
+        scale = Scale.of(mean, deviation)
         builder = BasisBuilder(scale, len(self.rows.view("train")))
         if builder.reads:
             yield Visit("train", lambda rows, h: builder.add(h))

@@ -52,7 +52,7 @@ OPTIONS: Mapping[str, Option] = {
     "options": Option(none="defaults", titled=True, settled_by=("head", "decoder")),
     "init": Option("from {}", none="from scratch", titled=True),
     "freeze": Option(titled=True, unsaid=False),
-    "fitter": Option("fit {}", settled_by=("head",), origin="head"),
+    "fitter": Option("fit {}", origin="head"),
     "select": Option("chosen by {}", none="nothing chosen", settled_by=("head",), origin="head"),
     "l2": Option("L2 {}", none="no L2 given", number=True),
     "epochs": Option("{} epochs", number=True, settled_by=("head",), origin="steps"),

@@ -1,10 +1,13 @@
 """No row, column or curve holds records of two models, texts, methods, rows or fitters."""
 
+import csv
+import io
 import itertools
 import json
 
 import pytest
 
+from probekit.cli.record_tables import scores_text
 from probekit.page.score_curves import amount_figures, depth_figures
 from probekit.results.summaries.grouping import DATA, series
 from probekit.results.tables.by_layer import depth_table, weights_table
@@ -62,3 +65,11 @@ def test_a_curve_is_of_one(option, axis):
     draw = depth_figures if axis == "depth" else amount_figures
     for figure in draw(records(option, axis), "dev"):
         assert len({row[0] for row in figure.rows}) == len(figure.rows)
+
+
+@pytest.mark.parametrize("option", [*VALUES])
+@pytest.mark.parametrize("heads", [("p32", "p32"), ("p32", "mean")])
+def test_a_row_of_scores_is_of_one_and_says_so(option, heads):
+    text = scores_text(records(option, "shots", heads), "csv")
+    told = {line[option].rpartition("/")[2] for line in csv.DictReader(io.StringIO(text))}
+    assert told == {value.rpartition("/")[2] for value in VALUES[option]}

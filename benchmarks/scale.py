@@ -18,6 +18,7 @@ from cluster import Cluster, Work, simulate, simulate_often, undisturbed
 from probekit.base.notices import human_bytes, human_time
 from probekit.extraction.dry_run import Forecast, break_even
 from probekit.extraction.plan import lay_out
+from probekit.extraction.units import unit_share
 from probekit.store.arrays import FeatureDtype
 
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
@@ -192,7 +193,7 @@ class Kept:
         return Forecast(
             split="train", path="", complete=False, begun=0.0, examples=self.subject.examples,
             rows={self.subject.array: self.subject.rows}, nbytes=round(self.nbytes),
-            seconds=max(self.subject.model_seconds, moved),
+            seconds=max(self.subject.model_seconds, moved), units=1, unit_seconds=0.0,
             rerun_seconds=self.subject.model_seconds,
             read_seconds=max(moved, self.files / requests),
         )  # fmt: skip
@@ -220,7 +221,7 @@ def laid_out(subject: Subject, layers: int, dtype: FeatureDtype) -> tuple[float,
         {subject.array: tuple(range(layers))},
         subject.dim,
         dtype,
-        round(share * subject.tokens),
+        unit_share(subject.tokens, subject.blocks, subject.dim) / share,
     )
     spec = arrays[subject.array]
     return spec.nbytes / share, spec.n_chunks / share, share * subject.tokens / len(units)

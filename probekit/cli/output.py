@@ -81,6 +81,7 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
                     "rows": [f"{count:,} {name}" for name, count in one.rows.items()],
                     "size": human_bytes(one.nbytes),
                     "extraction": _work(one),
+                    "units": f"{one.units:,} of {short_time(one.unit_seconds)}",
                     "epoch with the model": short_time(one.rerun_seconds),
                     "epoch from the cache": short_time(one.read_seconds),
                 }

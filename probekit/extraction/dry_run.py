@@ -63,6 +63,8 @@ class Forecast:
         rows: rows of each array.
         nbytes: bytes on the disk.
         seconds: time to extract what is missing of it; 0 if it is complete.
+        units: parts of it that are kept when an extraction is interrupted.
+        unit_seconds: time that the largest of them takes to compute.
         rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
             of the data, padding included, at the speed of extraction's batches: an accelerator is
             slower on small ones. The heads' own time comes on top of this and of ``read_seconds``.
@@ -80,6 +82,8 @@ class Forecast:
     rows: Mapping[str, int]
     nbytes: int
     seconds: float
+    units: int
+    unit_seconds: float
     rerun_seconds: float
     read_seconds: float
 
@@ -164,6 +168,8 @@ def _forecast(
         rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
         nbytes=plan.nbytes,
         seconds=0.0 if complete else work * (1.0 - begun) + last,
+        units=len(plan.units),
+        unit_seconds=plan.unit_tokens(plan.largest_first[0]) / speed,
         rerun_seconds=float(padded.sum()) / speed,
         read_seconds=max(read, default=plan.nbytes) / disk.read,
     )

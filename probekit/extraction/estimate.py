@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probekit.backbone import StateSource
-from probekit.base.notices import human_bytes, human_time
+from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import batches_of
 from probekit.extraction.extract_target import Place
@@ -75,12 +75,14 @@ def describe_work(
         for name, array in plan.arrays.items()
     )
     some = "" if len(units) == len(plan.units) else f"{len(units)} of {len(plan.units)} units of "
-    seconds = (1 - begun) * sum(map(plan.unit_tokens, units)) / speed
+    tokens = [plan.unit_tokens(unit) for unit in units]
+    seconds, one = (1 - begun) * sum(tokens) / speed, max(tokens, default=0) / speed
+    of_units = f", units of {short_time(one)}" if len(units) > 1 else ""
     there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
     return (
         f"{title}: {len(plan.encoded.ids):,} examples; writing {some}{arrays} "
         f"({human_bytes(plan.nbytes)}) to {folder} in about "
-        f"{human_time(seconds)} ({speed:,.0f} tokens/s){there}"
+        f"{human_time(seconds)} ({speed:,.0f} tokens/s{of_units}){there}"
     )
 
 

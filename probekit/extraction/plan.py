@@ -15,7 +15,14 @@ from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.units import Unit, fit_chunk_rows, max_chunks, plan_units, stored_rows
+from probekit.extraction.units import (
+    Unit,
+    fit_chunk_rows,
+    max_chunks,
+    plan_units,
+    stored_rows,
+    unit_share,
+)
 from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.backends import BACKENDS
 from probekit.store.codec import TORCH_DTYPES
@@ -107,7 +114,8 @@ def make_plan(
     chosen = parse_layers(options.layers, info.n_blocks)
     layers = {name: (info.n_blocks,) if ARRAYS[name].last_only else chosen for name in keep}
     rows = {name: encoded.rows[name] for name in keep}
-    arrays, units = lay_out(rows, layers, info.dim, dtype, len(encoded.subwords))
+    share = unit_share(len(encoded.subwords), info.n_blocks, info.dim)
+    arrays, units = lay_out(rows, layers, info.dim, dtype, share)
     check_mappable(choose("backend", options.format, BACKENDS), arrays.values())
     return Plan(
         encoded=encoded,
@@ -124,7 +132,7 @@ def lay_out(
     layers: Mapping[str, tuple[int, ...]],
     dim: int,
     dtype: FeatureDtype,
-    tokens: int,
+    share: float,
 ) -> tuple[dict[str, ArraySpec], list[Unit]]:
     """Lay out the arrays and units of an entry.
 
@@ -133,15 +141,15 @@ def lay_out(
         layers: per array, its layers.
         dim: D, the width.
         dtype: how rows are stored.
-        tokens: subwords of all examples.
+        share: of all examples, what a unit computes at most.
     """
     row_bytes = {name: len(layers[name]) * dim * 2.0 for name in rows}
     chunk_rows = {name: chunk_rows_for(dim, dtype, int(rows[name].sum())) for name in rows}
-    chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, tokens)
+    chunk_rows = fit_chunk_rows(chunk_rows, rows, row_bytes, share)
     units = plan_units(
         rows,
         chunk_rows=chunk_rows,
-        max_chunks=max_chunks(chunk_rows, rows, row_bytes),
+        max_chunks=max_chunks(chunk_rows, rows, row_bytes, share),
         weights=row_bytes,
     )
     slots = stored_rows(units, chunk_rows)

@@ -17,7 +17,16 @@ windows of similar length, so its batches are larger, with less padding.
 """
 
 UNIT_TOKENS = 2**17
-"""What one unit of running texts reads, about: a kill costs no more than its minutes."""
+"""Most subwords that one unit reads, about."""
+
+_FEWEST_TOKENS = 2**13
+"""Units of small texts read so many subwords: 2 seconds of MiniLM on two cores, 20 of MPNet."""
+
+_MULTIPLICATIONS = 10**8
+"""Of a subword, in the largest models whose units are of that size; BERT-base has 85 million."""
+
+_UNITS = 64
+"""Units of a text that is neither small nor very large."""
 
 _ROOM = 3  # rows of another array that a unit has room for beside each word
 _FEWEST = 16
@@ -104,37 +113,50 @@ def plan_units(
     return units
 
 
+def unit_share(tokens: int, n_blocks: int, dim: int) -> float:
+    """Return what share of a text a unit computes at most, about.
+
+    So a unit is a bounded amount of computing, whatever is kept of it: what a kill costs, and what
+    shards are made of. It follows from text and model alone, so that every machine plans the same.
+
+    Args:
+        tokens: subwords of all examples.
+        n_blocks: L, the number of transformer blocks.
+        dim: D, the width.
+    """
+    work = 12 * n_blocks * dim**2  # multiplications of a subword in L blocks, without attention
+    fewest = _FEWEST_TOKENS * 2.0 ** min(round(math.log2(_MULTIPLICATIONS / work)), 0)
+    return min(max(tokens / _UNITS, fewest), UNIT_TOKENS) / max(tokens, 1)
+
+
 def fit_chunk_rows(
     chunk_rows: Mapping[str, int],
     rows: Mapping[str, np.ndarray],
     row_bytes: Mapping[str, float],
-    tokens: int,
+    share: float,
 ) -> dict[str, int]:
     """Return sizes of chunks that units fill, and of which there are not too many.
 
-    Chunks of arrays with one row per text are smaller where a text is much work: units fill whole
-    chunks, so a chunk should hold no more texts than one unit does. Chunks of which there would be
-    very many are larger, as far as units hold several: each is a map for whoever reads the array,
-    and a process has so many.
+    Units fill whole chunks, so a chunk holds no more than a unit computes. Beside words it is half
+    as much: several chunks fit a unit better, since texts have any number of words. Chunks of which
+    there would be very many are larger, as far as units hold several: each is a map for whoever
+    reads the array, and a process has so many.
 
     Args:
         chunk_rows: per array, the rows of a chunk by its bytes alone.
         rows: per array, the rows of each example.
         row_bytes: per array, the bytes of a row over all its layers.
-        tokens: subwords of all examples.
+        share: of all examples, what a unit computes at most.
     """
     fitted = dict(chunk_rows)
     total = {name: int(lengths.sum()) for name, lengths in rows.items()}
     size = sum(row_bytes[name] * total[name] for name in rows)
-    pooled = [name for name in rows if ARRAYS[name].per == "text"]
-    if pooled:
-        texts = max(total[pooled[0]], 1)
-        per_unit = min(UNIT_BYTES / max(size / texts, 1), UNIT_TOKENS * texts / max(tokens, 1))
-        if any(ARRAYS[name].per == "word" for name in rows):
-            per_unit /= 2  # the chunks of words set the pace: several small ones fit a unit better
+    units, by_work = max(size / UNIT_BYTES, 1 / share, 1), max(1 / share, 1)
+    parts = 2 if units > 1 and any(ARRAYS[name].per == "word" for name in rows) else 1
+    for name in rows:
+        per_unit = total[name] / (units if ARRAYS[name].per == "text" else by_work) / parts
         fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
-        fitted |= {name: min(chunk_rows[name], fitting) for name in pooled}
-    units = max(size / UNIT_BYTES, 1)
+        fitted[name] = min(chunk_rows[name], fitting)
     for name in rows:
         most = total[name] / (_PER_UNIT * units)
         while total[name] > _MOST_ROW_CHUNKS * fitted[name] and 2 * fitted[name] <= most:
@@ -146,20 +168,22 @@ def max_chunks(
     chunk_rows: Mapping[str, int],
     rows: Mapping[str, np.ndarray],
     row_bytes: Mapping[str, float],
+    share: float,
 ) -> dict[str, int]:
-    """Bound a unit by the bytes of its leading array; leave the others room for as much text.
+    """Bound a unit by its leading array, in bytes and in work; the others have room for its text.
 
     Args:
         chunk_rows: per array, the rows of a chunk.
         rows: per array, the rows of each example.
         row_bytes: per array, the bytes of a row over all its layers.
+        share: of all examples, what a unit computes at most.
     """
     wide = [name for name in rows if not ARRAYS[name].last_only]
     leading = next(iter(wide or rows))
     total = {name: max(int(rows[name].sum()), 1) for name in rows}
     beside = sum(row_bytes[name] * total[name] for name in wide if name != leading)
     size = chunk_rows[leading] * (row_bytes[leading] + beside / total[leading])
-    chunks = max(1, round(UNIT_BYTES / size))
+    chunks = max(1, round(min(UNIT_BYTES / size, share * total[leading] / chunk_rows[leading])))
     count = chunks * chunk_rows[leading]
     of_words = ARRAYS[leading].per == "word"
     room = {name: _ROOM if of_words else 2 * total[name] / total[leading] for name in rows}

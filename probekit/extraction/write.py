@@ -1,5 +1,6 @@
 """Write the units of an entry as they are computed, and tell how far that is."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from probekit.extraction.compute import ComputedUnit, check_range, compute_unit
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
 from probekit.store.builder import EntryBuilder
+
+logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
@@ -74,17 +77,22 @@ def write_units(
         builder.write_unit(item.unit.index, item.unit.row_start, item.blocks, stats=stats)
         reused.give_back(item.memory)
 
-    with (
-        counted_tokens(plan, units, title, done=done, progress=progress) as report,
-        writer_thread(write) as put,
-    ):
-        for unit in todo:
-            item = computed.pop(unit.index, None)
-            if item is None:
-                item = compute_unit(backbone, plan, unit, report, reused)
-            check_range(item, plan, backbone.overflow)
-            put(item)
-            del item  # the next unit is computed while this one is written
+    try:
+        with (
+            counted_tokens(plan, units, title, done=done, progress=progress) as report,
+            writer_thread(write) as put,
+        ):
+            for unit in todo:
+                item = computed.pop(unit.index, None)
+                if item is None:
+                    item = compute_unit(backbone, plan, unit, report, reused)
+                check_range(item, plan, backbone.overflow)
+                put(item)
+                del item  # the next unit is computed while this one is written
+    except KeyboardInterrupt:
+        kept = sum(unit.index in builder.marks for unit in units)
+        logger.warning("%s: %d of %d units are finished, and kept.", title, kept, len(units))
+        raise
 
 
 @contextmanager

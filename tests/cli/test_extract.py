@@ -138,7 +138,7 @@ def test_dry_run_writes_nothing(bert, corpus, here):
     outcome = done("extract", bert, corpus, "--dry-run")
     header, train, dev, verdict = outcome.out.splitlines()
     assert re.split(r"\s{2,}", header) == [
-        "split", "examples", "rows", "size", "extraction", "epoch with the model",
+        "split", "examples", "rows", "size", "extraction", "units", "epoch with the model",
         "epoch from the cache",
     ]  # fmt: skip
     assert re.match(r"train  40        180 words, 601 tokens  [\d.]+ kB  [\d.]+ m?s ", train)

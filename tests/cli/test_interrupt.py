@@ -67,11 +67,12 @@ def test_extract(bert, here, number):
     def marked():
         return len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5
 
-    interrupted(here, SMALL_UNITS + MAIN, words, marked, number)
+    err = interrupted(here, SMALL_UNITS + MAIN, words, marked, number)
+    kept = re.search(r"train: (\d+) of (\d+) units are finished, and kept\.", err)
     (partial,) = here.glob("cache/*/*/*.partial")
     outcome = done(*words)
     found = re.search(r"resuming .*: (\d+) of (\d+) units done", outcome.err)
-    assert 5 <= int(found[1]) < int(found[2])
+    assert 5 <= int(found[1]) < int(found[2]) and found.groups() == kept.groups()
     assert not partial.exists()
     assert "match their checksums" in done("cache", "verify", bert, corpus).err
 

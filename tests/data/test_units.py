@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.extraction.units import example_row_starts, plan_units, stored_rows
+from probekit.extraction.plan import lay_out
+from probekit.extraction.units import example_row_starts, plan_units, stored_rows, unit_share
 
 SIZES = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 60)), max_size=80)
 CHUNKS = st.fixed_dictionaries({"words": st.integers(1, 16), "tokens": st.integers(1, 16)})
@@ -106,3 +107,20 @@ def test_little_is_unused_on_sentences_of_usual_lengths(ratio):
     used = {name: rows[name].sum() / stored_rows(units, chunk_rows)[name] for name in rows}
     assert used["words"] > 0.97
     assert used["tokens"] > 0.85
+
+
+@pytest.mark.parametrize("layers", [13, 1])
+@pytest.mark.parametrize("array", ["mean", "words", "tokens"])
+@pytest.mark.parametrize(("texts", "length", "most"), [(4_000, 12, 0.25), (60_000, 12, 0.05)])
+def test_a_unit_is_bounded_work_whatever_is_kept(array, layers, texts, length, most):
+    rows = {array: np.full(texts, 1 if array == "mean" else length, np.int64)}
+    share = unit_share(texts * length, n_blocks=12, dim=768)
+    arrays, units = lay_out(rows, {array: tuple(range(layers))}, 768, "float16", share)
+    assert max(unit.stop - unit.start for unit in units) <= most * texts
+    assert arrays[array].rows < 1.05 * rows[array].sum(), "little is left unused"
+
+
+def test_a_unit_of_a_large_model_reads_less():
+    shares = [unit_share(40_000, blocks, dim) for blocks, dim in ((6, 384), (12, 768), (24, 1024))]
+    assert shares[0] == shares[1] == 4 * shares[2]
+    assert unit_share(10**10, 32, 4096) == 2**17 / 10**10

@@ -31,7 +31,7 @@ SPEED = DiskSpeed(write=1e6, read=4e6)
 def made(split="train", *, seconds=10.0, rerun=5.0, read=1.0):
     return Forecast(
         split=split, path=split, complete=False, begun=0.0, examples=1, rows={"words": 1}, nbytes=1,
-        seconds=seconds, rerun_seconds=rerun, read_seconds=read,
+        seconds=seconds, units=1, unit_seconds=1.0, rerun_seconds=rerun, read_seconds=read,
     )  # fmt: skip
 
 
@@ -96,7 +96,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     assert found.begun == done / all_of_it and 0 < found.begun < 1 and not found.complete
     with caplog.at_level("INFO", "probekit"):
         extract(str(model), str(corpus), options=options, **asked | {"cache": copied})
-    assert f"tokens/s); {found.begun:.0%} of it is there already" in caplog.text
+    assert f"); {found.begun:.0%} of it is there already" in caplog.text
     other = replace(options, batch_tokens=64)  # goes on all the same
     session, (split,) = opened(model, corpus, other, **there)
     assert forecast(session, [split])[0].begun == found.begun

@@ -20,7 +20,7 @@ from probekit.base.numbers.ragged import ragged_arange
 from probekit.errors import EntryError
 from probekit.extraction.compute import LayerStatistics
 from probekit.extraction.plan import lay_out
-from probekit.extraction.units import Unit, example_row_starts
+from probekit.extraction.units import Unit, example_row_starts, unit_share
 from probekit.store.arrays import ArraySpec, FeatureDtype
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk
 from probekit.store.objects.chunk_window import REQUESTS
@@ -76,7 +76,7 @@ class Restored:
             {spec.name: spec.layers for spec in manifest.arrays},
             manifest.dim,
             dtype,
-            int(by_what["subword"].sum()),
+            unit_share(int(by_what["subword"].sum()), manifest.n_blocks, manifest.dim),
         )
         return cls(source=source, arrays=arrays, units=units, counts=counts)
 

@@ -126,7 +126,7 @@ def overthinking(
         rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
         print_json(rows)
     else:
-        show(overthinking_text(found, layers) + _notes_text(records))
+        show(overthinking_text(found, layers) + _notes_text(records), nl=False)
 
 
 @spread
@@ -174,7 +174,7 @@ def exit_early(
     if shared.json:
         print_json([asdict(one) for one in found])
     else:
-        show(exit_text(found) + _notes_text(records))
+        show(exit_text(found) + _notes_text(records), nl=False)
 
 
 def _notes_text(records: Sequence["Record"]) -> str:

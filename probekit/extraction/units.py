@@ -152,8 +152,8 @@ def fit_chunk_rows(
     total = {name: int(lengths.sum()) for name, lengths in rows.items()}
     size = sum(row_bytes[name] * total[name] for name in rows)
     units, by_work = max(size / UNIT_BYTES, 1 / share, 1), max(1 / share, 1)
-    parts = 2 if units > 1 and any(ARRAYS[name].per == "word" for name in rows) else 1
-    for name in rows:
+    parts = 2 if any(ARRAYS[name].per == "word" for name in rows) else 1
+    for name in rows if units > 1 else ():
         per_unit = total[name] / (units if ARRAYS[name].per == "text" else by_work) / parts
         fitting = 2 ** round(math.log2(max(per_unit, _FEWEST)))
         fitted[name] = min(chunk_rows[name], fitting)

@@ -2,6 +2,7 @@
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 
 from probekit.base.kinds import KINDS, POOLED, SPLITS
@@ -12,7 +13,7 @@ from probekit.features.location import Location
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.objects.object_path import root_of
-from probekit.tasks import Task
+from probekit.tasks import Task, is_own
 from probekit.tasks.own.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
@@ -36,7 +37,11 @@ def find_split_entries(
         _check_labelled(about)
         described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
         typed = [*location.typed, *(["--label", label] if label and described else [])]
-        return about, _entries(model, about, location, fit_on, typed)
+        found = _entries(model, about, location, fit_on, typed)
+        if is_own(about):  # by one name, wherever its files lie and however their path is typed
+            name = found["train"].manifest.task
+            about = replace(about, name=name, slug=name)
+        return about, found
     if task is not None:
         raise OptionError(f"entries say themselves which task they are of: leave {task!r} out.")
     given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)

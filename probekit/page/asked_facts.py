@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.base.notices import human_bytes
 from probekit.errors import ProbekitError
-from probekit.page.rerun_commands import extract_command, model_source, own_kind
+from probekit.page.rerun_commands import extract_command, model_source, own_kind, text_source
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.wording import layers_text, model_text
@@ -90,11 +90,12 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     manifests = {first[key].model: manifest for key, manifest in made}
     found = {folder.path: folder for folders in own.values() for folder in folders}
     entries = [_fact(one, verify=verify, progress=progress) for one in found.values()]
+    texts = {one.task: path for _, one in made if (path := text_source(one)) is not None}
     models = {record.model: _model_of(record) for record in first.values()}
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
     return Found(
         entries=[*entries, *(_missing(first[key]) for key, folders in own.items() if not folders)],
-        sources={model: model_source(manifest) for model, manifest in manifests.items()},
+        sources={model: model_source(one) for model, one in manifests.items()} | texts,
         facts=_facts(records, models),
         commands=list(
             dict.fromkeys(extract_command(one, cache, first[key].task) for key, one in made)

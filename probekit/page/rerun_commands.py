@@ -14,6 +14,7 @@ from probekit.results.recorded_options import Options, is_baseline, stated_optio
 from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
 from probekit.tasks import TASKS
+from probekit.tasks.formats.file_names import split_of, stem_of
 
 _LISTED = ("shots", "fraction")
 """What one command may have several values of, beside heads, depths and seeds."""
@@ -56,7 +57,8 @@ def rerun_commands(
 
     Args:
         records: any.
-        sources: where a model comes from, by its name; one that is not there goes by its name.
+        sources: where a model, or a text of the user's own, comes from, by its name; one that is
+            not there goes by its name.
         cache: the cache root.
         kinds: kind of the user's own data, by entry.
     """
@@ -101,7 +103,7 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     asked, kind = manifest.request, own_kind(manifest)
     if manifest.origin == EXAMPLES_IN_MEMORY:
         return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
-    words = [model_source(manifest), task, *_kind_words(kind)]
+    words = [model_source(manifest), text_source(manifest) or task, *_kind_words(kind)]
     if (said := manifest.imported) is not None:
         words[2:2] = [f"{manifest.split}=STATES"]
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
@@ -144,6 +146,17 @@ def model_source(manifest: Manifest) -> str:
     return str(manifest.model_info.get("name", manifest.model))
 
 
+def text_source(manifest: Manifest) -> str | None:
+    """Return the path of the user's own data, as seen from here; None if it is not there."""
+    name, _, folder = manifest.origin.rpartition(" in ")
+    path = Path(folder)
+    if own_kind(manifest) is None or not name or not path.is_dir():
+        return None
+    if split_of(stem_of(Path(name))) is None and (path / name).is_file():
+        path /= name
+    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
 def _root(cache: Path) -> list[str]:
     """Return the option of a cache, where it is not the default."""
     return [] if cache == Path("cache") else ["--cache", str(cache)]
@@ -152,7 +165,7 @@ def _root(cache: Path) -> list[str]:
 def _run(record: Record, sources: Mapping[str, str], kinds: Mapping[str, str]) -> _Run:
     command = "sweep" if record.depth is None else "depth"
     stated, _ = stated_options(record)
-    words = [sources.get(record.model, record.model), record.task]
+    words = [sources.get(name, name) for name in (record.model, record.task)]
     words += [*_kind_words(kinds.get(record.entry)), *_words(record, stated)]
     predictions = record.predictions is not None and record.depth is None
     return _Run(

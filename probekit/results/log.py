@@ -44,13 +44,28 @@ def append_record(path: str | Path, record: Record) -> None:
 def check_appendable(path: str | Path) -> None:
     """Check, before any costly work, that records can be appended to ``path``.
 
+    A last line that a killed writer left torn is cut off.
+
     Raises:
+        RecordError: the file ends in something that is no part of a record.
         StorageError: it cannot be written.
     """
     path = Path(path)
     with records_lock(path):
-        if path.exists():
-            os.close(os.open(path, os.O_RDWR))
+        if not path.exists():
+            return
+        descriptor = os.open(path, os.O_RDWR)
+        try:
+            _mend_tail(path, descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def is_torn(path: Path) -> bool:
+    """Say whether a results file ends within a line."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
 
 
 @contextmanager

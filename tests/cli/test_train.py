@@ -28,10 +28,10 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here, na
     header, _, row, blank, *twice, caption = outcome.out.splitlines()
     assert header.split()[0] == "head"
     assert (row.split()[0], blank) == ("last", "")
-    shared = f"{corpus}, label 2, decoder linear"
+    (file,) = here.glob("runs/bert/corpus-????????.jsonl")
+    shared = f"{file.stem}, label 2, decoder linear"
     assert "are in train too" in twice[0] and "--drop-duplicates" in " ".join(twice)
     assert caption == f"{shared}: span F1 (%); one seed, hence no interval."
-    (file,) = here.glob("runs/bert/corpus-????????.jsonl")
     *_, finished, said = outcome.err.splitlines()
     assert re.fullmatch(r"\[1/1\] last, seed 0: dev \d+\.\d \(\d.*s\)", finished)
     assert said == f"records: {file.relative_to(here)}"

@@ -14,6 +14,7 @@ from probekit.results.summaries.wording import OPTIONS, listed_text, model_text,
 _BESIDE = ("seed", "trial", "left_out", "ablated")
 _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
+_OWN_HASH = re.compile(r"-[0-9a-f]{8}\Z")
 _KEY_DIGITS = 8
 _SAID = {"fit": "fitter", "batch": "batch_size"}  # as figures and tables say them
 _BEGIN = re.compile(r"\s*\w+=")
@@ -123,7 +124,11 @@ def _is(record: Record, name: str, wanted: str) -> bool:
         except ValueError:
             return False
     texts = [str(value), value_text(name, value)]
-    return wanted in ([*texts, model_text(value)] if name == "model" else texts)
+    if name == "model":
+        texts.append(model_text(value))
+    if name == "task":  # of the user's own, a hash of the text follows its name
+        texts.append(_OWN_HASH.sub("", value))
+    return wanted in texts
 
 
 def _occurring(records: Sequence[Record], name: str) -> str:

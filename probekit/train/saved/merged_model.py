@@ -6,6 +6,7 @@ from safetensors import SafetensorError
 
 from probekit.backbone import load_again, tuned_backbone
 from probekit.backbone.saved_run import SavedRun
+from probekit.base.replacing import put, workshop
 from probekit.errors import MissingFileError, OptionError, StorageError, reason_of
 from probekit.tuning.live_model import trained_values
 from probekit.tuning.packaging import WholeModel
@@ -66,8 +67,11 @@ def merge_run(
     backbone = tuned_backbone(base, saved)
     saved.tuning.merge(backbone.model)
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        WholeModel().write(place, trained_values(backbone, ()))
+        with workshop(place.parent) as folder:
+            made = folder / place.name
+            made.mkdir()
+            WholeModel().write(made, trained_values(backbone, ()))
+            put(made, place)
     except (OSError, SafetensorError) as error:
         raise _unwritten(place, error) from error
     return place

@@ -29,7 +29,6 @@ from probekit.probe.heads.contract import BackboneFacts, HeadSpec
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.json_types import read_object
-from probekit.tasks import is_own
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
 from probekit.train.probe import count_parameters
@@ -155,8 +154,7 @@ def resolve(
         filled = replace(filled, start=SOLVED, normalize=solving.spec.normalize)
     options = ResolvedOptions(
         spec=filled,
-        # of a text that the cache alone knows, its name there, with the hash or without it typed
-        task=splits.task.slug if is_own(splits.task) else splits.task.name,
+        task=splits.task.name,
         layers=layers,
         metric=splits.metric,
         entries={split: splits.entries[split].manifest.key for split in splits.labels},

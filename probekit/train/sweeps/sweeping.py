@@ -10,7 +10,7 @@ from pathlib import Path
 from probekit.base.notices import ProgressBar
 from probekit.engines import Engine
 from probekit.results import Record, append_record, check_appendable, recorded
-from probekit.results.claims import owners, wait_for_change
+from probekit.results.claims import owners, tidy, wait_for_change
 from probekit.results.tracking import Tracking
 from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
 from probekit.train.sweeps.outputs import OutputOptions, Outputs
@@ -75,6 +75,8 @@ class Sweeping:
             logger.info(_RECORDED, len(runs) - len(todo), len(runs), out)
         if todo:
             check_appendable(out)
+        else:
+            tidy(out)
         try:
             fresh = self._finish(todo, replace(self.job, outputs=outputs, notes=notes), names)
         except KeyboardInterrupt:

@@ -37,6 +37,14 @@ unit: $(STAMP)
 test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
 	$(BIN)/python -m pytest -q -m slow --timeout 3600
 
+faults: $(STAMP)  ## two hours of kills, errors, power cuts, races, flipped bits and strange inputs
+	$(BIN)/python -m tests.faults.cycles kill error power race --cycles 50
+	$(BIN)/python -m tests.faults.cycles flip --cycles 200
+	$(BIN)/python -m tests.faults.fuzz --inputs 100000 --keep build/fuzzed
+
+soak: $(STAMP)  ## an hour of extraction and sweeps, with flat memory and open files
+	$(BIN)/python -m tests.faults.soak --minutes 60
+
 test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in build/screenshots
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[browser]'
 	command -v chromium >/dev/null || apt-get install -y -qq chromium \

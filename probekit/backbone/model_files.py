@@ -1,11 +1,11 @@
 """Which files of a model folder are read: configuration, tokenizer and weights."""
 
-import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from probekit.base.fingerprint import parse_json
 from probekit.errors import BackboneError
 from probekit.store.json_types import read_object
 
@@ -110,7 +110,7 @@ def pick_files(
 
 def _shards(index: Path, names: Collection[str]) -> tuple[str, ...]:
     try:
-        shards = sorted(set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values()))
+        shards = sorted(set(parse_json(index.read_text(encoding="utf-8"))["weight_map"].values()))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise BackboneError(f"{index}: cannot read the list of shards ({error}).") from error
     missing = [shard for shard in shards if shard not in names]

@@ -20,7 +20,7 @@ def own_classes(checkpoint: Checkpoint) -> Mapping[str, str]:
         return {}
     try:
         found = json.loads((checkpoint.folder / "config.json").read_text("utf-8")).get("auto_map")
-    except (ValueError, AttributeError):  # which reading the configuration says
+    except (ValueError, AttributeError, RecursionError):  # which reading the configuration says
         return {}
     return found if isinstance(found, dict) else {}
 

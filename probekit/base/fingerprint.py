@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -21,6 +22,24 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical_json(value).encode()).hexdigest()
 
 
+def parse_json(text: str | bytes) -> Any:
+    """Return what JSON says.
+
+    Raises:
+        ValueError: it is none, holds a number that is not finite, or is nested too deep.
+    """
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("it is nested too deep") from None
+
+
+def _finite(digits: str) -> float:
+    if not math.isfinite(number := float(digits)):
+        raise ValueError(f"{digits:.20} is no JSON number")
+    return number
+
+
 CHECKSUM = "checksum"
 
 
@@ -32,7 +51,10 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 def is_changed(value: Mapping[str, Any]) -> bool:
     """Say whether a JSON object that has a checksum is no more what it was written as."""
     rest = {name: one for name, one in value.items() if name != CHECKSUM}
-    return CHECKSUM in value and value[CHECKSUM] != digest(rest)
+    try:
+        return CHECKSUM in value and value[CHECKSUM] != digest(rest)
+    except ValueError:  # nothing that was ever written
+        return True
 
 
 def digest_stream(parts: Iterable[bytes | memoryview]) -> str:

@@ -31,7 +31,7 @@ from probekit.store.builder import EntryBuilder, Share
 from probekit.store.draft import Draft
 from probekit.store.entry import Entry
 from probekit.store.layout import MANIFEST
-from probekit.store.lock import EntryLock
+from probekit.store.lock import EntryLock, tidy
 from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split
 
@@ -121,6 +121,7 @@ class EntrySession(ABC):
                 f"({place.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
                 "another --cache, or --name."
             )
+        tidy(place.folder)
         return entry
 
     def begun(self, split: Split, plan: Plan, place: Place, units: Sequence[Unit]) -> float:

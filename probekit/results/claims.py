@@ -25,6 +25,7 @@ from typing import Self
 
 import psutil
 
+from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
 from probekit.results.log import (
     LOCK_SUFFIX,
@@ -274,7 +275,7 @@ def wait_for_change(out: Path, claimed: Mapping[str, Owner]) -> None:
 def _read(path: Path) -> Owner | None:
     """Return whose a claim is; None if there is none, or what is there is none."""
     try:
-        return Owner(**json.loads(path.read_bytes()))
+        return Owner(**parse_json(path.read_bytes()))
     except (FileNotFoundError, ValueError, TypeError):
         return None
 

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Self
 
+from probekit.base.fingerprint import parse_json
 from probekit.errors import MissingFileError, RecordError
 
 
@@ -139,7 +140,7 @@ def load_geometry(path: str | Path) -> Geometry:
         lines = Path(path).read_text(encoding="utf-8").strip().split("\n{")
         if len(lines) > 1:
             raise RecordError(f"it holds {len(lines)} measurements; give each a file of its own.")
-        data = json.loads(lines[0])
+        data = parse_json(lines[0])
         if not isinstance(data, dict):
             raise RecordError("not what `probekit geometry --json` wrote: it is no JSON object.")
         return Geometry.from_json(data)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from probekit.base.fingerprint import CHECKSUM, is_changed, with_checksum
+from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
 from probekit.base.plugins import trusting
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import METRICS
@@ -131,7 +131,7 @@ def _mend_tail(path: Path, descriptor: int) -> int:
 
 def _is_object(line: bytes) -> bool:
     try:
-        return isinstance(json.loads(line), dict)
+        return isinstance(parse_json(line), dict)
     except ValueError:  # also undecodable bytes: UnicodeDecodeError is a ValueError
         return False
 
@@ -235,7 +235,7 @@ def _read_file(path: Path) -> list[Record]:
         if not line.strip():
             continue
         try:
-            data = json.loads(line, parse_constant=_refuse_constant)
+            data = parse_json(line)
         except ValueError as error:
             if number == len(lines):  # no newline after it: a writer was killed, or is writing
                 logger.warning("%s, line %d: ignored a torn last line", path, number)
@@ -266,7 +266,3 @@ def _read_file(path: Path) -> list[Record]:
     if unknown:
         logger.info("%s: ignored unknown record fields: %s", path, ", ".join(sorted(unknown)))
     return records
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no JSON number")

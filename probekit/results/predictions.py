@@ -27,7 +27,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from probekit.base.fingerprint import digest_file
+from probekit.base.fingerprint import digest_file, parse_json
 from probekit.base.parquet import read_parquet
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
@@ -239,7 +239,7 @@ def read_predicted(
         )
     try:
         table = _read_columns(path, texts=texts, probabilities=probabilities)
-        said = json.loads((table.schema.metadata or {}).get(_ABOUT, "null"))
+        said = parse_json((table.schema.metadata or {}).get(_ABOUT, "null"))
         about = None if said is None else About(**said | {"classes": tuple(said["classes"])})
         names = table["split"].unique().to_pylist()
         return about, {name: _split(table, name, about) for name in names}
@@ -295,7 +295,7 @@ def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
     gold, predicted = (_indices(rows[column], names) for column in ("gold", "predicted"))
     held: dict[str, Any] = {"probabilities": _matrix(rows, "probabilities")}
     if "kept" in rows:
-        width = rows["kept"].type.list_size
+        width = held["probabilities"].shape[1]
         held["kept"] = _indices(rows["kept"].flatten(), names).reshape(-1, width)
     if "loss" in rows:
         held["row_scores"] = _row_scores(rows, predicted == gold)
@@ -342,6 +342,8 @@ def _matrix(rows: Rows, column: str) -> np.ndarray | None:
     """Return a column of several numbers per row, in its own dtype; None if there is none."""
     if column not in rows:
         return None
+    if not pa.types.is_fixed_size_list(rows[column].type):
+        raise TypeError(f"{column}: as many numbers in every row were expected")
     values = rows[column].flatten().to_numpy(zero_copy_only=False)
     return np.asarray(values).reshape(-1, rows[column].type.list_size)
 

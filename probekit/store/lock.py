@@ -13,16 +13,26 @@ import os
 import shutil
 import socket
 import time
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from probekit.errors import EntryLockedError
-from probekit.store.files import storage_errors, sync_path, write_whole
+from probekit.errors import EntryLockedError, StorageError
+from probekit.store.files import storage_errors, sync_path
 from probekit.store.json_types import read_object
-from probekit.store.layout import LOCK, OWNER, REPLACED, beside, remains, shards_folder
+from probekit.store.layout import (
+    BUILDING,
+    LOCK,
+    MANIFEST,
+    OWNER,
+    REPLACED,
+    beside,
+    remains,
+    shards_folder,
+)
 from probekit.store.objects.lease import Lease, check_free
 from probekit.store.objects.object_path import ObjectPath
 
@@ -69,7 +79,7 @@ class _OwnedFile:
         try:
             with storage_errors(folder):
                 written = owner if shard is None else owner | {"shard": shard}
-                write_whole(self._owner, json.dumps(written).encode())
+                self._owner.write_text(json.dumps(written), "utf-8")  # torn, it names nobody
         except BaseException:
             self._lock.release()
             raise
@@ -164,7 +174,12 @@ class EntryLock:
                 held.check()
 
     def release(self) -> None:
-        """Give all locks back; the entry's empty file stays while there is an entry."""
+        """Give all locks back; the entry's empty file stays while there is an entry.
+
+        What a killed process left inside a complete entry goes first.
+        """
+        if not isinstance(self._entry, ObjectPath) and (self._entry / MANIFEST).is_file():
+            shutil.rmtree(self._entry / BUILDING, ignore_errors=True)
         if self._own is not None:
             self._own.release(keep=False)
         # an object is there while it is held alone, so that nothing of it stays
@@ -229,6 +244,15 @@ def check_unlocked(entry: Path) -> None:
         raise _locked(str(entry), beside(entry, OWNER)) from None
     finally:
         os.close(descriptor)
+
+
+def tidy(entry: Path) -> None:
+    """Remove what a killed process left of an entry that it had completed, if nobody writes it."""
+    if isinstance(entry, ObjectPath):
+        return
+    if beside(entry, OWNER).exists() or (entry / BUILDING).exists():
+        with suppress(EntryLockedError, StorageError):  # or this folder cannot be written
+            EntryLock(entry).release()
 
 
 def _locked(what: str, owner: Path) -> EntryLockedError:

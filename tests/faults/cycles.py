@@ -1,10 +1,10 @@
-"""Kills, errors, power cuts and flipped bits in every command that writes.
+"""Kills, errors, power cuts, races and flipped bits in every command that writes.
 
 Each cycle starts a command in a copy of one folder and strikes at a random system call that writes
 there. Then the same command is run again. It holds where what lies there in the end is what an
 undisturbed run leaves: the same bytes and records, nothing missing and nothing left over.
 
-    python -m tests.faults.cycles kill error power flip --cycles 50
+    python -m tests.faults.cycles kill error power race flip --cycles 50
 """
 
 import argparse
@@ -16,6 +16,7 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from tests.faults import shim
@@ -27,6 +28,7 @@ from tests.faults.world import (
     differences,
     operations,
     outcome,
+    races,
 )
 
 ERRORS = {
@@ -67,13 +69,13 @@ Found = Iterator[tuple[str, str | None]]
 def main() -> None:
     """Run what is asked for, print a line for each command, and fail if something did not hold."""
     kinds: dict[str, Callable[[World, int, random.Random, str], Found]] = {
-        "kill": kills, "error": errors, "power": power_cuts, "flip": flips,
+        "kill": kills, "error": errors, "power": power_cuts, "race": races_of, "flip": flips,
     }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("kinds", nargs="+", choices=list(kinds))
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--only", default="", help="commands, or files, with this in their name")
+    parser.add_argument("--only", default="", help="commands or files with one of these, a|b")
     args = parser.parse_args()
     shim.under_shim(["-m", "tests.faults.cycles", *sys.argv[1:]])
     broken = 0
@@ -93,6 +95,11 @@ def main() -> None:
                 print(f"| {kind} | {name} | {count} | {held} |", flush=True)
             broken += len(wrong)
     sys.exit(min(broken, 1))
+
+
+def asked(name: str, only: str) -> bool:
+    """Say whether a name has one of some parts, divided by bars."""
+    return any(part in name for part in only.split("|"))
 
 
 def kills(world: World, cycles: int, draw: random.Random, only: str) -> Found:
@@ -142,13 +149,36 @@ def errors(world: World, cycles: int, draw: random.Random, only: str) -> Found:
                 yield operation.name, _finished(world, operation, expected, said)
 
 
+def races_of(world: World, cycles: int, draw: random.Random, only: str) -> Found:
+    """Run commands at once: then all of them are done, and nothing is done twice or torn."""
+    for name, commands in races().items():
+        if not asked(name, only):
+            continue
+        world.begin("base")
+        for words in commands:
+            world.run(words)
+        expected = outcome(world.work)
+        for _ in range(max(cycles // 4, 1)):
+            world.begin("base")
+            codes = world.together(commands)
+            said = world.output
+            if set(codes) - {0, 1} or any(word in said for word in UNCLEAR):
+                yield name, f"exit codes {codes}, {said[-500:]}"
+                continue
+            for words, code in zip(commands, codes, strict=True):
+                if code:  # who came too late says so
+                    world.run(words)
+            other = differences(outcome(world.work), expected)
+            yield name, f"{'; '.join(other[:4])}: {said[-500:]}" if other else None
+
+
 def flips(world: World, cycles: int, draw: random.Random, only: str) -> Found:
     """Flip a bit of each file that is read later: it is said, or without effect."""
     base = world.root / "base"
     for pattern, readers in READERS.items():
         files = [one for one in sorted(base.glob(pattern)) if one.is_file() and one.stat().st_size]
         files = [one for one in files if one.suffix != ".lock"]
-        if only not in pattern or not files:
+        if not asked(pattern, only) or not files:
             continue
         expected = []
         for words in readers:
@@ -181,29 +211,27 @@ def flips(world: World, cycles: int, draw: random.Random, only: str) -> Found:
 def _prepared(world: World, only: str) -> Iterator[tuple[Operation, dict[str, object], int]]:
     """Yield each command, what it leaves, and how many calls it makes; its beginning is kept."""
     for operation in operations():
-        if only not in operation.name:
+        if not asked(operation.name, only):
             continue
         world.begin("base")
         for words in operation.before:
             world.run(words)
         world.keep("before")
         count = world.root / "count"
-
-        def counting(count: Path = count) -> None:
-            import atexit
-
-            shim.arm(world.work, shim.ALWAYS)
-            atexit.register(lambda: None)
-            typed = os._exit
-
-            def leave(code: int) -> None:
-                count.write_text(str(shim.seen()))
-                typed(code)
-
-            os._exit = leave  # type: ignore[assignment]
-
-        assert world.cli(operation.words, counting) == 0, world.output
+        assert world.cli(operation.words, partial(_count, world.work, count)) == 0, world.output
         yield operation, outcome(world.work), int(count.read_text())
+
+
+def _count(folder: Path, note: Path) -> None:
+    """Count calls below a folder in this child, and note them when it ends."""
+    shim.arm(folder, shim.ALWAYS)
+    leave = os._exit
+
+    def counted(code: int) -> None:
+        note.write_text(str(shim.seen()))
+        leave(code)
+
+    os._exit = counted  # type: ignore[assignment]
 
 
 def _finished(

@@ -5,12 +5,14 @@ import json
 import os
 import pkgutil
 import random
+import re
 import shutil
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -114,6 +116,24 @@ def operations() -> list[Operation]:
     ]
 
 
+def races() -> dict[str, Sequence[Sequence[str]]]:
+    """Return commands that are run at once, by name."""
+    by_name = {one.name: one.words for one in operations()}
+    other = ("train", *TEXTS, "--head", "p32", *OWN)
+    names = ("extract", "extract to HDF5", "train", "sweep", "depth", "finetune", "cache copy")
+    return {
+        **{f"{name}, twice": [by_name[name]] * 2 for name in names},
+        "train, of other heads": [by_name["train"], other],
+        "three sweeps": [by_name["sweep"]] * 3,
+        "extract and train": [by_name["extract again"], by_name["train"]],
+        "two shards": [
+            ("extract", "bert", "words.conll", "--kind", "tagging", "--shard", f"{n}/2", *OWN)
+            for n in (1, 2)
+        ],
+        "report and plot, twice": [by_name["report"], by_name["plot"]] * 2,
+    }
+
+
 @dataclass
 class World:
     """Where commands run, each in a child of this warm process.
@@ -136,7 +156,7 @@ class World:
         self.work.mkdir(parents=True)
         for module in ("tests.tiny", "tests.faults.world"):
             importlib.import_module(module)
-        self.call(lambda: _write(self.work))
+        self.call(lambda: write_texts(self.work))
         for words in (
             ("extract", *TEXTS, *OWN),
             ("depth", *TEXTS, "--out", "runs/base.jsonl", "--predictions", *OWN),
@@ -191,32 +211,51 @@ class World:
         found = sorted(one for one in (self.root / "base").glob(word) if one.suffix != ".lock")
         return [str(one.relative_to(self.root / "base")) for one in found]
 
+    def together(self, commands: Sequence[Sequence[str]]) -> list[int]:
+        """Run commands at once, each in a child, and return their exit codes."""
+        from probekit.cli.app import app
+
+        log = self.root / "output"
+        log.write_text("")
+        typed = [[one for word in words for one in self._spelled(word)] for words in commands]
+        children = [self._fork(partial(app, words), log) for words in typed]
+        codes = [self._wait(child) for child in children]
+        self.output = log.read_text("utf-8", "replace")
+        return codes
+
     def call(self, work: Callable[[], None]) -> int:
         """Do some work in a child, and return its exit code."""
         log = self.root / "output"
+        log.write_text("")
+        code = self._wait(self._fork(work, log))
+        self.output = log.read_text("utf-8", "replace")
+        return code
+
+    def _fork(self, work: Callable[[], Any], log: Path) -> int:
         sys.stdout.flush()
         child = os.fork()
         if child == 0:
             _become(work, self.work, log)
+        return child
+
+    def _wait(self, child: int) -> int:
+        """Return the exit code of a child; that of a signal where it does not end."""
         end = time.monotonic() + SECONDS
         while True:
             pid, status = os.waitpid(child, os.WNOHANG)
             if pid:
-                break
+                return os.waitstatus_to_exitcode(status)
             if time.monotonic() > end:
                 os.kill(child, signal.SIGKILL)
                 os.waitpid(child, 0)
-                self.output = f"no end after {SECONDS} s\n" + log.read_text("utf-8", "replace")
                 return -signal.SIGALRM
             time.sleep(0.002)
-        self.output = log.read_text("utf-8", "replace")
-        return os.waitstatus_to_exitcode(status)
 
 
-def _become(work: Callable[[], None], folder: Path, log: Path) -> None:
+def _become(work: Callable[[], Any], folder: Path, log: Path) -> None:
     """Do the work in a child whose output goes to a file, and end."""
     os.setsid()
-    descriptor = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+    descriptor = os.open(log, os.O_WRONLY | os.O_APPEND)
     for stream in (1, 2):
         os.dup2(descriptor, stream)
     os.chdir(folder)
@@ -251,7 +290,7 @@ def warm() -> None:
     importlib.import_module("probekit.extraction.plan").chunk_rows_for = lambda *_: 16
 
 
-def _write(folder: Path) -> None:
+def write_texts(folder: Path) -> None:
     """Write a model and texts."""
     from tests.tiny import build
 
@@ -288,6 +327,8 @@ def _content(path: Path) -> Any:
             return sorted(records, key=lambda one: str(one.get("key")))
         if path.suffix == ".json":
             return _lasting(json.loads(path.read_text()))
+        if path.suffix == ".html":
+            return re.sub(rb'"made":"[^"]*"', b"", path.read_bytes())
         if path.suffix == ".parquet":
             return pq.read_table(path).to_pydict()
     except (ValueError, OSError):

@@ -22,6 +22,7 @@ from probekit.store.layout import (
     split_and_key,
     standing,
 )
+from probekit.store.lock import tidy
 from probekit.store.marks import unfinished_plan
 from probekit.store.verified import FileOutline
 
@@ -139,6 +140,7 @@ def _check_entry(place: Path, key: str) -> None:
             f"{place} holds another entry, whose key begins in the same way ({key[:16]}... is "
             f"wanted, {there[:16]}... is there). Choose another root."
         )
+    tidy(place)
 
 
 def bar_of(to: Destination, nbytes: int, *, shown: bool) -> ProgressBar:

@@ -35,6 +35,7 @@ from probekit.store.layout import (
     proven_key,
     split_and_key,
 )
+from probekit.store.lock import tidy
 from probekit.store.marks import (
     ChunkSum,
     UnitMark,
@@ -226,6 +227,7 @@ def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
     split, _ = split_and_key(name) or (name, "")
     folder = folder_of_key(cache, split, first.key) or cache / model / task / name
     if (folder / MANIFEST).is_file():
+        tidy(folder)
         logger.info("complete already: %s", folder)
         return Entry.open(folder)
     for other in found[1:]:

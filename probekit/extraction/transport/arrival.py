@@ -28,6 +28,7 @@ from probekit.store.entry import Entry
 from probekit.store.files import read_span, storage_errors, write_whole
 from probekit.store.labels import read_labels
 from probekit.store.layout import CHECKSUMS, EXAMPLES, labels_folder
+from probekit.store.lock import tidy
 from probekit.store.marks import ChunkSum, checksum
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 from probekit.tasks import Split, Task
@@ -50,6 +51,7 @@ class Arrival:
         """Bring the entry, then its labels."""
         path = self._one.path
         if self._one.complete:
+            tidy(path)
             logger.info("%s: complete already", path)
             entry = Entry.open(path)
             with tempfile.TemporaryDirectory(prefix="probekit-pull-") as temporary:

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 from torch import Tensor
 
+from probekit.base.fingerprint import parse_json
 from probekit.probe.model_parts import final_norm, output_head
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
@@ -49,7 +50,7 @@ class KeptBackbone:
     def config(self) -> dict[str, Any]:
         """The model's configuration; empty if it was not kept."""
         path = self.folder / CONFIG
-        return dict(json.loads(path.read_text("utf-8"))) if path.is_file() else {}
+        return dict(parse_json(path.read_text("utf-8"))) if path.is_file() else {}
 
     @property
     def final_norm(self) -> FinalNorm | None:

@@ -1,12 +1,12 @@
 """What a file of records holds: its columns, one value per example; those of Arrow's files."""
 
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
+from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, reason_of
 from probekit.tasks.label_names import by_name, trim
@@ -175,10 +175,11 @@ def load_parquet(path: Path) -> Fields:
         raise MissingFileError(f"{path}: no such file.")
     try:
         table = read_parquet(pq.ParquetFile(path), path.stat().st_size)
-    except (pa.ArrowException, ValueError, OSError) as error:
+        values = {name: table.column(name).to_pylist() for name in table.column_names}
+        written = _written_names(table.schema.metadata or {})
+    except (pa.ArrowException, ValueError, TypeError, AttributeError, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
-    values = {name: table.column(name).to_pylist() for name in table.column_names}
-    for name, labels in _written_names(table.schema.metadata or {}).items():
+    for name, labels in written.items():
         if name in values:
             values[name] = by_name(values[name], labels)
     return Fields.of_file(path, values)
@@ -229,8 +230,12 @@ def _feature_names(feature: Mapping[str, Any]) -> list[str]:
 
 
 def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the label names that ``datasets`` wrote into the file, by column."""
-    info = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {})
+    """Return the label names that ``datasets`` wrote into the file, by column.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it wrote something else.
+    """
+    info = parse_json(metadata.get(b"huggingface", b"{}")).get("info", {})
     found = {}
     for name, feature in info.get("features", {}).items():
         inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]

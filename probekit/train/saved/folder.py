@@ -13,7 +13,7 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from probekit.base.fingerprint import CHECKSUM, digest_file, is_changed, with_checksum
+from probekit.base.fingerprint import CHECKSUM, digest_file, is_changed, parse_json, with_checksum
 from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
 from probekit.base.replacing import put, workshop
@@ -264,7 +264,7 @@ def check_replaceable(
             "the model would lie. Choose another folder."
         )
     try:
-        config = json.loads((folder / CONFIG).read_text("utf-8"))
+        config = parse_json((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
         return
     if not _is_saved(config):
@@ -339,7 +339,7 @@ def damaged(folder: Path, reason: str) -> str:
 def _read_config(folder: Path) -> dict[str, Any]:
     path = folder / CONFIG
     try:
-        config = json.loads(path.read_text("utf-8"))
+        config = parse_json(path.read_text("utf-8"))
     except (FileNotFoundError, NotADirectoryError):
         raise MissingFileError(_none_here(folder, f"no {CONFIG}")) from None
     except ValueError as error:
@@ -374,6 +374,6 @@ def _none_here(folder: Path, reason: str) -> str:
 
 def _holds_saved(path: Path) -> bool:
     try:
-        return _is_saved(json.loads(path.read_text("utf-8")))
+        return _is_saved(parse_json(path.read_text("utf-8")))
     except (OSError, ValueError):
         return False

@@ -131,7 +131,9 @@ class Outputs:
         """Say whether a run's record is among the known ones, and all else that was asked for."""
         if (record := known.get(key)) is None:
             return False
-        predicted = key not in self.predictions or self.predictions[key].is_file()
+        # a killed run may have left the file, and not the record that names it
+        named = record.predictions is not None
+        predicted = key not in self.predictions or (named and self.predictions[key].is_file())
         # The folder may hold the head of another run.
         saved = key not in self.heads or saved_key(self.heads[key]) == key
         ablated = key not in self.ablated or record.ablated == BY_MEAN

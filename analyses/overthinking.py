@@ -1,8 +1,8 @@
 """Overthinking and early exit of two models on four tasks, against what the last depth expects.
 
-Reads the probes of ``depths.py``, converged and, of one seed, as published (Kaya and Dumitras
-2019, with the null that ``probekit overthinking`` describes). Finished runs are skipped;
-predictions lie beside the records and are not tracked.
+Trains the probes of ``depths.py`` with their predictions, converged and, of one seed, as published
+(Kaya and Dumitras 2019, with the null that ``probekit overthinking`` describes). Finished runs are
+skipped; predictions lie beside the records and are not tracked.
 
     make analyses MODELS=models DATA=data
     python analyses/overthinking.py MODEL [MODEL ...] --workers 2
@@ -10,7 +10,6 @@ predictions lie beside the records and are not tracked.
 
 from collections.abc import Sequence
 
-from depths import NAME as DEPTHS
 from depths import by_steps, every_depth
 from shared import RESULTS, argument_parser, markdown, runner, write
 
@@ -46,7 +45,7 @@ where it uses fewer layers than one fixed depth at the same loss."""
 def main() -> None:
     """Train what is missing, then write the tables and the figures."""
     args = argument_parser(__doc__, "models").parse_args()
-    run = runner(RESULTS / f"{DEPTHS}.jsonl", args, predictions=True)
+    run = runner(RESULTS / f"{NAME}.jsonl", args, predictions=True)
     converged: list[Record] = []
     published: list[Record] = []
     for task in TASKS:

@@ -40,6 +40,14 @@ def test_a_flipped_byte_is_found_and_named(bert, corpus, cache):
     assert "all 5 chunks match" in done("cache", "verify", bert, corpus, "train").err
 
 
+def test_a_flipped_byte_is_found_by_who_trains(bert, corpus, cache, here):
+    flip(chunk(cache), 100)
+    for workers in ("1", "2"):
+        words = ("sweep", bert, corpus, "--head", "mean", "--seeds", "2", "--workers", workers)
+        assert "row chunk 0, layer index 1" in refused(*words)
+        assert done(*words, "--no-check", "--out", f"{workers}.jsonl")
+
+
 def test_a_flipped_byte_in_hdf5(bert, corpus, hdf5_cache):
     file = entry_of(hdf5_cache, "dev") / "features.h5"
     flip(file, file.stat().st_size - 100)

@@ -52,7 +52,7 @@ def test_every_command_parses(arguments, tmp_path, monkeypatch):
 def test_every_option_in_the_text_exists():
     root = commands_of(app)
     context = root.make_context("probekit", ["tasks"], resilient_parsing=True)
-    known = {"--debug", "--quiet", "--version", "--help", "--trust-plugins", "--install-completion"}
+    known = {"--help", *(option for parameter in root.params for option in parameter.opts)}
     for name in root.list_commands(context):
         command = root.get_command(context, name)
         for one in getattr(command, "commands", {name: command}).values():

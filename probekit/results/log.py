@@ -12,6 +12,7 @@ from filelock import FileLock
 
 from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
 from probekit.base.plugins import trusting
+from probekit.base.replacing import sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import METRICS
 from probekit.results.frame import Records
@@ -103,8 +104,11 @@ def append_line(path: Path, record: Record) -> None:
         if os.write(descriptor, line) != len(line):
             os.ftruncate(descriptor, size)
             raise StorageError(f"{path}: the disk is full; the record was not written. Make room.")
+        os.fsync(descriptor)
     finally:
         os.close(descriptor)
+    if size == 0:
+        sync_path(path.parent)
 
 
 def _mend_tail(path: Path, descriptor: int) -> int:
@@ -119,7 +123,7 @@ def _mend_tail(path: Path, descriptor: int) -> int:
         return size
     if _is_object(tail):  # whole, but saved by an editor without its newline
         return size + os.write(descriptor, b"\n")
-    if not tail.startswith(b"{"):
+    if not tail.lstrip(b"\0").startswith(b"{") and tail.strip(b"\0"):  # zeros: power was lost
         raise RecordError(
             f"{path}: not a file of records (its last line is {tail[:40]!r}); "
             "choose another results file with --out."

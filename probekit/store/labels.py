@@ -121,7 +121,7 @@ def write_labels(
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     with storage_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, table_bytes(table.replace_schema_metadata(described)))
+        write_whole(path, table_bytes(table.replace_schema_metadata(described)), sync=True)
     return path
 
 
@@ -225,13 +225,21 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
         if file.of != (manifest.split, manifest.request["text"]):
             continue
         there = folder / path.name
-        if there.exists() and read_label_file(there).created >= file.created:
+        if _is_as_new(there, file.created):
             continue
         with storage_errors(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            write_whole(there, path.read_bytes())
+            write_whole(there, path.read_bytes(), sync=True)
         written.append(there)
     return written
+
+
+def _is_as_new(there: Path, created: str) -> bool:
+    """Say whether a file is there, can be read, and was not written before a moment."""
+    try:
+        return there.exists() and read_label_file(there).created >= created
+    except EntryError:  # power was lost while it was written
+        return False
 
 
 def _slug(part: str) -> str:

@@ -127,7 +127,11 @@ def power_cuts(world: World, cycles: int, draw: random.Random, only: str) -> Fou
             inodes = {int(line) for line in Path(note).read_text().split()}
             for path in (one for one in world.work.rglob("*") if one.is_file()):
                 if path.stat().st_ino in inodes:
-                    _lose(path, draw, zeros)
+                    before = world.root / "before" / path.relative_to(world.work)
+                    kept = (
+                        before.stat().st_size if path.suffix == ".jsonl" and before.is_file() else 0
+                    )
+                    _lose(path, draw, zeros, kept)
             said = f"power cut at call {at}, {'zeros' if zeros else 'cut'}"
             yield operation.name, _finished(world, operation, expected, said)
 
@@ -245,14 +249,18 @@ def _finished(
     return f"{said}: then exit code {code}, {'; '.join(other[:4])}: {world.output[-500:]}"
 
 
-def _lose(path: Path, draw: random.Random, zeros: bool) -> None:
-    """Let a file be as after a power cut: as long as it was, with zeros; or shorter."""
-    size = path.stat().st_size
+def _lose(path: Path, draw: random.Random, zeros: bool, kept: int) -> None:
+    """Let a file be as after a power cut: as long as it was, with zeros; or shorter.
+
+    What it held before the command, to which records are appended, stays.
+    """
+    size = max(path.stat().st_size - kept, 0)
     with path.open("r+b") as file:
+        file.seek(kept)
         if zeros:
             file.write(bytes(size))
         else:
-            file.truncate(draw.randrange(size + 1))
+            file.truncate(kept + draw.randrange(size + 1))
 
 
 def _printed(output: str) -> list[str]:

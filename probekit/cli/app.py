@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 a clear error, 2 wrong usage, 130 interrupted (and resumab
 
 import logging
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable
@@ -45,6 +46,7 @@ logger = logging.getLogger("probekit")
 # The error of wrong usage: typer itself reports it, and exits with 2.
 _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins", "--no-check")
+_SYSTEM = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 _RESUMABLE = (
     *("extract", "train", "sweep", "depth", "finetune", "overthinking", "exit", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
@@ -104,6 +106,11 @@ def _one_line(error: Exception) -> str:
         return (
             f"{where}{error.strerror}. The file system refuses: look at the disk, or the network "
             "that it is on. What is finished is kept."
+        )
+    if number := _SYSTEM.search(text):  # of a library that hides the operating system's error
+        return (
+            f"{os.strerror(int(number[1] or number[2]))}. The file system refuses: look at the "
+            "disk, or the network that it is on. What is finished is kept."
         )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "

@@ -39,12 +39,17 @@ def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
         path.write_bytes(data)
         return
     fresh = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    with fresh.open("wb") as sink:
-        sink.write(data)
-        if sync:
-            sink.flush()
-            os.fsync(sink.fileno())
-    fresh.replace(path)
+    try:
+        with fresh.open("wb") as sink:
+            sink.write(data)
+            if sync:
+                sink.flush()
+                os.fsync(sink.fileno())
+        fresh.replace(path)
+    except BaseException:
+        with suppress(OSError):
+            fresh.unlink()
+        raise
 
 
 def remove_path(path: Path) -> None:

@@ -188,7 +188,7 @@ def flips(world: World, cycles: int, draw: random.Random, only: str) -> Found:
         for words in readers:
             world.begin("base")
             world.run(words)
-            expected.append((_printed(world.output), outcome(world.work)))
+            expected.append((world.output, outcome(world.work)))
         for _ in range(cycles):
             path, reader = draw.choice(files), draw.randrange(len(readers))
             world.begin("base")
@@ -204,10 +204,16 @@ def flips(world: World, cycles: int, draw: random.Random, only: str) -> Found:
             elif code == 0:
                 found = outcome(world.work) | {str(path.relative_to(base)): None}
                 before = expected[reader][1] | {str(path.relative_to(base)): None}
-                same = _printed(world.output) == expected[reader][0]
+                timed = readers[reader][0] == "train"  # whose table has seconds
+                same = timed or world.output == expected[reader][0]
                 other = differences(found, before)
                 told = "damaged" in world.output or "not as it was" in world.output
-                yield pattern, None if (same and not other) or told else f"{said}: {other}"
+                yield (
+                    pattern,
+                    None
+                    if (same and not other) or told
+                    else f"{said}: {other}, {world.output[-400:]}",
+                )
             else:
                 yield pattern, None
 
@@ -261,11 +267,6 @@ def _lose(path: Path, draw: random.Random, zeros: bool, kept: int) -> None:
             file.write(bytes(size))
         else:
             file.truncate(kept + draw.randrange(size + 1))
-
-
-def _printed(output: str) -> list[str]:
-    """Return what a command says, without times."""
-    return [line for line in output.splitlines() if " ms)" not in line and " s)" not in line]
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
-from probekit.tasks import folder_name
+from probekit.tasks import folder_name, is_called
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, TrainedValues, is_ours
 from probekit.version import __version__
 
@@ -242,7 +242,7 @@ def check_replaceable(
     Args:
         folder: where the run is to be saved; it need not exist.
         key: record key of the run.
-        task: its task, as the user names it.
+        task: its task, as records name it.
         label: its label column.
         head: name of its head.
         tunes: whether it trains values of the model too.
@@ -275,7 +275,7 @@ def check_replaceable(
     named = config.get("head")
     name = named.get("name") if isinstance(named, Mapping) else None
     found = (config.get("task"), config.get("label"), name)
-    same = found[1:] == (label, head) and folder_name(str(found[0])) == folder_name(task)
+    same = found[1:] == (label, head) and is_called(folder_name(task), str(found[0]))
     if config.get("key") != key and not same:
         raise OptionError(
             f"--save {folder}: a head of another run is saved there (task {found[0]}, label "

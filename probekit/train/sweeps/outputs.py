@@ -81,7 +81,11 @@ class Outputs:
             if wanted.save is not None:
                 folder = wanted.save if len(runs) == 1 else wanted.save / _name(run)
                 head = run.member.head.name
-                asked: dict[str, Any] = {"task": spec.task, "label": spec.label, "head": head}
+                asked: dict[str, Any] = {
+                    "task": run.options.task,
+                    "label": spec.label,
+                    "head": head,
+                }
                 check_replaceable(folder, key=key, tunes=spec.tunes, **asked)
                 outputs.heads[key] = folder
             if wanted.predictions:

@@ -80,6 +80,9 @@ static int strike(void) {
 
 #define GUARD(inside, bad) do { if (inside) { int s = strike(); if (s == 1) return bad; if (s == 2) die(); } } while (0)
 
+/* The same of calls that give room back: a full disk does not refuse them. */
+#define FREES(inside) do { if (inside) { int s = strike(); if (s == 1 && errno != ENOSPC && errno != EFBIG) return -1; if (s == 2) die(); } } while (0)
+
 ssize_t write(int fd, const void *data, size_t n) {
     int inside = below_fd(fd);
     if (inside) {
@@ -111,9 +114,9 @@ int ftruncate64(int fd, off_t n) { int i = below_fd(fd); GUARD(i, -1); if (i) to
 int rename(const char *a, const char *b) { GUARD(below(a) || below(b), -1); return NEXT(rename)(a, b); }
 int renameat(int d, const char *a, int e, const char *b) { GUARD(below(a) || below(b), -1); return NEXT(renameat)(d, a, e, b); }
 int link(const char *a, const char *b) { GUARD(below(b), -1); return NEXT(link)(a, b); }
-int unlink(const char *a) { GUARD(below(a), -1); return NEXT(unlink)(a); }
-int unlinkat(int d, const char *a, int f) { GUARD(d == AT_FDCWD ? below(a) : below_fd(d), -1); return NEXT(unlinkat)(d, a, f); }
-int rmdir(const char *a) { GUARD(below(a), -1); return NEXT(rmdir)(a); }
+int unlink(const char *a) { FREES(below(a)); return NEXT(unlink)(a); }
+int unlinkat(int d, const char *a, int f) { FREES(d == AT_FDCWD ? below(a) : below_fd(d)); return NEXT(unlinkat)(d, a, f); }
+int rmdir(const char *a) { FREES(below(a)); return NEXT(rmdir)(a); }
 int mkdir(const char *a, mode_t m) { GUARD(below(a), -1); return NEXT(mkdir)(a, m); }
 
 #define OPEN(name, ...) \

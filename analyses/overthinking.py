@@ -27,9 +27,9 @@ INTRODUCTION = """\
 Percent with 95 % intervals over sentences. *Destructive*: rows that the last depth has wrong and
 some earlier one right, in percent of all rows. *Expected*: what the last depth's own probabilities,
 calibrated, give to the classes that the earlier depths name; the excess was known earlier and lost.
-*Chosen depth*: one earlier depth, chosen on dev, or without labelled test on each half of dev for
-the other: the rows that it repairs, and their excess. In bold what is sure at 5 % after Holm's
-correction of all rows of the table."""
+*Chosen depth*: the earlier depth that is best on dev, the rows that it repairs, and their excess;
+where test has no labels, each half of dev chooses for the other one. Bold is sure at 5 % after
+Holm's correction of all rows of the table."""
 
 DEPTHS_SAID = """\
 Of the rows that the last depth has wrong, what an earlier depth has right, in percent: that with

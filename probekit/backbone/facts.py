@@ -268,10 +268,8 @@ def _inspect(
     config = config_to_read(model, whole, part)
     with building(model, config), torch.device("meta"):
         skeleton = build_model(config)
-    rows, n_values = (
-        embedding_rows(model, skeleton),
-        sum(value.numel() for value in skeleton.parameters()),
-    )
+    rows = embedding_rows(model, skeleton)
+    n_values = sum(value.numel() for value in skeleton.parameters())
     if isinstance(checkpoint, GivenModel):
         checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)

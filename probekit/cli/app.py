@@ -101,16 +101,15 @@ def _one_line(error: Exception) -> str:
             "--batch-tokens when extracting or fine-tuning, a smaller --memory or fewer --workers "
             "when training."
         )
+    where, reason = "", None
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
+        where, reason = f"{error.filename}: " if error.filename else "", error.strerror
+    elif number := _SYSTEM.search(text):  # of a library that hides the operating system's error
+        reason = os.strerror(int(number[1] or number[2]))
+    if reason is not None:
         return (
-            f"{where}{error.strerror}. The file system refuses: look at the disk, or the network "
-            "that it is on. What is finished is kept."
-        )
-    if number := _SYSTEM.search(text):  # of a library that hides the operating system's error
-        return (
-            f"{os.strerror(int(number[1] or number[2]))}. The file system refuses: look at the "
-            "disk, or the network that it is on. What is finished is kept."
+            f"{where}{reason}. The file system refuses: look at the disk, or the network that it "
+            "is on. What is finished is kept."
         )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "

@@ -120,7 +120,7 @@ class Claims:
 
     def __enter__(self) -> Self:
         """Remove what lost owners left, and start the heartbeat."""
-        remove_left(self.out)
+        _remove_left(self.out)
         self._beating = threading.Thread(target=self._beat, name="probekit-claims", daemon=True)
         self._beating.start()
         return self
@@ -216,7 +216,7 @@ def run_file(out: Path, key: str, kind: str) -> Path:
     return out.with_name(f"{out.name}.{key[:16]}.{kind}")
 
 
-def remove_left(out: Path) -> None:
+def _remove_left(out: Path) -> None:
     """Remove claims that count no more, and snapshots of runs that are recorded."""
     names = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
     found = [name for path in out.parent.glob("*") if (name := names.fullmatch(path.name))]
@@ -227,14 +227,14 @@ def remove_left(out: Path) -> None:
         for name in found:
             path = out.with_name(name[0])
             owner = _read(path) if name[2] == _CLAIM else None
-            recorded_already = name[1] in done
-            if recorded_already if owner is None else not _counts(path, owner, out):
-                _let_go(path, None if recorded_already else owner)
+            finished = name[1] in done
+            if finished if owner is None else not _counts(path, owner, out):
+                _let_go(path, None if finished else owner)
 
 
 def tidy(out: Path) -> None:
     """Remove what a killed process left of runs that are recorded: claims, and a torn line."""
-    remove_left(out)
+    _remove_left(out)
     if is_torn(out):
         check_appendable(out)
 

@@ -63,7 +63,9 @@ def check_appendable(path: str | Path) -> None:
 
 
 def is_torn(path: Path) -> bool:
-    """Say whether a results file ends within a line."""
+    """Say whether a results file ends within a line; none that is not there does."""
+    if not path.exists():
+        return False
     with path.open("rb") as file:
         size = file.seek(0, os.SEEK_END)
         return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"

@@ -84,15 +84,15 @@ class Entry:
     @classmethod
     def _open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
+        sums = ChunkSums(path, manifest)
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
-        sums, first = ChunkSums(path, manifest), first_reads(path, manifest)
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [place.check() for place in places]
             if isinstance(path, ObjectPath):
                 arrays[spec.name] = FetchedArray(spec, whole, sums, str(path), mirror)
             else:
-                arrays[spec.name] = FeatureArray(spec, whole, first)
+                arrays[spec.name] = FeatureArray(spec, whole, first_reads(sums))
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")

@@ -183,7 +183,7 @@ class FeatureArray:
         self, source: MappedArray, index: list[int], chunks: Tensor, target: Tensor
     ) -> None:
         """Copy the scales of chunks, of the layers at ``index``, into target (k, n, D)."""
-        self._compare(source, chunks, index)
+        self._compare(source, chunks, index, len(chunks))
         _gather_rows(source, torch.tensor(index), chunks, torch.zeros_like(chunks), target)
 
     def _copy(
@@ -193,11 +193,11 @@ class FeatureArray:
         size, row = self.spec.chunk_rows, target.shape[2]
         if isinstance(wanted, Tensor):
             chunk = torch.div(wanted, size, rounding_mode="floor")
-            self._compare(source, chunk, index)
+            self._compare(source, chunk, index, len(chunk))
             _gather_rows(source, torch.tensor(index), chunk, wanted - chunk * size, target)
             return
         start, stop = wanted.start, wanted.stop
-        self._compare(source, torch.arange(start, stop) // size, index)
+        self._compare(source, torch.arange(start // size, -(-stop // size)), index, stop - start)
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
@@ -205,11 +205,14 @@ class FeatureArray:
                 block = source.elements[begin : begin + size * row].view(size, row)
                 target[at, low - start : high - start].copy_(block[low - first : high - first])
 
-    def _compare(self, source: MappedArray, chunks: Tensor, index: list[int]) -> None:
-        """Compare chunks that rows are read from for the first time, one chunk for each row."""
-        if self._first is not None:
-            which = next(n for n, one in enumerate(self._maps) if one is source)
-            self._first.compare(self._places[which], source, chunks, index)
+    def _compare(self, source: MappedArray, chunks: Tensor, index: list[int], n_rows: int) -> None:
+        """Compare the chunks that some rows lie in, where they are read for the first time."""
+        if self._first is not None and n_rows:
+            self._first.compare(self._places[self._which(source)], source, chunks, index, n_rows)
+
+    def _which(self, source: MappedArray) -> int:
+        """Return the place of a mapped array among those of `ArraySpec.plain`."""
+        return next(place for place, one in enumerate(self._maps) if one is source)
 
     @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:

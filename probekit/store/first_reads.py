@@ -17,7 +17,6 @@ from probekit.base.notices import warn_once
 from probekit.errors import EntryError
 from probekit.store.backends.contract import REMEDY, ChunkPlaces
 from probekit.store.checksums import ChunkSums, DamagedChunk
-from probekit.store.manifest import Manifest
 from probekit.store.mapping import MappedArray
 from probekit.store.marks import ChunkSum, checksum
 
@@ -60,7 +59,7 @@ class FirstReads:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Return what another process begins with: it has compared nothing."""
-        return first_reads, (self.sums.path, self.sums.manifest)
+        return first_reads, (ChunkSums(self.sums.path, self.sums.manifest),)
 
     def compare(
         self,
@@ -68,14 +67,16 @@ class FirstReads:
         source: MappedArray,
         chunks: Tensor,
         layers: Sequence[int],
+        n_rows: int,
     ) -> None:
         """Compare chunks from which rows are to be read, if they were not compared before.
 
         Args:
             places: where the chunks of a plain array lie.
             source: where they are mapped.
-            chunks: the row chunk of each row.
+            chunks: numbers of the row chunks that the rows lie in, repeats allowed.
             layers: positions of layers.
+            n_rows: how many rows are read.
 
         Raises:
             EntryError: a chunk is not what was written.
@@ -84,7 +85,7 @@ class FirstReads:
         done = self._compared.setdefault(array.name, np.zeros(array.grid, dtype=bool))
         if done.all() or not compares():
             return
-        _BYTES.read += len(chunks) * len(layers) * array.chunk_nbytes // array.chunks[0]
+        _BYTES.read += n_rows * len(layers) * array.chunk_nbytes // array.chunks[0]
         touched = torch.bincount(chunks).nonzero()[:, 0].tolist()
         todo = [at for at in product(touched, layers) if not done[at]]
         most = max(_BYTES.left() // array.chunk_nbytes, 0)
@@ -114,12 +115,11 @@ class FirstReads:
 _ENTRIES: dict[tuple[Path, str], FirstReads] = {}
 
 
-def first_reads(path: Path, manifest: Manifest) -> FirstReads:
+def first_reads(sums: ChunkSums) -> FirstReads:
     """Return what this process has compared of an entry, however often it is opened.
 
     Args:
-        path: the folder it stands in.
-        manifest: what it is.
+        sums: its checksums.
     """
-    key = path, canonical_json(manifest.files)
-    return _ENTRIES.setdefault(key, FirstReads(ChunkSums(path, manifest)))
+    key = sums.path, canonical_json(sums.manifest.files)
+    return _ENTRIES.setdefault(key, FirstReads(sums))

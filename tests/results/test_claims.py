@@ -18,6 +18,7 @@ from probekit.results.claims import (
     claim_path,
     owners,
     run_file,
+    tidy,
     wait_for_change,
 )
 from tests.results.samples import make_record
@@ -161,3 +162,8 @@ def test_waiting_ends_with_the_first_claim_that_changes(out, monkeypatch):
         monkeypatch.setattr(claims_module.time, "sleep", poll)
         wait_for_change(out, seen)
         assert len(polls) == 3
+
+
+def test_where_nothing_is_recorded_nothing_is_tidied(tmp_path):
+    tidy(tmp_path / "records.jsonl")
+    assert list(tmp_path.iterdir()) == []

@@ -10,11 +10,11 @@ from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
+from probekit.tasks.own.user_files import HASH
 
 _BESIDE = ("seed", "trial", "left_out", "ablated")
 _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
-_OWN_HASH = re.compile(r"-[0-9a-f]{8}\Z")
 _KEY_DIGITS = 8
 _SAID = {"fit": "fitter", "batch": "batch_size"}  # as figures and tables say them
 _BEGIN = re.compile(r"\s*\w+=")
@@ -127,7 +127,7 @@ def _is(record: Record, name: str, wanted: str) -> bool:
     if name == "model":
         texts.append(model_text(value))
     if name == "task":  # of the user's own, a hash of the text follows its name
-        texts.append(_OWN_HASH.sub("", value))
+        texts.append(HASH.sub("", value))
     return wanted in texts
 
 

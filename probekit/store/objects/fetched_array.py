@@ -142,9 +142,6 @@ class FetchedArray(FeatureArray):
             where = torch.nonzero((chunk >= some[0]) & (chunk <= some[-1]))[:, 0]
             yield where, wanted[where], some
 
-    def _which(self, source: MappedArray) -> int:
-        return next(place for place, one in enumerate(self._maps) if one is source)
-
     def _keys(self, which: int, chunks: Sequence[int], index: Sequence[int]) -> list[Key]:
         return [(which, chunk, layer) for chunk in chunks for layer in dict.fromkeys(index)]
 

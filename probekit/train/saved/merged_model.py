@@ -48,13 +48,7 @@ def merge_run(
         raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
     if saved.tuning.stays_apart:
         raise OptionError(f"--method {saved.tuning.name}: {saved.tuning.stays_apart}")
-    try:
-        inside = place.resolve().is_relative_to(saved.folder.resolve())
-        taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
-    except OSError as error:
-        raise _unwritten(place, error) from error
-    if inside or taken:
-        raise OptionError(f"{place}: something is there. Give a new folder.")
+    _check_new(place, saved)
     base = load_again(
         saved.base,
         model=None if model is None else str(model),
@@ -75,6 +69,22 @@ def merge_run(
     except (OSError, SafetensorError) as error:
         raise _unwritten(place, error) from error
     return place
+
+
+def _check_new(place: Path, saved: SavedRun) -> None:
+    """Refuse a folder that holds something, or lies in the run's own.
+
+    Raises:
+        OptionError: it does.
+        StorageError: it cannot be looked at.
+    """
+    try:
+        inside = place.resolve().is_relative_to(saved.folder.resolve())
+        taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
+    except OSError as error:
+        raise _unwritten(place, error) from error
+    if inside or taken:
+        raise OptionError(f"{place}: something is there. Give a new folder.")
 
 
 def _unwritten(place: Path, error: Exception) -> StorageError:

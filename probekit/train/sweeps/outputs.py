@@ -80,13 +80,14 @@ class Outputs:
             key, spec = run.options.key, run.spec
             if wanted.save is not None:
                 folder = wanted.save if len(runs) == 1 else wanted.save / _name(run)
-                head = run.member.head.name
-                asked: dict[str, Any] = {
-                    "task": run.options.task,
-                    "label": spec.label,
-                    "head": head,
-                }
-                check_replaceable(folder, key=key, tunes=spec.tunes, **asked)
+                check_replaceable(
+                    folder,
+                    key=key,
+                    task=run.options.task,
+                    label=spec.label,
+                    head=run.member.head.name,
+                    tunes=spec.tunes,
+                )
                 outputs.heads[key] = folder
             if wanted.predictions:
                 file = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"

@@ -74,9 +74,10 @@ class Removable:
         return cls(path, complete, sum(map(disk_bytes, parts_of(path))))
 
     def remove(self) -> None:
-        """Remove it, and the labels of its text that no other entry needs.
+        """Remove the labels of its text that no other entry needs, and then the entry.
 
-        Links in it go, what they point to stays.
+        So what stops half-way is finished by the same command. Links in it go, what they point to
+        stays.
 
         Raises:
             EntryLockedError: another process is writing it.
@@ -84,11 +85,11 @@ class Removable:
         """
         text = _text_of(self.path)
         with EntryLock(self.path.with_name(self.path.name.removesuffix(PARTIAL))):
-            for part in parts_of(self.path):  # in an object store the switch goes first
-                remove_path(part)
-            for file in orphaned_labels(self.path.parent):
+            for file in orphaned_labels(self.path.parent, without=self.path):
                 if file.of == text:
                     remove_path(file.path)
+            for part in parts_of(self.path):  # in an object store the switch goes first
+                remove_path(part)
 
 
 def finish_removals(tasks: Iterable[Path]) -> int:
@@ -105,8 +106,6 @@ def finish_removals(tasks: Iterable[Path]) -> int:
         for path, entry, what in [*_beside_entries(task)]:
             if path.name.endswith((LOCK, OWNER)):
                 count += Stale(path, entry, what, 0).remove()
-        for file in orphaned_labels(task) if count else ():
-            remove_path(file.path)
         total += count
     return total
 
@@ -234,13 +233,15 @@ def _labels(task: Path) -> Iterator[tuple[Path, Path, str]]:
         yield file.path, task, f"labels of split {file.split}, of a text without an entry"
 
 
-def orphaned_labels(task: Path) -> list[LabelFile]:
+def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:
     """Return the label files of a task whose text no entry holds.
 
     Args:
         task: the task's folder in a cache.
+        without: an entry that does not count, as it is about to go.
     """
-    folders = (folder for folder in task.iterdir() if folder.is_dir())
+    gone = parts_of(without) if without else []
+    folders = (folder for folder in task.iterdir() if folder.is_dir() and folder not in gone)
     held = {text for folder in folders if (text := _text_of(folder))}
     unknown = {split for split, text in held if text is None}
     return [f for f in _label_files(task / LABELS) if f.of not in held and f.split not in unknown]

@@ -104,12 +104,12 @@ def load_model(
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
     config, name = inspection.whole, inspection.info.name
-    if inspection.info.identity.adapter is not None:
-        logger.info("%s: the adapter beside its weights is applied.", name)
     auto, found = backbone_classes(config)
     kind = found if config.is_encoder_decoder and saved_alone(config) else auto
     options = {**without_pooler(config), **_prefix_of_head(config, found), **placed}
     whole, report = read_weights(inspection, kind, dtype=dtype, **options)
+    if inspection.info.identity.adapter is not None:
+        logger.info("%s: the adapter beside its weights is applied.", name)
     remove_after(whole, placed.get("offload_folder"))
     model = backbone_of(whole) or whole
     path = next(path for path, module in whole.named_modules() if module is model)

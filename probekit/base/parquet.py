@@ -4,7 +4,10 @@ A file of a few bytes can say that it holds billions of equal values. So counts 
 the size of the file before anything is read, and what is read with it meanwhile.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -29,30 +32,34 @@ def check_count(values: int, nbytes: int) -> None:
         raise ValueError(f"it says that its {nbytes:,} bytes hold {values:,} values")
 
 
-def read_parquet(
-    file: pq.ParquetFile, nbytes: int, columns: Sequence[str] | None = None
-) -> pa.Table:
-    """Read columns of an open Parquet file.
+def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> pa.Table:
+    """Read a Parquet file, and compare its pages with their checksums where it has some.
 
     Args:
-        file: the file.
-        nbytes: its size.
-        columns: names; None is all.
+        source: the file, or its bytes.
+        unread: columns to leave out.
 
     Raises:
+        FileNotFoundError: there is no such file.
+        OSError: it cannot be read.
         ValueError: it is damaged, or says that it holds far more than its size allows.
     """
-    about = file.metadata
-    values = sum(
-        about.row_group(group).column(column).num_values
-        for group in range(about.num_row_groups)
-        for column in range(about.num_columns)
-    )
-    check_count(max(values, about.num_rows), nbytes)
-    fields = [f for f in file.schema_arrow if columns is None or f.name in columns]
+    opened = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(str(source))
+    try:
+        with opened as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
+            check_count(max(_count_values(raw), file.metadata.num_rows), raw.size())
+            return _read_columns(file, raw.size(), unread)
+    except pa.ArrowException as error:
+        raise ValueError(str(error)) from error
+    finally:
+        pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
+
+
+def _read_columns(file: pq.ParquetFile, nbytes: int, unread: Collection[str]) -> pa.Table:
+    fields = [field for field in file.schema_arrow if field.name not in unread]
     schema = pa.schema(map(_spelled_out, fields), file.schema_arrow.metadata)
     batches, held = [], 0
-    for read in file.iter_batches(_ROWS, columns=columns):
+    for read in file.iter_batches(_ROWS, columns=schema.names if unread else None):
         batch = read.cast(schema)
         batches.append(batch)
         held += batch.nbytes
@@ -61,6 +68,77 @@ def read_parquet(
                 f"its {nbytes:,} bytes hold more than {held:,} bytes of values, nearly all the same"
             )
     return pa.Table.from_batches(batches, schema)
+
+
+def _count_values(raw: pa.NativeFile) -> int:
+    """Return how many values an open file says that all its columns hold.
+
+    Arrow, asked for these numbers, ends the process where some other number of a column is damaged.
+    """
+    raw.seek(raw.size() - 8)
+    nbytes = int.from_bytes(raw.read(4), "little")
+    raw.seek(raw.size() - 8 - nbytes)
+    try:
+        groups = _Footer(raw.read(nbytes)).value(_STRUCT)[4]
+        return sum(column.get(3, {}).get(5, 0) for group in groups for column in group[1])
+    except (LookupError, AttributeError, TypeError, RecursionError):
+        raise ValueError("its footer is damaged") from None
+
+
+_STRUCT = 12
+
+
+@dataclass
+class _Footer:
+    """What describes a Parquet file, in Thrift's compact protocol.
+
+    Attributes:
+        data: its bytes.
+        at: where the next value begins.
+    """
+
+    data: bytes
+    at: int = 0
+
+    def value(self, kind: int) -> Any:
+        """Read a value: a number, a list, or the fields of a struct by number; none of others."""
+        if kind in (3, 4, 5, 6):
+            return self._byte() if kind == 3 else self._signed()
+        if kind in (7, 8):  # a float, a text
+            nbytes = 8 if kind == 7 else self._number()
+            self.at += nbytes
+            return None
+        if kind in (9, 10):
+            head = self._byte()
+            count = self._number() if head >> 4 == 15 else head >> 4
+            if count > len(self.data) - self.at:
+                raise IndexError
+            # a truth value takes a byte here
+            return [self.value(max(head & 15, 3)) for _ in range(count)]
+        if kind != _STRUCT:
+            raise TypeError
+        fields, number = dict[int, Any](), 0
+        while head := self._byte():
+            number = number + (head >> 4) if head >> 4 else self._signed()
+            fields[number] = None if head & 15 in (1, 2) else self.value(head & 15)
+        return fields
+
+    def _byte(self) -> int:
+        self.at += 1
+        return self.data[self.at - 1]
+
+    def _number(self) -> int:
+        number = 0
+        for place in range(10):
+            byte = self._byte()
+            number |= (byte & 127) << 7 * place
+            if byte < 128:
+                return number
+        raise IndexError
+
+    def _signed(self) -> int:
+        number = self._number()
+        return number >> 1 ^ -(number & 1)
 
 
 def _spelled_out(field: pa.Field) -> pa.Field:

@@ -248,13 +248,11 @@ def read_predicted(
 
 
 def _read_columns(path: Path, *, texts: bool, probabilities: bool) -> pa.Table:
-    with pq.ParquetFile(path) as file:
-        names = file.schema_arrow.names
-        unread = set() if texts else {*_TEXTS}
-        if not probabilities and "predicted" in names:  # else losses are what was predicted
-            unread.update(_OF_PROBABILITIES)
-        columns = [name for name in names if name not in unread]
-        return read_parquet(file, path.stat().st_size, columns)
+    unread = set() if texts else {*_TEXTS}
+    # without values, losses are what was predicted
+    if not probabilities and "predicted" in pq.read_schema(path).names:
+        unread.update(_OF_PROBABILITIES)
+    return read_parquet(path, unread)
 
 
 def _split(table: pa.Table, name: str, about: About | None) -> Predicted:

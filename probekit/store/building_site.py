@@ -1,6 +1,5 @@
 """Where an entry is built, and how what was built becomes the entry: by rename, or by a switch."""
 
-import re
 import shutil
 import tempfile
 from abc import ABC, abstractmethod
@@ -12,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from probekit.base.replacing import is_left
 from probekit.errors import OptionError
 from probekit.store.arrays import PlainArray
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
@@ -44,9 +44,6 @@ _PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING, POINTER} | {
 }
 """What an entry's folder may hold."""
 
-_TORN = re.compile(r"(\.[0-9a-f]{32})?\.new$")
-"""Ends the name of a part that a kill left half-written."""
-
 
 def refuse_foreign(folder: Path) -> None:
     """Refuse a folder that holds more than an entry does, whole or not: it is to be removed.
@@ -57,7 +54,8 @@ def refuse_foreign(folder: Path) -> None:
     if isinstance(folder, ObjectPath) or not folder.exists():
         return
     inside = folder.iterdir() if folder.is_dir() else [folder]
-    names = {_TORN.sub("", one.name) for one in inside if not one.is_symlink()}
+    ours = (one for one in inside if not (one.is_symlink() or is_left(one)))
+    names = {one.name.removesuffix(".new") for one in ours}  # a store that a kill left half-made
     if others := sorted(names - _PARTS):
         raise OptionError(
             f"{folder} holds {others[0]}, which is no part of an entry. Nothing was removed; take "

@@ -133,7 +133,8 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     Raises:
         EntryError: the table is missing or damaged, or lists other chunks, or other sizes.
     """
-    table = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA)
+    written = manifest.checksum_of(CHECKSUMS)
+    table = read_table(path / CHECKSUMS, CHECKSUM_SCHEMA, written=written)
     chunks = [ChunkSum(**row) for row in table.to_pylist()]
     listed = {(c.array, c.row_chunk, c.layer_index, c.nbytes) for c in chunks}
     expected = {

@@ -95,5 +95,5 @@ def is_drafted(partial: Path) -> bool:
 
 def _sums(folder: Path) -> dict[str, str]:
     """Return the sha256 of every file of a draft, by its path."""
-    names = (str(name) for name in walk_files(folder) if name.suffix != ".new")
+    names = (str(name) for name in walk_files(folder) if not name.parent.name.startswith("."))
     return {n: digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}

@@ -110,7 +110,8 @@ class Entry:
             EntryError: the table is damaged, or tells of rows that the arrays do not have.
         """
         file = self.folder / EXAMPLES
-        table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA))
+        written = self.manifest.checksum_of(EXAMPLES)
+        table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, written))
         table.check({spec.name: spec.rows for spec in self.manifest.arrays}, str(file))
         return table
 
@@ -240,16 +241,15 @@ def write_sealed(
         chunks: the checksums of all chunks.
         places: where they lie.
     """
-    _remove_torn(folder)
     sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
     examples = examples.cast(example_schema(examples.column_names))
     (folder / BACKBONE).mkdir(exist_ok=True)
     tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
     for name, data in {**tables, **{f"{BACKBONE}/{name}": d for name, d in files.items()}}.items():
-        write_whole(folder / name, data, sync=True)
+        write_whole(folder / name, data)
     sync_path(folder / BACKBONE)
     manifest = replace(manifest, files=other_files(folder, places))
-    write_whole(folder / MANIFEST, manifest.to_json().encode(), sync=True)
+    write_whole(folder / MANIFEST, manifest.to_json().encode())
     sync_path(folder)
 
 
@@ -260,15 +260,8 @@ def write_copied(folder: Path, files: Mapping[str, bytes]) -> None:
         folder: the entry under construction.
         files: contents by their path in it.
     """
-    _remove_torn(folder)
     (folder / BACKBONE).mkdir(exist_ok=True)
     for name, data in files.items():
-        write_whole(folder / name, data, sync=True)
+        write_whole(folder / name, data)
     sync_path(folder / BACKBONE)
     sync_path(folder)
-
-
-def _remove_torn(folder: Path) -> None:
-    """Remove what is left of files of a run that was killed while it sealed."""
-    for left in [*folder.glob("*.new"), *(folder / BACKBONE).glob("*.new")]:
-        left.unlink()

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from pathlib import Path, PurePosixPath
-from uuid import uuid4
 
 import numpy as np
 
@@ -30,26 +29,16 @@ _CACHED_ONLY = {errno.EINVAL, errno.EOPNOTSUPP}  # said by a file system without
 _UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 
 
-def write_whole(path: Path, data: bytes, *, sync: bool = False) -> None:
-    """Write a file beside its place and rename it, so that it is never seen half-written.
+def write_whole(path: Path, data: bytes) -> None:
+    """Write a file that is never seen half-written, and is on the disk afterwards.
 
     Processes of several machines may write the same file: the last one stays.
     """
     if isinstance(path, ObjectPath):
         path.write_bytes(data)
         return
-    fresh = path.with_name(f"{path.name}.{uuid4().hex}.new")
-    try:
-        with fresh.open("wb") as sink:
-            sink.write(data)
-            if sync:
-                sink.flush()
-                os.fsync(sink.fileno())
-        fresh.replace(path)
-    except BaseException:
-        with suppress(OSError):
-            fresh.unlink()
-        raise
+    with replacing.replacing(path) as fresh:
+        fresh.write_bytes(data)
 
 
 def remove_path(path: Path) -> None:

@@ -14,12 +14,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest
+from probekit.base.replacing import remove_left
 from probekit.errors import DataError, EntryError
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
-from probekit.store.tables import parquet_source, read_table, table_bytes
+from probekit.store.tables import read_table, table_bytes
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
 GROUPS = "groups"
@@ -114,14 +115,14 @@ def write_labels(
     path = folder / f"{'-'.join(map(_slug, (split, column, version)))}.parquet"
     created = datetime.now(UTC).isoformat(timespec="microseconds")
     file = LabelFile(path, split, column, text, kind, metric, fingerprint, created)
+    remove_left(folder)
     if _stands(file, tuple(ids), tuple(map(tuple, values))):
         return path
     described = asdict(file)
     del described["path"]
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     with storage_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        write_whole(path, table_bytes(table.replace_schema_metadata(described)), sync=True)
+        write_whole(path, table_bytes(table.replace_schema_metadata(described)))
     return path
 
 
@@ -156,7 +157,7 @@ def read_label_file(path: Path) -> LabelFile:
         EntryError: it is none, or damaged.
     """
     try:
-        metadata = pq.read_schema(parquet_source(path)).metadata or {}
+        metadata = pq.read_schema(pa.BufferReader(path.read_bytes())).metadata or {}
         since = dict.fromkeys(_SINCE, b"")
         names = [field.name for field in fields(LabelFile)][1:]
         values = [(since | metadata)[name.encode()].decode() for name in names]
@@ -219,6 +220,7 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
         EntryError: one of them is damaged.
         StorageError: the folder cannot be written.
     """
+    remove_left(folder)
     written = []
     for path in filter(Path.is_file, label_files(entry, manifest.split)):
         file = read_labels(path).file
@@ -228,8 +230,7 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
         if _is_as_new(there, file.created):
             continue
         with storage_errors(folder):
-            folder.mkdir(parents=True, exist_ok=True)
-            write_whole(there, path.read_bytes(), sync=True)
+            write_whole(there, path.read_bytes())
         written.append(there)
     return written
 

@@ -180,8 +180,9 @@ def switched_otherwise(path: Path, manifest: str) -> bool:
 
 
 def asked_of(folder: Path) -> dict[str, Any]:
-    """Return the request of an entry, whole or unfinished; empty where a folder is none."""
-    return _asked_in(folder / MANIFEST) or _asked_in(folder / BUILDING / PLAN)
+    """Return the request of an entry, whole or unfinished; empty where its name tells of none."""
+    files = folder / MANIFEST, folder / BUILDING / PLAN
+    return next((_asked_in(file) for file in files if proven_key(file, folder)), {})
 
 
 def limit_of(folder: Path) -> int | None:
@@ -190,15 +191,6 @@ def limit_of(folder: Path) -> int | None:
     found = extra if isinstance(extra, dict) else read_object(folder / BUILDING / PLAN) or {}
     limit = found.get("limit")
     return limit if isinstance(limit, int) else None
-
-
-def asked_key(file: Path) -> str:
-    """Return the key of what a manifest or a plan says was asked for; none where it is neither."""
-    request = _asked_in(file)
-    try:
-        return digest(request) if request else ""
-    except (ValueError, RecursionError):  # JSON that cannot be written again
-        return ""
 
 
 def _asked_in(file: Path) -> dict[str, Any]:
@@ -211,12 +203,16 @@ def proven_key(file: Path, folder: Path) -> str:
 
     Args:
         file: the manifest or the plan; it may be anybody's.
-        folder: the entry's folder, finished or not.
+        folder: the entry's folder, finished, unfinished or about to be replaced.
 
     Returns:
         64 hex digits; none where what was asked for does not give the key in the folder's name.
     """
-    named, key = split_and_key(folder.name), asked_key(file)
-    if not (read_object(file) or {}).keys() >= _KEPT:
+    named = split_and_key(folder.name.removesuffix(REPLACED))
+    if named is None or not (read_object(file) or {}).keys() >= _KEPT:
         return ""
-    return key if named is not None and key.startswith(named[1]) else ""
+    try:
+        key = digest(_asked_in(file))
+    except (ValueError, RecursionError):  # JSON that cannot be written again
+        return ""
+    return key if key.startswith(named[1]) else ""

@@ -30,6 +30,7 @@ from probekit.store.layout import (
     OWNER,
     REPLACED,
     beside,
+    proven_key,
     remains,
     shards_folder,
 )
@@ -178,8 +179,9 @@ class EntryLock:
 
         What a killed process left inside a complete entry goes first.
         """
-        if not isinstance(self._entry, ObjectPath) and (self._entry / MANIFEST).is_file():
-            shutil.rmtree(self._entry / BUILDING, ignore_errors=True)
+        entry = self._entry
+        if not isinstance(entry, ObjectPath) and proven_key(entry / MANIFEST, entry):
+            shutil.rmtree(entry / BUILDING, ignore_errors=True)
         if self._own is not None:
             self._own.release(keep=False)
         # an object is there while it is held alone, so that nothing of it stays

@@ -210,6 +210,10 @@ class Manifest:
         keep = ",".join([*self.request["keep"], name])
         return f"holds only {', '.join(held)}. Extract again with --keep {keep}."
 
+    def checksum_of(self, name: str) -> str:
+        """Return the checksum of a file of the entry; none where the manifest tells of no such."""
+        return self.files.get(name, {}).get("xxh128", "")
+
     def check_says(
         self, part: Literal["request", "model_info", "extra"], names: Collection[str]
     ) -> None:

@@ -15,7 +15,7 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.parquet import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
-from probekit.store.objects.object_path import ObjectPath
+from probekit.store.marks import checksum
 
 EXAMPLE_SCHEMA = pa.schema(
     [
@@ -234,37 +234,31 @@ def example_schema(names: Iterable[str]) -> pa.Schema:
     return pa.schema([*EXAMPLE_SCHEMA, *(item for item in OPTIONAL_SCHEMA if item.name in present)])
 
 
-def parquet_source(path: Path) -> Path | pa.BufferReader:
-    """Return what Arrow reads in place of a file: of an object, its bytes.
-
-    Raises:
-        FileNotFoundError: there is no such object.
-    """
-    return pa.BufferReader(path.read_bytes()) if isinstance(path, ObjectPath) else path
-
-
-def read_table(path: Path, schema: pa.Schema, optional: pa.Schema | None = None) -> pa.Table:
+def read_table(
+    path: Path, schema: pa.Schema, optional: pa.Schema | None = None, written: str = ""
+) -> pa.Table:
     """Read a Parquet file that must have at least the columns of ``schema``.
 
     Args:
         path: the file.
         schema: columns to read; others are left out.
         optional: columns to read as well where the file has them.
+        written: its checksum, where it is known.
 
     Raises:
         EntryError: the file is missing or damaged, or a column is missing or of another type.
     """
     try:
-        # needs no pandas
-        source = parquet_source(path)
-        size = source.size() if isinstance(source, pa.BufferReader) else source.stat().st_size
-        with pq.ParquetFile(source, page_checksum_verification=True) as file:
-            table = read_parquet(file, size)
-        pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
+        data = path.read_bytes()
+        if written and checksum(data) != written:
+            raise EntryError(f"{path} is not as it was written. {EXTRACT_AGAIN}")
+        table = read_parquet(data)
         found = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *found])
         return table.select(schema.names).cast(schema)
     except FileNotFoundError:
         raise EntryError(f"{path} is missing: the entry is damaged. {EXTRACT_AGAIN}") from None
+    except EntryError:
+        raise
     except (pa.ArrowException, KeyError, ValueError, OSError) as error:
         raise EntryError(f"{path} cannot be read ({reason_of(error)}). {EXTRACT_AGAIN}") from None

@@ -73,6 +73,12 @@ def test_nothing_matches(bert, corpus, cache):
         assert message.endswith("`probekit cache ls` lists them.")
 
 
+def test_a_flip_in_what_an_entry_is_of_hides_it_from_nobody(bert, corpus, cache):
+    file = relative(cache, "dev") / "manifest.json"
+    file.write_text(file.read_text().replace('"vocab_size"', '"vocab_siza"'))
+    assert "is not the digest of what was asked for" in refused("cache", "verify", bert, corpus)
+
+
 def test_verify_with_rows(bert, corpus, cache):
     outcome = done("cache", "verify", bert, corpus, "dev", "--rows", "20", "--device", "cpu")
     assert outcome.err == f"{relative(cache, 'dev')}: all 5 chunks match their checksums\n"

@@ -49,6 +49,14 @@ def test_the_newest_comes_first(entry):
     assert labels_for(entry, "chunk") == []
 
 
+def test_what_a_kill_left_goes_though_nothing_is_written(tmp_path):
+    path = write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    (tmp_path / f".{'0' * 32}.probekit").mkdir()
+    (tmp_path / f".{'0' * 32}.probekit" / path.name).write_text("torn")
+    write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    assert list(tmp_path.iterdir()) == [path]
+
+
 def test_counts_must_agree(tmp_path):
     with pytest.raises(DataError, match=r"one list per example \(2\), found 1"):
         write_labels(tmp_path, "train", "ner", IDS, VALUES[:1], **ABOUT, fingerprint="a" * 64)

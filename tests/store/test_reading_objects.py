@@ -3,7 +3,7 @@
 import pytest
 
 from probekit.store.json_types import read_object
-from probekit.store.layout import asked_key
+from probekit.store.layout import proven_key
 from probekit.store.lock import read_owner
 from probekit.store.marks import read_marks
 
@@ -15,7 +15,7 @@ def test_what_holds_no_object_holds_nothing(tmp_path, data):
     file = tmp_path / "000000.json"
     file.write_bytes(data)
     assert read_object(file) is None and read_owner(file) is None
-    assert read_marks(tmp_path) == {} and asked_key(file) == ""
+    assert read_marks(tmp_path) == {} and not proven_key(file, tmp_path / "train-00000000")
 
 
 def test_what_is_no_file_holds_nothing(tmp_path):

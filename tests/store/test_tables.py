@@ -1,5 +1,6 @@
 """Example tables with and without the columns that only some entries need."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -7,7 +8,9 @@ import pyarrow as pa
 import pytest
 
 from probekit.base.kinds import ARRAYS
+from probekit.base.parquet import read_parquet
 from probekit.errors import EntryError
+from probekit.store.marks import checksum
 from probekit.store.tables import (
     EXAMPLE_SCHEMA,
     OPTIONAL_SCHEMA,
@@ -111,3 +114,21 @@ def test_rows_that_there_are():
 def test_rows_that_there_are_not(changes):
     with pytest.raises(EntryError, match=r"examples\.parquet: .* with --overwrite"):
         ExampleTable.from_columns(KEPT | changes).check(SLOTS, "examples.parquet")
+
+
+def test_flips_of_a_table_end_in_an_error_or_in_nothing():
+    """Arrow aborts the process where it is asked about some damaged footers."""
+    whole = bytearray(table_bytes(ExampleTable.from_columns(BASE).table))
+    for at in range(len(whole) // 2, len(whole)):  # the footer is there
+        flipped = bytearray(whole)
+        flipped[at] ^= 16
+        with suppress(ValueError, OSError):
+            read_parquet(bytes(flipped))
+
+
+def test_a_table_is_as_it_was_written(tmp_path):
+    file = tmp_path / "examples.parquet"
+    file.write_bytes(table_bytes(ExampleTable.from_columns(BASE).table))
+    assert read_table(file, EXAMPLE_SCHEMA, written=checksum(file.read_bytes())).num_rows == 2
+    with pytest.raises(EntryError, match=r"examples\.parquet is not as it was written"):
+        read_table(file, EXAMPLE_SCHEMA, written=checksum(b""))

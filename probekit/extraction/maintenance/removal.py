@@ -102,7 +102,7 @@ def finish_removals(tasks: Iterable[Path]) -> int:
     for task in tasks:
         if isinstance(task, ObjectPath) or not task.is_dir():
             continue
-        count = remove_left(task)
+        count = remove_left(task) + remove_left(task / LABELS)
         for path, entry, what in [*_beside_entries(task)]:
             if path.name.endswith((LOCK, OWNER)):
                 count += Stale(path, entry, what, 0).remove()
@@ -171,7 +171,7 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
 
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
-    for path in folder.iterdir():
+    for path in [*folder.iterdir(), *(folder / LABELS).glob(".*")]:
         if not isinstance(path, ObjectPath) and is_left(path):
             yield path, path, "what a kill left half-written or half-removed"
             continue

@@ -10,6 +10,7 @@ from pathlib import Path, PurePosixPath
 
 import pyarrow as pa
 
+from probekit.base.replacing import remove_left
 from probekit.errors import EntryError
 from probekit.extraction.drafting import write_split_labels
 from probekit.extraction.maintenance.entry_part import part_table
@@ -167,9 +168,9 @@ class Arrival:
     def _keep_labels(self, entry: Entry, labels: Mapping[str, bytes]) -> None:
         """Write labels beside an entry; a version of them that is there stays."""
         folder = labels_folder(entry.path)
+        remove_left(folder)
         with storage_errors(folder):
             for name, data in labels.items():
-                folder.mkdir(exist_ok=True)
                 if not (folder / name).exists():
                     write_whole(folder / name, data)
         if self._text is not None:

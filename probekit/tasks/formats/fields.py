@@ -167,14 +167,13 @@ def load_parquet(path: Path) -> Fields:
         DataError: it is no Parquet file, or says that it holds far more than its size allows.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
     from probekit.base.parquet import read_parquet
 
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
     try:
-        table = read_parquet(pq.ParquetFile(path), path.stat().st_size)
+        table = read_parquet(path)
         values = {name: table.column(name).to_pylist() for name in table.column_names}
         written = _written_names(table.schema.metadata or {})
     except (pa.ArrowException, ValueError, TypeError, AttributeError, OSError) as error:

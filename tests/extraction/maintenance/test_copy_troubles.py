@@ -128,7 +128,8 @@ def test_a_torn_destination_is_written_again(cache, tmp_path, monkeypatch):
     begun = entry_in(to)
     flip(begun / "features.zarr" / "words" / "c.1.0.0", 3)
     (begun / "backbone").mkdir()
-    (begun / "backbone" / "config.json.17.new").write_text("torn")
+    (begun / "backbone" / f".{'0' * 32}.probekit").mkdir()
+    (begun / "backbone" / f".{'0' * 32}.probekit" / "config.json").write_text("torn")
     entry = EntryCopy.of(path, to).apply()
     assert folder_bytes(entry.path) == folder_bytes(path)
 

@@ -12,6 +12,7 @@ from probekit.errors import EntryError
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
+from probekit.store.marks import checksum
 from tests.store import synthetic
 
 PLACES = 5
@@ -107,6 +108,10 @@ def rewritten(entry, change):
     file = entry.path / "checksums.parquet"
     table = change(pq.ParquetFile(file).read())
     pq.write_table(table, file)
+    manifest = entry.path / "manifest.json"
+    values = json.loads(manifest.read_text())
+    values["files"][file.name]["xxh128"] = checksum(file.read_bytes())
+    manifest.write_text(json.dumps(values))
     return file
 
 

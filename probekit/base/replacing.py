@@ -8,17 +8,13 @@ import fcntl
 import os
 import re
 import shutil
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from uuid import uuid4
 
 _NAME = re.compile(r"\.[0-9a-f]{32}\.(probekit|making)")
 """Of what is locked while it is in use, and of an empty folder that is not locked yet."""
-
-_YOUNG = 60.0
-"""Seconds for which the latter may be about to be."""
 
 
 @contextmanager
@@ -74,9 +70,13 @@ def workshop(place: Path) -> Iterator[Path]:
     """
     place.mkdir(parents=True, exist_ok=True)
     remove_left(place)
-    making = place / f".{uuid4().hex}.making"
-    making.mkdir()
-    with _owned(making) as folder:
+    with ExitStack() as stack:
+        folder = None
+        while folder is None:
+            making = place / f".{uuid4().hex}.making"
+            making.mkdir()
+            with suppress(FileNotFoundError):  # somebody took it for left
+                folder = stack.enter_context(_owned(making))
         yield folder
 
 
@@ -95,7 +95,11 @@ def remove_left(place: Path) -> int:
     """Remove what killed processes left in a folder, of `workshop` and `discard`; say how much."""
     found = [path for path in place.glob(".*") if is_left(path)]
     for path in found:
-        shutil.rmtree(path, ignore_errors=True)
+        if path.suffix == ".probekit":
+            shutil.rmtree(path, ignore_errors=True)
+        else:  # its maker, if it lives, makes another one
+            with suppress(OSError):
+                path.rmdir()
     return len(found)
 
 
@@ -106,7 +110,7 @@ def _owned(folder: Path) -> Iterator[Path]:
     named = folder.with_name(f".{uuid4().hex}.probekit")
     try:
         with suppress(OSError):  # without locks nothing counts as left
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(descriptor, fcntl.LOCK_EX)  # who asks whether it is left holds it briefly
         folder.rename(named)
         yield named
     finally:
@@ -124,8 +128,7 @@ def is_left(path: Path) -> bool:
         return False
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        young = abs(time.time() - os.fstat(descriptor).st_mtime) < _YOUNG
-        return path.suffix == ".probekit" or not (young or any(path.iterdir()))
+        return path.suffix == ".probekit" or not any(path.iterdir())
     except OSError:  # somebody writes there
         return False
     finally:

@@ -5,10 +5,11 @@ import os
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from probekit.base.replacing import replacing, workshop
+from probekit.base.replacing import remove_left, replacing, workshop
 
 LEFT = f".{'0' * 32}.probekit"
 
@@ -38,13 +39,39 @@ with replacing(Path({str(tmp_path / "a.txt")!r})) as fresh:
     assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
     (left,) = tmp_path.iterdir()
     left.rename(tmp_path / LEFT)
-    young, old = (tmp_path / f".{digit * 32}.making" for digit in "12")
-    young.mkdir()  # it may be about to be locked
-    old.mkdir()
-    os.utime(old, (0, 0))
+    (tmp_path / f".{'1' * 32}.making").mkdir()
     with replacing(tmp_path / "b.txt") as fresh:
         fresh.write_text("whole")
-    assert sorted(os.listdir(tmp_path)) == [young.name, "b.txt"]
+    assert os.listdir(tmp_path) == ["b.txt"]
+
+
+def test_whose_folder_is_taken_for_left_makes_another(tmp_path, monkeypatch):
+    """Between the making of a folder and its lock another process may remove it."""
+    make, made = Path.mkdir, list[Path]()
+
+    def removed_at_first(folder, **options):
+        make(folder, **options)
+        if folder.suffix == ".making":
+            made.append(folder)
+            remove_left(tmp_path) if len(made) == 1 else None
+
+    monkeypatch.setattr(Path, "mkdir", removed_at_first)
+    with replacing(tmp_path / "a.txt") as fresh:
+        fresh.write_text("whole")
+    assert len(made) == 2 and os.listdir(tmp_path) == ["a.txt"]
+
+
+def test_many_writers_of_one_place(tmp_path):
+    code = f"""
+from pathlib import Path
+from probekit.base.replacing import replacing
+for number in range(200):
+    with replacing(Path({str(tmp_path / "a.txt")!r})) as fresh:
+        fresh.write_text("whole")
+"""
+    writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(4)]
+    assert [one.wait() for one in writers] == [0] * 4
+    assert os.listdir(tmp_path) == ["a.txt"]
 
 
 def test_what_others_hold_or_call_otherwise_stays(tmp_path):

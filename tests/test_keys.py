@@ -1,4 +1,4 @@
-"""The keys of twenty records and of six cache entries, as they are.
+"""The keys of 42 records and of 12 cache entries, as they are.
 
 A record's key says which runs are finished, an entry's which features are there. A key that changes
 makes every finished record train again and every entry be extracted again, on every disk. So a
@@ -51,6 +51,28 @@ RECORDS = {
     "frozen fusion": "9fc82a1a1748840d16f5835458e34856a40a8dd1e006ee4bdf4cffdd33af4961",
     "continued": "a102147ef7f7d3948718575e36ab9354fd469ffcb55e7baaadacd4e6cac9346b",
     "zero-shot": "3fd5188154d2677e33c4b5be76d4971b77a7d66ac08c415439a9a2af3a47e684",
+    "average of chosen layers": "3a2845eec57e941898204f3ba2be257c05f4953edeaced4b20e2a0c43c4121a6",
+    "folds of groups": "642252847c25a5bcf6aac12934952d0578a2ec2bfbc0be7339e70cea1426e4dc",
+    "attention over depth": "5a9f2f54c44820b15c848b2becd4e7e7f814f2e18af2bbfbab04e95ef826bdfe",
+    "over depths": "f3e51472b639fef2540c29425a11f52ab4f55718875b0bda7d82069bf1a6bf55",
+    "by head of attention": "f0d64cd7a4e14ae250733b2a3f351505db2b8d71f1e03c5bd87955e930611877",
+    "warm steps": "87c8d16e0dbd4b3e957ed92275190aa3219a32c8918da4c6ea0b960714db0f95",
+    "no duplicates": "f76483c998d8bb821e55b82b8fffd6cdb607e18eee832c6a75a1838049839cab",
+    "hidden decoder": "dee13237f3f09d11112d6518840b5431185ecfed7853c788b0e6d790a2db9afc",
+    "texts as rows": "e94933bd4ed19bd98e610bbce19b407baeaaa5ed4d4235072114a0ac4bf90845",
+    "texts of tokens": "45aba7c0e5f37428ac6990ded4419d465c04866c9f701b9a79fc62ceef78258c",
+    "pairs by steps": "0a5cce6204c0bac3a4d6958f979b60fb29eb35c806b4c0cf105daae35e228316",
+    "words of another layer": "01edff7f995dc86010e3de5b614642ecaa325a92f37a8348f24cc28a0a90040c",
+    "of a decoder": "2cb6e51a170b3a5e454b7499c5b86eba68130c56291693505713c3cab193a740",
+    "frozen": "c07665c624e3d611cdbf94bb10c5e18b43aec93e0bd6a792c3b9fb30347f31ca",
+    "full": "4451ddb3cf1404ba1c05b27816ebc08991dd4d2a6f949394ff7b2b563a8f3507",
+    "bitfit": "87e0a9e4ee6157aea07da1b2c9b3730603268e5cc7c820a3f1529a7122976f80",
+    "lora": "56cc4ae6230e4fe34a5d963430f7744b58b4358e0579a5ae58e7723df08b0c42",
+    "adapter": "9ad18347230914a7b1da3c67d1390ce9caf52a599421046d4808b0626e317742",
+    "prompt": "a63dd3feea9a60eda64e70a7cb2c6854817eb577e3031c80ec48512292f671df",
+    "prefix": "28e944abebe5afdde22b17e03e19b34a619dea1b9010b4771368e0fc80805405",
+    "diff-prune": "6313bbdeb8b8527ad167ec228b57c5da28b7f0550e80230b4feea5212c72ddc7",
+    "from what is solved": "4ab4a1a0d69bbf3814e504a53192ac845c3e50baec4bd8d2c1800ff38d1cc90a",
     "online code": "cc208b7e74524452a5f1108d0ab403e7653e7b295717c3e4cead72b17d43114a",
     "majority": "8e088a29acf6ddc60c3fd3fd75deafb29092ca588dad775a33e2a414854e9ea6",
     "memorised": "3d9ec18cee038c97ff9f3cffdf70780a343b26d4f7216f516400fcae986cdfc2",
@@ -65,6 +87,12 @@ ENTRIES = {
     "texts": "cf6ed13e0bb96b9a84e9fc0d3cd19ebfc635e85bac2a70aa9f2118760447c249",
     "language modelling": "cd57df74a54949db7d28c25f601d8a51f6e81e62b918f5da349fc5578ea7a559",
     "random weights": "36e86c68df0bf68213cda61c61655d46c471616b77f0ac8f8a0a5cf29f9be47d",
+    "regression": "b608732288981f0313ee05b9a8b269a159af4aa3510ba09dc31c7e4162dc1fde",
+    "int8": "40b636e04f4797903755ed350e634dad0ba06b8a5cf68266f842758bce7fc395",
+    "whole layers": "ca3bcb4f7263fc8d14bbd6a02855b7396ab8ea4c9b7d9f4565b16fc1bddaba04",
+    "last token": "3f1b1f14894f4f1f31ed5eaca282959a28134f010d6af41372e0debcb72f62d5",
+    "first subword": "096c12364f30e1d0cfc12ea93a1a6aba7c15731576b8590c569caf95fbbc2bd4",
+    "int8 in one file": "eaa2b6c378e096d55a7b0743e95df8b39e85182cd535ac8ac71e036513e8e3a7",
 }
 """Key of the train split's entry by what it is: see ``EXTRACTIONS``."""
 
@@ -108,8 +136,13 @@ EXTRACTIONS = {
     ),
     "random weights": ("encoder", "words", {"random_init": 3}),
     "regression": ("encoder", "scores", {}),
+    "int8": ("encoder", "words", {"dtype": "int8"}),
+    "whole layers": ("encoder", "words", {"layers": "0", "keep": ("words",), "format": "hdf5"}),
+    "last token": ("decoder", "texts", {"keep": ("last",)}),
+    "first subword": ("encoder", "words", {"pooling": "first", "max_length": 16}),
+    "int8 in one file": ("encoder", "texts", {"dtype": "int8", "format": "hdf5"}),
 }  # fmt: skip
-"""Model, data and options of every extraction; the last is there for a record alone."""
+"""Model, data and options of every extraction."""
 
 READ_AS = {
     "words": {},
@@ -163,6 +196,32 @@ RUNS = {
     "frozen fusion": ("encoder", {**SAVED, "fusion_from": "saved", "freeze_fusion": True}),
     "continued": ("encoder", {**SAVED, "init_from": "saved", "epochs": 1, "lr": 1e-3}),
     "zero-shot": ("encoder", {**SAVED, "init_from": "saved", "shots": 0}),
+    "average of chosen layers": ("encoder", {"head": "mean", "layers": "0,2", "select": "dev"}),
+    "folds of groups": ("regression", {"head": "last", "select": "cv:3", "group": "other"}),
+    "attention over depth": ("encoder", {"head": "attention-fusion", "depth": 1, "fit": "lbfgs"}),
+    "over depths": ("encoder", {"head": "depth-lstm", "epochs": 1}),
+    "by head of attention": ("encoder", {"head": "laya", "epochs": 1, "batch_size": 6}),
+    "warm steps": ("encoder", {"head": "concat", "epochs": 1, "warmup": 0.5, "evals": 2}),
+    "no duplicates": ("encoder", {"head": "last", "drop_duplicates": True, "hold_out": 0.25}),
+    "hidden decoder": ("encoder", {"head": "mean", "decoder": "mlp:hidden=4", "epochs": 1}),
+    "texts as rows": ("texts", {"head": "mean", "pooling": "mean", "normalize": "standardize"}),
+    "texts of tokens": ("texts", {"head": "p32", "pooling": "mean", "fit": "adam", "epochs": 1}),
+    "pairs by steps": ("regression", {"head": "dwatt", "epochs": 1, "seed": 3}),
+    "words of another layer": ("words", {"head": "last", "depth": 1, "l2": 1e-3}),
+    "of a decoder": ("decoder", {"head": "last", "epochs": 1}),
+    **{
+        f"{method.partition(':')[0]}": (
+            "encoder", {"head": "last", "method": method, "epochs": 1, "batch_tokens": 128}
+        )
+        for method in (
+            *("frozen", "full", "bitfit", "lora:rank=2", "adapter:size=4", "prompt:length=2"),
+            *("prefix:length=2", "diff-prune"),
+        )
+    },
+    "from what is solved": (
+        "encoder",
+        {"head": "mean", "method": "bitfit", "start": "solved", "epochs": 1, "shots": 8},
+    ),
 }  # fmt: skip
 """Entry and options of every run; ``saved`` stands for the folder of the saved head."""
 
@@ -355,7 +414,7 @@ def trial(root):
 
 def test_the_keys_of_records_are_what_they_were(records):
     assert records == RECORDS
-    assert len(set(records.values())) == 20
+    assert len(set(records.values())) == 42
 
 
 def test_every_option_of_training_is_in_a_record():

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit test-slow faults soak ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
+.PHONY: help install demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -33,6 +33,12 @@ types: $(STAMP)
 
 unit: $(STAMP)
 	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile
+
+coverage: $(STAMP)  ## what share of lines and of branches of the package the tests run
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --cov probekit --cov-branch \
+		--cov-report json:build/coverage.json
+	$(BIN)/python -c "import json; t = json.load(open('build/coverage.json'))['totals']; \
+		print(*(f'{what} {t[f\"percent_{what}_covered\"]:.2f} %' for what in ('statements', 'branches')))"
 
 test-slow: $(STAMP)  ## the long tests: 20 kills per backend, real models and data
 	$(BIN)/python -m pytest -q -m slow --timeout 3600

@@ -52,7 +52,7 @@ def test_rooms_and_arrows(tool, package):
         "rooms: packages, files": "2, 3",
         # errors to heads, heads to errors, train to heads, the face and other
         "arrows between rooms / upward / circles": "5 / 4 / 1",
-        "files": 9,
+        "files / under 60 lines / over 450": "9 / 9 / 0",
         "base names that stand for several files / for how many": "1 / 2",
     }
 
@@ -83,6 +83,7 @@ def test_lines(tool, package):
     rows = dict(tool.code_rows([module]))
     assert rows["lines of code / all lines"] == "8 / 17"
     assert rows["lines with a comment"] == "11.8%"
+    assert rows["lines that are imports"] == "0.0%"
     assert rows["functions: lines p50 / p90 / max"] == "1: 7 / 7 / 7"
 
 

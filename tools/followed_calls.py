@@ -1,6 +1,7 @@
-"""How much of probekit one `extract` and one `sweep` of one `dwatt` run enter.
+"""How much of probekit one `extract`, `sweep`, `finetune` and `report` enter.
 
 The model is MiniLM-L6, which `probekit demo` uses; the text 40 sentences of each split of demo-ner.
+One `dwatt` is trained from the cache, one `last` with LoRA, and the page is of both records.
 """
 
 import inspect
@@ -56,14 +57,21 @@ def walks(root: Path) -> Iterator[tuple[str, str]]:
     model = str(import_module("probekit.backbone").demo_model_folder())
     with tempfile.TemporaryDirectory() as folder:
         options = probekit.ExtractOptions(limit=40)
-        plan = [probekit.TrainSpec(model=model, task="demo-ner", head="dwatt")]
+        asked = partial(probekit.TrainSpec, model=model, task="demo-ner")
+        plans = {
+            "sweep": [asked(head="dwatt")],
+            "finetune": [asked(head="last", method="lora", epochs=1)],
+        }
+        here = probekit.Location(cache=folder)
+        records = Path(folder, "records.jsonl")
         calls = {
             "extract": partial(probekit.extract, model, "demo-ner", options=options, cache=folder),
-            "sweep": partial(
-                probekit.sweep,
-                plan,
-                out=Path(folder, "records.jsonl"),
-                location=probekit.Location(cache=folder),
+            **{
+                name: partial(probekit.sweep, plan, out=records, location=here)
+                for name, plan in plans.items()
+            },
+            "report": lambda: probekit.write_report(
+                probekit.load_records(records), Path(folder, "page.html")
             ),
         }
         for name, call in calls.items():

@@ -1,17 +1,20 @@
-"""Measure how the package is built, and print the figures; for the last two, probekit runs."""
+"""Measure how the package is built, and print the figures; for the last ones, probekit runs."""
 
 import argparse
 import ast
 import io
 import runpy
+import sys
 import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from importlib import import_module
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import networkx
+import typer
 from followed_calls import walks
 
 # kinds of label, arrays of an entry, and the constants that hold them
@@ -20,6 +23,7 @@ NAMES |= {"words", "predicted", "cls", "mean", "last", "tokens"}
 CONSTANTS = {"ARRAYS", "KINDS", "LAST_ONLY", "POOLED", "OWN_ROWS", "TOKENS", "CLASS_KINDS"}
 SOUGHT = (NAMES, CONSTANTS | {"CODE_KINDS", "CONTROL_KINDS"})
 SHARED = {"__init__", "__main__", "contract"}  # names that many packages have
+SMALL, LARGE = 60, 450
 _LAYOUT = {tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
 
 Arrows = set[tuple[str, str]]
@@ -77,7 +81,9 @@ def room_rows(modules: list[Module], levels: Iterable[set[str]]) -> Iterator[tup
     parts = networkx.strongly_connected_components(networkx.DiGraph(arrows))
     figures = len(between(arrows, tops)), len(upward), sum(len(part) > 1 for part in parts)
     yield "arrows between rooms / upward / circles", "{} / {} / {}".format(*figures)
-    yield "files", len(modules)
+    sizes = [len(module.text.splitlines()) for module in modules]
+    small, large = sum(size < SMALL for size in sizes), sum(size > LARGE for size in sizes)
+    yield f"files / under {SMALL} lines / over {LARGE}", f"{len(sizes)} / {small} / {large}"
     stems = Counter(module.name.rpartition(".")[2] for module in modules)
     shared = [n for stem, n in stems.items() if n > 1 and stem not in SHARED]
     yield "base names that stand for several files / for how many", f"{len(shared)} / {sum(shared)}"
@@ -123,6 +129,8 @@ def code_rows(modules: list[Module]) -> Iterator[tuple[str, object]]:
     total = sum(len(module.text.splitlines()) for module in modules)
     yield "lines of code / all lines", f"{sum(n for n, _ in counts):,} / {total:,}"
     yield "lines with a comment", f"{sum(n for _, n in counts) / total:.1%}"
+    imported = [n for m in modules for n in m.nodes if isinstance(n, ast.Import | ast.ImportFrom)]
+    yield "lines that are imports", f"{sum(len(span(n)) for n in imported) / total:.1%}"
     functions = [n for m in modules for n in m.nodes if isinstance(n, ast.FunctionDef)]
     sizes = sorted(len(span(f)) - sum(map(len, docstrings(f.body[:1]))) for f in functions)
     figures = len(sizes), *(sizes[len(sizes) * p // 100] for p in (50, 90)), sizes[-1]
@@ -133,6 +141,30 @@ def code_rows(modules: list[Module]) -> Iterator[tuple[str, object]]:
         yield f"comparisons with a {what} outside `tasks`", figure
 
 
+def test_rows(tests: Path) -> Iterator[tuple[str, object]]:
+    """Yield the lines of code of the tests, those of `tests/faults` apart."""
+    total = {faults: 0 for faults in (False, True)}
+    for module in read(tests):
+        total[module.name.startswith("faults.")] += code_and_comments(module)[0]
+    yield "lines of code of the tests / of `tests/faults`", "{:,} / {:,}".format(*total.values())
+
+
+def option_rows(root: Path) -> Iterator[tuple[str, object]]:
+    """Yield how many options the commands have of the probekit in the checkout ``root``."""
+    sys.path.insert(0, str(root))
+    counts = dict(options(typer.main.get_command(import_module("probekit.cli.app").app)))
+    figures = len(counts), sum(counts.values()), counts["train"], counts["extract"]
+    yield "commands / options / of `train` / of `extract`", "{} / {} / {} / {}".format(*figures)
+
+
+def options(command: Any, name: str = "") -> Iterator[tuple[str, int]]:
+    """Yield every command below one, and how many options it has."""
+    for below, inner in getattr(command, "commands", {}).items():
+        yield from options(inner, f"{name} {below}".strip())
+    if not hasattr(command, "commands"):
+        yield name, sum(one.param_type_name == "option" for one in command.params)
+
+
 def main() -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description="Measure how the package is built.")
@@ -141,7 +173,8 @@ def main() -> None:
     levels = runpy.run_path(str(root / "tests" / "test_import_levels.py"))["LEVELS"]
     modules = read(root / "probekit")
     print("| what | figure |\n|---|---|")
-    for what, figure in chain(room_rows(modules, levels), code_rows(modules), walks(root)):
+    written = chain(room_rows(modules, levels), code_rows(modules), test_rows(root / "tests"))
+    for what, figure in chain(written, option_rows(root), walks(root)):
         print(f"| {what} | {figure} |", flush=True)
 
 

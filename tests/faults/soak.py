@@ -4,11 +4,13 @@ python -m tests.faults.soak --minutes 60
 """
 
 import argparse
+import io
 import os
 import shutil
 import sys
 import tempfile
 import time
+from contextlib import redirect_stdout
 from pathlib import Path
 
 import psutil
@@ -39,7 +41,8 @@ def main() -> None:
                 ("depth", *TEXTS, "--predictions", *OWN),
                 ("plot", "depth", "runs", "-o", "depth.png"),
             ):
-                app(["-q", *words], standalone_mode=False)
+                with redirect_stdout(io.StringIO()):
+                    app(["-q", *words], standalone_mode=False)
             shutil.rmtree("runs")
             held.append((process.memory_info().rss, process.num_fds()))
         os.chdir("/")

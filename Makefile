@@ -59,8 +59,8 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 
 ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
 
-test-cluster: $(STAMP)  ## engines on a Ray cluster of two nodes and a Slurm of one, which lose workers and nodes
-	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray,slurm]'
+test-cluster: $(STAMP)  ## a Ray cluster of two nodes, which loses workers and nodes, and a Slurm of one
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'
 	command -v slurmctld >/dev/null || apt-get install -y -qq slurmctld slurmd slurm-client munge \
 		|| echo "Slurm is not here and cannot be installed: its tests will skip."
 	$(BIN)/python -m pytest -q -m cluster -rs --timeout 600 tests/cluster

@@ -15,7 +15,7 @@ class Crew:
     """Who does the work of a command."""
 
     workers: int = option(1, "Worker processes.")
-    engine: str = option("local", "What runs the workers: local, ray or slurm.")
+    engine: str = option("local", "What runs the workers: local or ray.")
     address: str | None = option(
         None,
         "For ray: a running cluster that this machine is of, auto or HOST:PORT; without it "
@@ -24,13 +24,7 @@ class Crew:
     )
     gpus_per_worker: float | None = option(
         None,
-        "For ray and slurm: GPUs of each worker, with ray also a part of one; by default one where "
-        "there are any.",
-    )
-    slurm: str | None = option(
-        None,
-        "For slurm, of each job: partition, time in minutes, and more.",
-        metavar="NAME=VALUE,...",
+        "For ray: GPUs of each worker, also a part of one; by default one where there are any.",
     )
 
     def chosen(self) -> "Engine":
@@ -41,16 +35,12 @@ class Crew:
             OptionError: an option is not that engine's, or cannot be used; or the engine needs a
                 package that is not installed.
         """
-        from probekit.engines import RayEngine, SlurmEngine, engine_of
+        from probekit.engines import RayEngine, engine_of
 
         if self.engine != "ray" and self.address is not None:
             raise OptionError(f"--address {self.address} is for --engine ray: leave it out.")
-        if self.engine != "slurm" and self.slurm is not None:
-            raise OptionError(f"--slurm {self.slurm} is for --engine slurm: leave it out.")
         if self.engine == "ray":
             return RayEngine(address=self.address, gpus_per_worker=self.gpus_per_worker)
-        if self.engine == "slurm":
-            return SlurmEngine.asked(self.slurm, self.gpus_per_worker)
         if self.gpus_per_worker is not None:
             raise OptionError(
                 f"--gpus-per-worker {self.gpus_per_worker:g}: workers of the engine {self.engine} "

@@ -84,7 +84,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     MACHINE: (
         "trust_remote_code",
         *("cache", "mirror", "mirror_size", "entry", "data", "device", "device_map", "memory"),
-        *("workers", "engine", "address", "gpus_per_worker", "slurm", "log_file", "json"),
+        *("workers", "engine", "address", "gpus_per_worker", "log_file", "json"),
     ),
 }
 """The other panels, in their order; those of ``extract`` or ``import`` alone come first there."""

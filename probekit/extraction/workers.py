@@ -9,15 +9,13 @@ from pathlib import Path
 import torch
 
 from probekit.base.notices import ProgressBar
-from probekit.engines import Engine, Report, engine_of, made_ready, runs_here
+from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.maintenance.merging import merge_shards
 from probekit.extraction.opening import open_session
 from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
-from probekit.store.layout import MANIFEST
 from probekit.store.marks import unfinished_units
 from probekit.tasks import Split
 
@@ -55,29 +53,6 @@ class ShardJob:
                 yield entry.path
 
 
-@dataclass(frozen=True)
-class MergeJob:
-    """Completes entries of which shards have written all, if the last one could not.
-
-    Attributes:
-        cache: root of the cache.
-        entries: the final folders.
-    """
-
-    cache: Path
-    entries: tuple[Path, ...]
-
-    def __call__(self, report: Report) -> Generator[Path, None, None]:
-        """Merge what is begun, and yield the entries that this completes.
-
-        Raises:
-            EntryError: units are missing.
-        """
-        for folder in self.entries:
-            if not (folder / MANIFEST).is_file():
-                yield from (entry.path for entry in merge_shards(self.cache, [folder]))
-
-
 def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engine) -> None:
     """Extract every split that is not complete, with as many processes as the target says.
 
@@ -107,8 +82,6 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     left = [split for split in splits if session.finished(session.place(split)) is None]
     if not left:
         return
-    folders = tuple(session.place(split).folder for split in left)
-    start = made_ready(found, target.cache, MergeJob(target.cache, folders))
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
     devices = _devices(target) if runs_here(found) else [target.device] * target.workers
@@ -130,7 +103,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             unit_scale=True,
             shown=session.progress.shown,
         ) as bar,
-        closing(start(jobs, workers=target.workers, report=bar.report)) as results,
+        closing(found(jobs, workers=target.workers, report=bar.report)) as results,
     ):
         for _ in results:
             pass

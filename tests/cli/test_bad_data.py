@@ -169,7 +169,7 @@ def test_training_that_cannot_be_done(bert, corpus, cache, here, command, option
 
 def test_other_engines_depths_and_workers(bert, corpus, cache, here, monkeypatch):
     found = refused("sweep", bert, corpus, "--engine", "cloud")
-    assert found == "unknown engine 'cloud'. Choose from: local, ray, slurm."
+    assert found == "unknown engine 'cloud'. Choose from: local, ray."
     monkeypatch.setattr(ray_engine, "find_spec", lambda name: None)
     for command in ("extract", "sweep"):
         message = refused(command, bert, corpus, "--engine", "ray")

@@ -38,8 +38,6 @@ def test_shards_at_one_cache(bert, corpus):
     [
         (("--shard", "3/2"), "--shard 3/2: shards of 2 are 1/2 to 2/2."),
         (("--shard", "1/2", "--dry-run"), "leave --shard 1/2 out"),
-        (("--slurm", "time=60"), "--slurm time=60 is for --engine slurm"),
-        (("--engine", "slurm", "--slurm", "tme=60"), "Did you mean 'time'"),
         (("--shard", "1/2", "--overwrite"), "Remove it first (`probekit cache rm`)."),
     ],
 )

@@ -9,7 +9,7 @@ import torch
 
 from probekit.base.machine.hardware import pick_device
 from probekit.base.registry import choose
-from probekit.engines import Engine, engine_of, made_ready, runs_here
+from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
 from probekit.results import Records
@@ -97,7 +97,6 @@ def sweep(
         EngineError: a worker process died, or a cluster cannot be used.
     """
     engine = engine_of(engine)
-    start = made_ready(engine, Path(out).parent)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if trust_remote_code and all(spec.method is None for spec in plan):
@@ -120,7 +119,9 @@ def sweep(
         trust_remote_code=trust_remote_code,
     )
     tracking = None if track is None else Tracking.of(track, Path(out))
-    sweeping = Sweeping(job=job, start=start, workers=workers, tracking=tracking, progress=progress)
+    sweeping = Sweeping(
+        job=job, start=engine, workers=workers, tracking=tracking, progress=progress
+    )
     found, trails = search(plan, sweeping.train)
     settled = [found[spec] for spec in plan]
     if ablate is not None:

@@ -21,7 +21,7 @@ from probekit.results.summaries.wording import model_text
 
 NAME = "overthinking"
 TASKS = ("glue/rte", "glue/sst2", "conll", "ud/en_ewt")
-RULES = ("fixed", "confidence", "entropy", "patience", "oracle")
+RULES = ("fixed", "confidence", "patience", "oracle")
 
 INTRODUCTION = """\
 Percent with 95 % intervals over sentences. *Destructive*: rows that the last depth has wrong and

@@ -39,7 +39,6 @@ from .results.comparison import verdicts as verdicts
 from .results.layer_geometry import Geometry as Geometry
 from .results.layer_geometry import load_geometry as load_geometry
 from .results.overthinking import early_exit as early_exit
-from .results.overthinking import expected_layers as expected_layers
 from .results.overthinking import overthinking as overthinking
 from .results.predictions import read_predicted as read_predicted
 from .results.trackers import register_tracker as register_tracker

@@ -77,7 +77,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     "Your own data": _names(OwnData),
     "What is kept": ("out", "save", "predictions", "ablate", "track"),
     "What is shown": (
-        *("where", "samples", "sample", "seed", "expected_layer", "examples", "raw", "along"),
+        *("where", "samples", "sample", "seed", "examples", "raw", "along"),
         "as_config",
         *_names(FigureLook),
     ),

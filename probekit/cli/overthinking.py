@@ -1,7 +1,7 @@
 """``probekit overthinking`` and ``exit``: what the probes of every depth say of each example."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,7 +14,7 @@ from probekit.cli.planned_runs import say_where
 from probekit.cli.run_list import first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.training_options import OF_RUNS, Asked, Target, TrainingOptions
-from probekit.errors import OptionError, RecordError
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.results import Record
@@ -86,12 +86,6 @@ def overthinking(
     task: arguments.OptionalTask = None,
     *,
     probes: Probes,
-    expected_layer: Annotated[
-        bool,
-        typer.Option(
-            "--expected-layer", help="Also a scalar mix up to each depth, and where it gains."
-        ),
-    ] = False,
     examples: Annotated[
         int, typer.Option("--examples", help="Show so many sentences, destructive ones first.")
     ] = 0,
@@ -115,18 +109,12 @@ def overthinking(
     records = _records(given)
     split, samples = probes.split, probes.samples
     found = results.overthinking(records, split=split, examples=examples, samples=samples)
-    layers = []
-    if expected_layer:
-        mixes = _records(_mixes(given))
-        layers = results.expected_layers(mixes, split=split, samples=samples)
     if probes.output is not None:
         _draw("overthinking", records, probes.output, split=split, look=look.parse())
     if shared.json:
-        rows = [{"kind": "overthinking", **asdict(one)} for one in found]
-        rows += [{"kind": "expected layer", **asdict(one)} for one in layers]
-        print_json(rows)
+        print_json([{"kind": "overthinking", **asdict(one)} for one in found])
     else:
-        show(overthinking_text(found, layers) + _notes_text(records), nl=False)
+        show(overthinking_text(found) + _notes_text(records), nl=False)
 
 
 @spread
@@ -184,13 +172,6 @@ def _notes_text(records: Sequence["Record"]) -> str:
     return "".join(f"\n{line}\n" for line in notes(records))
 
 
-def _mixes(given: _Asked) -> _Asked:
-    """Return what was asked for with scalar mixes in place of other heads."""
-    from probekit.results.overthinking.expected_layer import HEAD
-
-    return replace(given, probes=replace(given.probes, head=HEAD))
-
-
 def _records(given: _Asked) -> "list[Record]":
     """Return the records of a file, or of probes that are trained where they are missing."""
     path = Path(given.source)
@@ -245,16 +226,10 @@ def _holds_records(path: Path) -> bool:
 def _read(path: Path, given: _Asked) -> "list[Record]":
     """Return the records of some heads in a file."""
     from probekit.cli.record_reading import read_records
-    from probekit.results.overthinking.expected_layer import HEAD
 
     _check_nothing_to_train(path, given)
     heads = arguments.split_list(given.probes.head)
     conditions = [f"head={','.join(heads)}", *(given.probes.where or [])]
-    if heads == [HEAD] and not any(one.head == HEAD for one in read_records([path])):
-        raise RecordError(
-            f"{path}: no {HEAD} there, of which --expected-layer tells; run `probekit depth MODEL "
-            f"TASK --head {HEAD}` first, or `probekit overthinking MODEL TASK --expected-layer`."
-        )
     return read_records([path], conditions)
 
 

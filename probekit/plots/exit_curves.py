@@ -21,7 +21,6 @@ from probekit.results.summaries.wording import metric_text
 _COMMON: Line = {"linewidth": 1.2, "markeredgecolor": "white", "markeredgewidth": 0.4}
 _LINES: Mapping[str, Line] = {
     "confidence": {"color": "#0072B2", "marker": "s", "markersize": 3.5},
-    "entropy": {"color": "#E69F00", "marker": "^", "markersize": 4.6, "linestyle": (0, (4, 1.5))},
     "patience": {"color": "#D55E00", "marker": "D", "markersize": 3.5},
     "fixed": {"color": "#8C8C8C", "marker": "o", "markersize": 3.8, "linestyle": (0, (1.3, 1.1))},
     "last": {"color": "#000000", "marker": "X", "markersize": 6.0, "linestyle": "none"},

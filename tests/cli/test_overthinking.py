@@ -54,17 +54,12 @@ def test_json_is_one_object_per_head(runs, cache):
     assert row["shares"][0]["share"].keys() == {"value", "low", "high", "p"}
     assert row["shares"][0]["expected"] is None and row["shares"][1]["excess"]["p"] <= 1
     assert [one["depth"] for one in row["by_depth"]["earlier"]] == [0, 1, 2]
-    mixes = ("--expected-layer", "--json", "--samples", "100", "--cache", cache, "--out", runs)
-    *_, layer = done("overthinking", *RUN, *mixes).rows
-    assert layer["kind"] == "expected layer" and 1 < layer["layer"]["value"] < 3
-    *_, same = done("overthinking", runs, *mixes[:4]).rows
-    assert same == layer
 
 
 def test_exit_saves_the_planted_layer(runs, cache, here):
     outcome = done("exit", runs, "--samples", 100)
     rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]
-    assert rules == ["whole model", "confidence", "entropy", "patience", "fixed depth", "oracle"]
+    assert rules == ["whole model", "confidence", "patience", "fixed depth", "oracle"]
     (row,) = done("exit", runs, "--samples", 100, "--json").rows
     points = {point["rule"]: point for point in row["points"]}
     assert points["fixed"]["layers"]["value"] == 2
@@ -114,9 +109,9 @@ def test_exit_below_the_best_saves_the_planted_layer_by_the_parquet_files(lost, 
     (found,) = done(*command, "--json", "-o", "best.svg").rows
     assert (loose["below"], found["below"]) == ("last", "best")
     points = {point["rule"]: point for point in found["points"]}
-    for point in loose["points"][1:3]:  # as bad as the last depth, at the first
+    for point in loose["points"][1:2]:  # as bad as the last depth, at the first
         assert point["layers"]["value"] < 0.1 and point["score"]["value"] < 0.4
-    for rule, most in (("confidence", 2), ("entropy", 2), ("fixed", 2)):
+    for rule, most in (("confidence", 2), ("fixed", 2)):
         assert most - 0.1 < points[rule]["layers"]["value"] <= most
         assert points[rule]["score"]["value"] > 0.99
     assert "against the rule's best threshold there" in done(*command).out
@@ -182,15 +177,6 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     (tmp_path / "empty.jsonl").touch()
     for command in (("exit",), ("overthinking",), ("plot", "depth"), ("table",)):
         assert "empty.jsonl: no record in there" in refused(*command, tmp_path / "empty.jsonl")
-
-
-def test_records_without_mixes_say_how_to_have_them(runs, tmp_path):
-    kept = [line for line in runs.read_text().splitlines() if '"scalar-mix"' not in line]
-    shutil.copytree(runs.parent, tmp_path / "runs")
-    path = tmp_path / "runs" / runs.name
-    path.write_text("\n".join(kept) + "\n")
-    message = refused("overthinking", path, "--samples", 100, "--expected-layer")
-    assert "no scalar-mix there" in message and "--head scalar-mix" in message
 
 
 def test_what_cannot_be_measured_is_refused_in_one_line(runs):

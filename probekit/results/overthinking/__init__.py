@@ -5,7 +5,6 @@ from probekit.results.overthinking.early_exit import EarlyExit
 from probekit.results.overthinking.measure import (
     Overthinking,
     early_exit,
-    expected_layers,
     overthinking,
 )
 
@@ -15,6 +14,5 @@ __all__ = [
     "Overthinking",
     "depth_curves",
     "early_exit",
-    "expected_layers",
     "overthinking",
 ]

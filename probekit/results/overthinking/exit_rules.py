@@ -76,25 +76,6 @@ class Confidence(ExitRule):
         return f">= {threshold:.3f}"
 
 
-class Entropy(ExitRule):
-    """The entropy of the classes (nats), of the least sure word, is small.
-
-    Classes whose probabilities were not kept count as one.
-    """
-
-    text: ClassVar[str] = "entropy"
-    source: ClassVar[str] = "DeeBERT (Xin et al. 2020), section 3.2"
-
-    def signal(self, found: DepthPredictions, seed: int) -> Signal:
-        """Return the negative entropy."""
-        probabilities = probabilities_of(found, seed)
-        each = [_entropy(values, rest=kept is not None) for values, kept in probabilities]
-        return per_sentence(found, -np.stack(each))
-
-    def _word(self, threshold: float) -> str:
-        return f"<= {abs(threshold):.3f}"
-
-
 class Patience(ExitRule):
     """No word's prediction has changed for some depths in a row."""
 
@@ -140,7 +121,6 @@ class Fixed(ExitRule):
 
 RULES: Mapping[str, ExitRule] = {
     "confidence": Confidence(),
-    "entropy": Entropy(),
     "patience": Patience(),
     "fixed": Fixed(),
 }
@@ -175,11 +155,3 @@ def per_sentence(found: DepthPredictions, rows: Float[np.ndarray, "depths rows"]
     least = np.ones((len(rows), found.n_sentences))
     least[:, held] = np.minimum.reduceat(rows, found.scorer.gold.offsets[:-1][held], axis=1)
     return least
-
-
-def _entropy(values: Float[np.ndarray, "rows kept"], *, rest: bool) -> Float64[np.ndarray, " rows"]:
-    every = values.astype(np.float64)
-    if rest:
-        every = np.hstack([every, np.clip(1 - every.sum(1, keepdims=True), 0, 1)])
-    logarithms = np.log(every, out=np.zeros_like(every), where=every > 0)
-    return np.asarray(-(every * logarithms).sum(1))

@@ -11,7 +11,6 @@ from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.examples import ShownExample, choose_examples
 from probekit.results.overthinking.exit_thresholds import Allowance
-from probekit.results.overthinking.expected_layer import HEAD, ExpectedLayer, expected_layer
 from probekit.results.overthinking.shares import (
     Share,
     SharesByDepth,
@@ -129,33 +128,6 @@ def early_exit(
     allowance = Allowance(tolerance=tolerance, below=below)
     pairs = [read_reported(curve, split) for curve in depth_curves(records)]
     return [measure_exits(*pair, bootstrap, allowance) for pair in pairs]
-
-
-def expected_layers(
-    records: Sequence[Record],
-    *,
-    split: str | None = None,
-    samples: int = 10_000,
-    seed: int = 0,
-) -> list[ExpectedLayer]:
-    """Return the expected layer of every curve of scalar mixes.
-
-    Args:
-        records: those of other heads are left out.
-        split: ``test`` or ``dev``; None is test where all have one, else dev.
-        samples: bootstrap samples.
-        seed: of the bootstrap.
-
-    Raises:
-        RecordError: there is no scalar mix cut at several depths, or predictions are missing.
-        MissingFileError: a side file of predictions does not exist.
-    """
-    bootstrap = Bootstrap(samples=samples, seed=seed)
-    curves = depth_curves([record for record in records if record.head == HEAD])
-    return [
-        expected_layer(read_depths(curve, split or reported_split(curve.records)), bootstrap)
-        for curve in curves
-    ]
 
 
 def read_reported(

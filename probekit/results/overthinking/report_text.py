@@ -11,7 +11,6 @@ from probekit.results.overthinking.estimates import Estimate
 from probekit.results.overthinking.examples import ShownExample, ShownRow
 from probekit.results.overthinking.exit_rules import TEXTS
 from probekit.results.overthinking.exit_thresholds import BELOW
-from probekit.results.overthinking.expected_layer import ExpectedLayer
 from probekit.results.overthinking.measure import Overthinking
 from probekit.results.overthinking.shares import Share
 from probekit.results.summaries.text_layout import Column, text_table
@@ -26,11 +25,9 @@ _LEGEND = (
 )
 
 
-def overthinking_text(found: Sequence[Overthinking], layers: Sequence[ExpectedLayer] = ()) -> str:
+def overthinking_text(found: Sequence[Overthinking]) -> str:
     """Return the tables of shares, what follows from them, and the examples."""
-    blocks = [_shares_text(one) for one in found]
-    blocks += [_expected_text(one) for one in layers]
-    return "\n".join(blocks)
+    return "\n".join(map(_shares_text, found))
 
 
 def _shares_text(found: Overthinking) -> str:
@@ -134,27 +131,6 @@ def _significance(chosen: ChosenDepth) -> str:
 
 def _p_text(p: float) -> str:
     return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}"
-
-
-def _expected_text(found: ExpectedLayer) -> str:
-    factor = scale_of(found.metric).factor
-    total = found.total.text(factor, signed=True)
-    where = (
-        "undefined, as the interval of the total gain holds 0"
-        if found.layer is None
-        else found.layer.text(decimals=2)
-    )
-    columns = [
-        Column("depth", list(map(str, found.depths))),
-        Column(f"{found.split} {metric_text(found.metric)}",
-               [f"{score * factor:.2f}" for score in found.scores]),
-        Column("gain since the first",
-               [gain.text(factor, signed=True, decimals=2) for gain in found.gains]),
-    ]  # fmt: skip
-    return (
-        f"{found.name} up to each depth ({_said(found)})\n\n{text_table(columns)}\n"
-        f"expected layer: {where}; total gain {total}\n"
-    )
 
 
 def _example_text(example: ShownExample) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probekit import early_exit, expected_layers, overthinking
+from probekit import early_exit, overthinking
 from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
 from tests.results.overthinking.held import HELD, add, add_depths
 from tests.results.samples import make_record
@@ -121,11 +121,6 @@ def test_both_need_probabilities_and_examples_need_texts():
         overthinking(found, examples=1)
     with pytest.raises(OptionError, match="--examples -1"):
         overthinking(records(), examples=-1)
-
-
-def test_expected_layers_need_scalar_mixes():
-    with pytest.raises(RecordError, match="probekit depth"):
-        expected_layers(records())
 
 
 def test_what_has_no_classes_is_never_right():

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probekit import early_exit, expected_layers
+from probekit import early_exit
 from probekit.errors import OptionError, UnknownNameError
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.resampled_groups import Drawn
@@ -14,7 +14,7 @@ from probekit.results.overthinking.depth_curves import depth_curves
 from probekit.results.overthinking.exit_rules import RULES, exits, oracle
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.report_text import exit_text
-from tests.results.overthinking.held import HELD, add, add_depths
+from tests.results.overthinking.held import HELD, add
 
 TAGS = ("O", "B-PER", "I-PER")
 
@@ -40,7 +40,7 @@ def planted(rows=120, depths=5, known_from=2, lost_at=5, **options):
 def test_exit_saves_the_planted_layers():
     points, found = measure(planted())
     assert points["last"].layers.value == 4 and points["last"].saved.value == 0
-    for rule in ("confidence", "entropy", "fixed"):
+    for rule in ("confidence", "fixed"):
         assert points[rule].layers.value == 2 and points[rule].saved.value == 0.5
         assert points[rule].score.value == 1 and points[rule].loss.value == 0
     assert points["fixed"].thresholds == ("depth 2",)
@@ -63,11 +63,11 @@ def test_where_sentences_have_documents_intervals_are_over_these():
 def test_what_the_last_depth_has_lost_is_saved_below_the_best():
     records = planted(lost_at=3)  # depth 2 alone is right
     points, found = measure(records)
-    for rule in ("confidence", "entropy", "fixed"):  # as bad as the last depth is allowed
+    for rule in ("confidence", "fixed"):  # as bad as the last depth is allowed
         assert points[rule].layers.value < 2 and points[rule].score.value < 0.7
     best, again = measure(records, below="best")
     assert (found.below, again.below) == ("last", "best") and again.curves == found.curves
-    for rule in ("confidence", "entropy", "fixed"):
+    for rule in ("confidence", "fixed"):
         assert best[rule].layers.value == 2 and best[rule].saved.value == 0.5
         assert best[rule].score.value == 1
         assert best[rule].loss.value == pytest.approx(points["last"].score.value - 1)
@@ -98,9 +98,7 @@ def test_exits_equal_an_independent_script(rule):
     records = tagging()
     (curve,) = depth_curves(records)
     reported, _ = read_reported(curve, "test")
-    threshold = {"confidence": 0.6, "entropy": -0.9, "patience": 1, "fixed": 2, "oracle": None}[
-        rule
-    ]
+    threshold = {"confidence": 0.6, "patience": 1, "fixed": 2, "oracle": None}[rule]
     for seed in (0, 1):
         files = [HELD[Path(r.predictions)][1]["test"] for r in records if r.seed == seed]
         ours = oracle(reported, seed)
@@ -118,7 +116,6 @@ def test_exits_equal_an_independent_script(rule):
                 streak = streak + 1 if same else 0
                 leaves = {
                     "confidence": (p.max(1) >= 0.6).all(),
-                    "entropy": (-(p * np.log(p)).sum(1) <= 0.9).all(),
                     "patience": streak >= 1,
                     "fixed": depth == 2,
                     "oracle": 0 < right[depth] == max(right),
@@ -175,41 +172,3 @@ def test_no_loss_is_a_tolerance_and_a_negative_one_is_not():
     assert points["fixed"].layers.value == 2
     with pytest.raises(OptionError, match="--tolerance"):
         early_exit(planted(), tolerance=-0.1)
-
-
-def test_classes_that_were_not_kept_count_as_one():
-    records = planted(rows=6, depths=2, known_from=1)
-    for record in records:
-        found = HELD[Path(record.predictions)][1]["dev"]
-        object.__setattr__(found, "kept", found.predicted[:, None])
-        object.__setattr__(found, "probabilities", found.probabilities.max(1, keepdims=True))
-    (curve,) = depth_curves(records)
-    signal = RULES["entropy"].signal(read_reported(curve, None)[0], 0)
-    p = np.array([[0.55], [0.95]])
-    expected = p * np.log(p) + (1 - p) * np.log(1 - p)
-    assert signal == pytest.approx(np.repeat(expected, 6, axis=1), abs=1e-3)
-
-
-def mix(right, gold):
-    """Return the records of scalar mixes that have some of the rows right."""
-    rows = [np.where(np.arange(len(gold)) < n, gold, 1 - gold) for n in right]
-    return add_depths(np.stack(rows), gold, head="scalar-mix")
-
-
-def test_expected_layer_is_the_mean_place_of_the_gains():
-    gold = np.arange(200) % 2
-    (found,) = expected_layers(mix((100, 140, 160, 200), gold), samples=500)
-    # gains of 0.2, 0.1 and 0.2 at the layers 1, 2 and 3
-    assert found.scores == pytest.approx([0.5, 0.7, 0.8, 1.0])
-    assert found.layer.value == pytest.approx((0.2 + 2 * 0.1 + 3 * 0.2) / 0.5)
-    assert found.layer.low < found.layer.value < found.layer.high
-    assert [gain.value for gain in found.gains] == pytest.approx([0, 0.2, 0.3, 0.5])
-    assert found.total.low > 0.3
-
-
-def test_expected_layer_is_undefined_without_a_gain():
-    rng = np.random.default_rng(0)
-    gold = rng.integers(0, 2, 100)
-    records = add_depths(rng.integers(0, 2, (4, 100)), gold, head="scalar-mix")
-    (found,) = expected_layers(records, samples=500)
-    assert found.total.holds_zero and found.layer is None

@@ -70,12 +70,16 @@ def rerun_commands(
         groups.setdefault((run.command, run.words, run.predictions), []).append(run)
     found = [line for own in groups.values() for line in _commands(own, _root(cache))]
     found += [
-        f"# {kind} {getattr(one, kind)} is {origin['path']}: register it in Python, and run "
-        "probekit.sweep there"
+        f"# {kind} {getattr(one, _FIELDS.get(kind, kind), '')} is {origin['path']}: register it in "
+        "Python, and run probekit.sweep there"
         for one in every
         for kind, origin in _of_script(one).items()
     ]
     return list(dict.fromkeys(found))
+
+
+_FIELDS = {"normalization": "normalize"}
+"""Of a record, by the kind of a plug-in that they name, where they are called otherwise."""
 
 
 def _of_script(record: Record) -> dict[str, Mapping[str, str]]:

@@ -28,10 +28,16 @@ def test_no_table_obeys_a_name(file, style):
 
 
 def test_no_spreadsheet_computes_a_name(file):
-    out = done("table", file, "--style", "csv").out
-    cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
-    assert {"'=1+1", "'@SUM(A1)"} <= set(cells)
-    assert not any(cell[:1] in ("=", "@", "+") for cell in cells)
+    for columns in ((), ("--columns", "label")):
+        out = done("table", file, "--style", "csv", *columns).out
+        cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
+        assert {"'=1+1", "'@SUM(A1)"} <= set(cells)
+        assert not any(cell[:1] in ("=", "@", "+") for cell in cells)
+
+
+def test_a_name_stays_in_its_line(file):
+    append_record(file, make_record(task="two\r\nlines", model="other"))
+    assert r"two\r\nlines" in done("table", file).out
 
 
 def test_no_message_obeys_a_name(file):

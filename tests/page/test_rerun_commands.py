@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from probekit.base.plugins import KINDS
 from probekit.page.report_page import ReportOptions, page_data
 from probekit.page.rerun_commands import rerun_commands
 from probekit.results import load_records
@@ -93,6 +94,13 @@ def test_what_a_script_registered_is_said():
     lines = rerun_commands([make_record("gate", plugins=own), make_record("last")], {})
     assert "--head last" in lines[0]
     assert lines[1].startswith("# head gate is __main__:Gate: register it")
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_what_is_of_a_script_is_told_whatever_kind_it_is_of(kind):
+    own = {kind: {"path": "__main__:Own", "code": "ab"}}
+    (line,) = rerun_commands([make_record("gate", plugins=own)], {})
+    assert line.startswith(f"# {kind} ") and "is __main__:Own: register it" in line
 
 
 def test_what_serves_others_has_no_command():

@@ -140,6 +140,13 @@ def test_a_number_that_means_no_label_is_none(tmp_path: Path, mark: int | str) -
         assert train(some).labels == {"tags": (("0", "1"), labels)}
 
 
+def test_a_gap_among_numbers_is_a_place_without_a_label(tmp_path: Path) -> None:
+    file = tmp_path / "a.parquet"
+    rows = {"tokens": [["a", "b"], ["c"]], "tags": [[1.0, float("nan")], [0.0]]}
+    pq.write_table(pa.table(rows), file)
+    assert train(file).labels == {"tags": (("1", ""), ("0",))}
+
+
 def test_a_column_of_empty_lists_holds_neither_words_nor_labels(tmp_path: Path) -> None:
     row = {"tokens": ["Paris"], "ner_tags": ["B-LOC"], "relations": []}
     split = train(write(tmp_path / "a.jsonl", json_lines(row, row | {"ner_tags": ["O"]})))

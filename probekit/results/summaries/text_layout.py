@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probekit.base.markup import spelled_out_lines
+from probekit.base.markup import spelled_out, spelled_out_lines
 from probekit.results.summaries.interval import Interval
 
 NOTHING = "-"
@@ -35,8 +35,9 @@ class Column:
 
     def padded(self) -> list[str]:
         """Return the heading, a rule and the cells, all of one width."""
-        width = max(len(text) for text in (self.heading, *self.cells))
-        rows = [self.heading, "-" * width, *self.cells]
+        heading, *cells = map(spelled_out, (self.heading, *self.cells))
+        width = max(map(len, (heading, *cells)))
+        rows = [heading, "-" * width, *cells]
         return [row.ljust(width) if self.words else row.rjust(width) for row in rows]
 
 
@@ -55,7 +56,7 @@ def markdown_table(columns: Sequence[Column]) -> str:
 
 
 def _markdown_line(cells: Sequence[str]) -> str:
-    texts = (markdown_text(cell.strip()).replace("|", "\\|") for cell in cells)
+    texts = (markdown_text(spelled_out(cell.strip())).replace("|", "\\|") for cell in cells)
     return f"| {' | '.join(texts)} |\n"
 
 

@@ -245,7 +245,9 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
 
 def _tag(value: Any) -> Any:
     """Return a tag as text; what can be none stays as it is."""
-    return "null" if value is None else class_text(value)  # a mark of none, in text as in JSON
+    if value is None or value != value:  # marks of none, in text as in JSON
+        return "null"
+    return class_text(value)
 
 
 def _sentence_columns(

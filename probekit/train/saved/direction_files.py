@@ -38,14 +38,16 @@ def write_directions(
 
     Raises:
         UnknownNameError: there is no such format.
-        OptionError: a class where all are written, or none where one is; or nothing that repeng
-            could add to a block.
+        OptionError: a class where all are written, or none where one is; nothing that repeng could
+            add to a block; or a file of another suffix, which may be anybody's.
         StorageError: the file cannot be written.
     """
     write = choose("format", form, WRITERS)
     if name is not None and form != "repeng":
         raise OptionError(f"--class {name}: {form} holds all classes; leave it out.")
     target = Path(path)
+    if target.suffix != SUFFIXES[form]:
+        raise OptionError(f"-o {target}: a file of {form} is called *{SUFFIXES[form]}.")
     try:
         with replacing(target) as fresh:
             write(found, fresh, name)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -33,6 +33,8 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+_PARTS = {"head", "decoder", "normalization"}
+"""What the names of its tensors begin with."""
 
 
 class _Form:
@@ -232,6 +234,15 @@ def save_head(
     return folder
 
 
+def _are_weights(file: Path) -> bool:
+    """Say whether a file holds the tensors of a head, as `save_head` writes them."""
+    try:
+        with safe_open(file, "pt") as opened:
+            return {name.partition(".")[0] for name in opened.keys()} <= _PARTS  # noqa: SIM118
+    except (OSError, SafetensorError):
+        return False
+
+
 def check_replaceable(
     folder: Path, *, key: str, task: str, label: str | None, head: str, tunes: bool = False
 ) -> None:
@@ -248,8 +259,8 @@ def check_replaceable(
         tunes: whether it trains values of the model too.
 
     Raises:
-        OptionError: the folder holds the head of another task, label or head, or a config.json
-            that is no saved head's (that of a model); or something else in ``backbone``.
+        OptionError: the folder holds the head of another task, label or head, or a config.json or
+            weights that are no saved head's (a model's); or something else in ``backbone``.
         StorageError: the folder cannot be made or written.
     """
     there = nearest(folder)
@@ -266,6 +277,11 @@ def check_replaceable(
     try:
         config = parse_json((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError):
+        if (folder / WEIGHTS).exists() and not _are_weights(folder / WEIGHTS):
+            raise OptionError(
+                f"--save {folder}: its {WEIGHTS} is no saved head's, perhaps a model's. Choose "
+                "another folder."
+            ) from None
         return
     if not _is_saved(config):
         raise OptionError(

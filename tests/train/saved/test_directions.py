@@ -235,14 +235,14 @@ def test_repeng_has_one_direction_for_the_output_of_every_block(heads, tmp_path,
 
 def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
     with caplog.at_level("INFO", "probekit"):
-        path = write_directions(directions(trained("mean")), "repeng", tmp_path / "x", name="a")
+        path = write_directions(directions(trained("mean")), "repeng", tmp_path / "x.gguf", name="a")
     hint, vectors = read_gguf(path)
     assert hint == "x" and vectors.keys() == {0, 1}
     assert "left out layer 4 (stored behind the final norm)" in caplog.text
     with pytest.raises(OptionError, match="adds to the outputs of blocks, and this probe reads no"):
         top = directions(trained("last", layers=(4,)))
-        write_directions(top, "repeng", tmp_path / "y", name="a")
-    assert not (tmp_path / "y").exists()
+        write_directions(top, "repeng", tmp_path / "y.gguf", name="a")
+    assert not (tmp_path / "y.gguf").exists()
 
 
 def test_repeng_itself_loads_it(tmp_path):
@@ -262,15 +262,17 @@ def test_what_cannot_be_written(tmp_path):
     with pytest.raises(UnknownNameError, match=r"unknown format 'npy'. Did you mean 'npz'"):
         write_directions(found, "npy", tmp_path / "x")
     with pytest.raises(OptionError, match=r"say --class NAME, of a, b, c."):
-        write_directions(found, "repeng", tmp_path / "x")
+        write_directions(found, "repeng", tmp_path / "x.gguf")
     with pytest.raises(OptionError, match=r"--class d: this head knows a, b, c."):
-        write_directions(found, "repeng", tmp_path / "x", name="d")
+        write_directions(found, "repeng", tmp_path / "x.gguf", name="d")
     with pytest.raises(OptionError, match=r"--class a: npz holds all classes; leave it out."):
         write_directions(found, "npz", tmp_path / "x", name="a")
     with pytest.raises(OptionError, match="predicts a number; leave it out"):
         number = directions(trained("mean", "regression"))
-        write_directions(number, "repeng", tmp_path / "x", name="a")
+        write_directions(number, "repeng", tmp_path / "x.gguf", name="a")
     (tmp_path / "file").write_text("")
+    with pytest.raises(OptionError, match=r"a file of npz is called \*\.npz"):
+        write_directions(found, "npz", tmp_path / "file")
     with pytest.raises(StorageError, match="cannot be written"):
         write_directions(found, "npz", tmp_path / "file" / "x.npz")
     assert [path.name for path in tmp_path.iterdir()] == ["file"]

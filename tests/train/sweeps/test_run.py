@@ -4,6 +4,7 @@ from dataclasses import replace
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import save
 
 from probekit.errors import DataError, EntryNotFoundError, OptionError, StorageError
 from probekit.features import Location
@@ -225,6 +226,18 @@ def test_a_model_is_not_overwritten_with_a_head(location, tmp_path):
     with pytest.raises(OptionError, match=r"config\.json is no saved head's, perhaps a model's"):
         sweep([base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=tmp_path)
     assert config.read_text() == '{"model_type": "bert"}'
+    weights = tmp_path / "alone" / "model.safetensors"
+    weights.parent.mkdir()
+    for data in (b"precious", save({"encoder.weight": torch.zeros(2)})):
+        weights.write_bytes(data)
+        with pytest.raises(OptionError, match=r"model\.safetensors is no saved head's"):
+            sweep(
+                [base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=weights.parent
+            )
+        assert weights.read_bytes() == data
+    weights.write_bytes(save({"head.weight": torch.zeros(2)}))  # a kill left these alone
+    sweep([base()], out=tmp_path / "r.jsonl", location=location, save=weights.parent)
+    assert (weights.parent / "config.json").exists()
 
 
 def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatch):

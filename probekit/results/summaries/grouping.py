@@ -24,6 +24,12 @@ USUAL_EVALS = 10
 DATA = ("model", "task", "label", "method", "normalize", "fitter")
 """Options that a name says wherever they differ: two values of one are two things."""
 
+_AMOUNTS = ("shots", "fraction", "depth")
+"""Axes; what does not follow from them is named though it changes along one."""
+
+_FOLLOW = ("layers", "protocol", "l2", "epochs", "evals", "lr", "rates", "batch_size")
+"""Options whose defaults, or whose search, depend on how much is trained on or read."""
+
 BASELINES = ("majority", "memorised")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
 
@@ -128,13 +134,14 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
 
     An option that is settled by the ones before it is left out, such as a learning rate that
     depends on the head alone; but none of `DATA`, save a label by its task: German scores with 8
-    shots and English ones with 128 are no row of two columns.
+    shots and English ones with 128 are no row of two columns. Nor are those of two decoders.
     """
 
     def settled_by(name: str, named: list[str]) -> list[str]:
         if name in DATA and name not in given:
             return ["task"] if name == "label" and "task" in named else []
-        return [*given, *named]
+        follows = name in _FOLLOW or name in given
+        return [*(one for one in given if follows or one not in _AMOUNTS), *named]
 
     return naming([options_of(one) for one in records], settled_by)
 

@@ -85,7 +85,7 @@ def test_nothing_is_wrong_and_nothing_is_marked(records):
 def test_two_columns_only_where_some_run_has_two_dev_scores(changes, columns):
     heading = table(summarise([scored("last"), scored("p32", **changes)])).splitlines()[0]
     assert [part.strip() for part in heading.split("  ") if "dev" in part] == columns
-    same = {name: one for name, one in changes.items() if name == "fitter"}
+    same = {name: one for name, one in changes.items() if name != "eval_last"}
     deep = [scored("last", depth=1, **same), scored("last", depth=2, **changes)]
     heading = depth_table(deep).splitlines()[0]
     expected = ["layer, dev"] if columns == ["dev"] else ["last: dev best", "last: dev last"]

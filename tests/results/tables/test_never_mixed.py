@@ -23,6 +23,17 @@ VALUES = {
     "fitter": ("adam", "lbfgs"),
 }
 SHOWN = {"none": "raw"}
+OTHERS = {
+    "decoder": ("linear", "mlp"),
+    "select": ("cv:5", "dev"),
+    "init": ("a head", "scratch"),
+    "freeze": (False, True),
+    "optimizer": ("adam", "sgd"),
+    "labels_fingerprint": ("a" * 64, "b" * 64),
+    "metric": ("accuracy", "span-f1"),
+}
+"""More options, which a name tells unless something else that it tells settles them."""
+
 AXES = {"shots": (8, 128), "fraction": (0.1, 0.5), "depth": (1, 2)}
 
 
@@ -42,6 +53,13 @@ def test_a_row_of_a_pivot_is_of_one(option, axis):
     assert [json.loads(line)[option] for line in text.splitlines()] == list(VALUES[option])
     lines = pivot(records(option, axis), axis, split="dev").splitlines()
     assert len(lines) == 4 and all(line.split().count("-") == 1 for line in lines[2:])
+
+
+@pytest.mark.parametrize(("option", "axis"), [*itertools.product(OTHERS, AXES)])
+def test_no_other_option_changes_along_an_axis(option, axis):
+    pairs = zip(OTHERS[option], AXES[axis], strict=True)
+    found = [make_record("p32", **{option: value, axis: place}) for value, place in pairs]
+    assert len(series(found, given=[axis])) == 2
 
 
 @pytest.mark.parametrize("option", [*VALUES])

@@ -235,7 +235,9 @@ def test_repeng_has_one_direction_for_the_output_of_every_block(heads, tmp_path,
 
 def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
     with caplog.at_level("INFO", "probekit"):
-        path = write_directions(directions(trained("mean")), "repeng", tmp_path / "x.gguf", name="a")
+        path = write_directions(
+            directions(trained("mean")), "repeng", tmp_path / "x.gguf", name="a"
+        )
     hint, vectors = read_gguf(path)
     assert hint == "x" and vectors.keys() == {0, 1}
     assert "left out layer 4 (stored behind the final norm)" in caplog.text

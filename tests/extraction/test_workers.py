@@ -5,12 +5,11 @@ from contextlib import suppress
 import pytest
 
 from probekit.engines import ENGINES, run_local
-from probekit.errors import EntryError, OptionError, UnknownNameError
+from probekit.errors import OptionError, UnknownNameError
 from probekit.extraction import (
     ExtractOptions,
     ExtractTarget,
     Shard,
-    entry_session,
     extract,
     units,
     workers,
@@ -137,33 +136,6 @@ def test_what_another_engine_cannot_do(bert, corpus, tmp_path, in_turn, options,
     with pytest.raises(OptionError, match=says):
         run(bert, corpus, tmp_path, engine="in-turn", **options)
     assert not in_turn
-
-
-def test_what_comes_afterwards_completes_what_the_last_shard_could_not(
-    bert, corpus, tmp_path, in_turn, monkeypatch
-):
-    class Outliving:
-        def ready_for(self, folder, afterwards=None):
-            assert folder == tmp_path / "shared"
-            self.afterwards = afterwards
-            return self
-
-        def __call__(self, jobs, *, workers, report):
-            with monkeypatch.context() as patch:
-                patch.setattr(entry_session, "_complete_together", lambda builder, title: None)
-                list(run_local(jobs[:-1], workers=1, report=report))
-                with pytest.raises(EntryError, match="are in none of the folders"):
-                    list(self.afterwards(report))
-                list(run_local(jobs[-1:], workers=1, report=report))
-            completed.extend(self.afterwards(report))
-            assert list(self.afterwards(report)) == [], "there is nothing left to do"
-            yield from ()
-
-    completed = []
-    run(bert, corpus, tmp_path / "alone")
-    entries = run(bert, corpus, tmp_path / "shared", workers=3, engine=Outliving())
-    assert completed == [entry.path for entry in entries]
-    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
 
 
 def test_worker_processes(bert, corpus, tmp_path, capfd):

@@ -156,6 +156,17 @@ def test_a_column_of_empty_lists_holds_neither_words_nor_labels(tmp_path: Path) 
         train(write(tmp_path / "b.jsonl", json_lines(spans)))
 
 
+def test_a_column_of_nothing_is_no_label(tmp_path: Path) -> None:
+    rows = [{"text": "a b", "label": "", "sentiment": name} for name in "xy"]
+    for file, content, kind, label in [
+        ("a.csv", "text,comment,label\na b,,x\nc d,,y\n", "sentence", "label"),
+        ("b.jsonl", json_lines(*rows), "sentence", "sentiment"),
+        ("c.csv", "word,comment,tag\nParis,,B-LOC\n,,\ncalls,,O\n", "tagging", "tag"),
+    ]:
+        path = write(tmp_path / file, content)
+        assert set(get_task(str(path), kind=kind).read("train").labels) == {label}
+
+
 CARD = """---
 dataset_info:
   features:

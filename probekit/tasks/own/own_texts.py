@@ -98,14 +98,14 @@ def prose_columns(fields: Fields, choice: Choice) -> list[str]:
 
 
 def _is_prose(values: Sequence[Any]) -> bool:
-    filled = [value for value in values if value is not None]
+    filled = [value for value in values if value not in (None, "")]
     strings = bool(filled) and all(isinstance(value, str) for value in filled)
     return strings and not all(is_number(value) for value in filled)
 
 
 def _may_label(fields: Fields, name: str) -> bool:
     values = map(_alone, fields.values[name])
-    filled = [value for value in values if value is not None]
+    filled = [value for value in values if value not in (None, "")]
     plain = all(isinstance(value, str | int | float) for value in filled)
     return not is_id(name) and bool(filled) and plain
 

@@ -140,7 +140,9 @@ def _read_rows(path: Path, choice: Choice) -> Sentences:
     word = place_of(where, "--text", choice.text or usual, names)
     ids = _sentence_columns(where, choice, names, rows, word)
     if in_table:
-        label = _table_label(where, choice, names, (word, *ids))
+        full = {place for _, cells in rows for place, cell in enumerate(cells) if cell}
+        empty = [place for place in range(len(names)) if place not in full]
+        label = _table_label(where, choice, names, (word, *ids, *empty))
     else:
         last = names[-1] if choice.texts_alone else choice.label or names[-1]
         label = place_of(where, "--label", last, names) if len(names) > 1 else None

@@ -209,12 +209,16 @@ def _card_names(card: Path) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     try:
         info = (metadata_load(card) or {}).get("dataset_info", [])
-        for config in info if isinstance(info, list) else [info]:
+        configs = info if isinstance(info, list) else [info]
+        usual = [one for one in configs if one.get("config_name") == "default"]
+        for config in usual or configs:
             for feature in config["features"]:
-                if names := _feature_names(feature):
-                    found.setdefault(feature["name"], names)
+                names = _feature_names(feature)
+                if names and found.setdefault(feature["name"], names) != names:
+                    raise ValueError(f"its configurations differ in {feature['name']!r}")
     except Exception as error:  # whatever a hand-written file makes of its reader
         warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
+        return {}
     return found
 
 

@@ -137,7 +137,10 @@ def _read(path: Path, choice: Choice) -> Sentences:
         return read_running(path, choice)
     if of_words and form in (*COLUMNS, *TABLES):
         return read_words(path, choice)
-    fields = with_card_names(LOADERS[form](path, choice), path.parent / "README.md")
+    card = path.parent / "README.md"
+    if not card.exists() and path.parent.name == "data":  # as repositories of the Hub have it
+        card = path.parent.with_name("README.md")
+    fields = with_card_names(LOADERS[form](path, choice), card)
     return read_fields(fields, choice)
 
 

@@ -13,7 +13,7 @@ from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import ChunkSums, other_files
 from probekit.store.entry_views import entries_view, entry_view
 from probekit.store.feature_array import FeatureArray
-from probekit.store.files import disk_bytes, sync_path, write_whole
+from probekit.store.files import disk_bytes, write_whole
 from probekit.store.first_reads import first_reads
 from probekit.store.layout import (
     BACKBONE,
@@ -247,10 +247,8 @@ def write_sealed(
     tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
     for name, data in {**tables, **{f"{BACKBONE}/{name}": d for name, d in files.items()}}.items():
         write_whole(folder / name, data)
-    sync_path(folder / BACKBONE)
     manifest = replace(manifest, files=other_files(folder, places))
     write_whole(folder / MANIFEST, manifest.to_json().encode())
-    sync_path(folder)
 
 
 def write_copied(folder: Path, files: Mapping[str, bytes]) -> None:
@@ -263,5 +261,3 @@ def write_copied(folder: Path, files: Mapping[str, bytes]) -> None:
     (folder / BACKBONE).mkdir(exist_ok=True)
     for name, data in files.items():
         write_whole(folder / name, data)
-    sync_path(folder / BACKBONE)
-    sync_path(folder)

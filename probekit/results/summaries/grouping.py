@@ -25,10 +25,7 @@ DATA = ("model", "task", "label", "method", "normalize", "fitter")
 """Options that a name says wherever they differ: two values of one are two things."""
 
 _AMOUNTS = ("shots", "fraction", "depth")
-"""Axes; what does not follow from them is named though it changes along one."""
-
-_FOLLOW = ("layers", "protocol", "l2", "epochs", "evals", "lr", "rates", "batch_size")
-"""Options whose defaults, or whose search, depend on how much is trained on or read."""
+"""Axes; an option that does not depend on them is named though it changes along one."""
 
 BASELINES = ("majority", "memorised")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
@@ -140,7 +137,7 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
     def settled_by(name: str, named: list[str]) -> list[str]:
         if name in DATA and name not in given:
             return ["task"] if name == "label" and "task" in named else []
-        follows = name in _FOLLOW or name in given
+        follows = OPTIONS[name].by_amount or name in given
         return [*(one for one in given if follows or one not in _AMOUNTS), *named]
 
     return naming([options_of(one) for one in records], settled_by)

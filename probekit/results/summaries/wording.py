@@ -23,6 +23,7 @@ class Option:
         settled_by: options that bring its value about: a table leaves it out where they settle it.
         origin: what a row of a heatmap need not say: a value that a solver's run does not have
             (``steps``), that its head settles (``head``), or that all else does (``others``).
+        by_amount: whether its default, or its search, depends on how much is trained on or read.
     """
 
     phrase: str = "{}"
@@ -33,6 +34,7 @@ class Option:
     unsaid: Any = None
     settled_by: tuple[str, ...] = ()
     origin: Literal["user", "steps", "head", "others"] = "user"
+    by_amount: bool = False
 
 
 _TEXT = ("model", "task", "label")
@@ -54,16 +56,24 @@ OPTIONS: Mapping[str, Option] = {
     "freeze": Option(titled=True, unsaid=False),
     "fitter": Option("fit {}", origin="head"),
     "select": Option("chosen by {}", none="nothing chosen", settled_by=("head",), origin="head"),
-    "l2": Option("L2 {}", none="no L2 given", number=True),
-    "epochs": Option("{} epochs", number=True, settled_by=("head",), origin="steps"),
-    "evals": Option("{} evals", number=True, settled_by=("head",), origin="steps"),
-    "lr": Option("lr {}", number=True, origin="head"),
-    "rates": Option("lr {}", none="one lr", settled_by=("head", "decoder", "lr"), origin="head"),
-    "batch_size": Option("batch {}", number=True, settled_by=("head",), origin="steps"),
+    "l2": Option("L2 {}", none="no L2 given", number=True, by_amount=True),
+    "epochs": Option(
+        "{} epochs", number=True, settled_by=("head",), origin="steps", by_amount=True
+    ),
+    "evals": Option("{} evals", number=True, settled_by=("head",), origin="steps", by_amount=True),
+    "lr": Option("lr {}", number=True, origin="head", by_amount=True),
+    "rates": Option(
+        "lr {}", none="one lr", settled_by=("head", "decoder", "lr"), origin="head", by_amount=True
+    ),
+    "batch_size": Option(
+        "batch {}", number=True, settled_by=("head",), origin="steps", by_amount=True
+    ),
     "batch_tokens": Option("{} subwords at once", number=True, origin="steps"),
     "optimizer": Option(settled_by=("head",), origin="steps"),
-    "layers": Option("layers {}", settled_by=("model", "head", "depth"), origin="head"),
-    "protocol": Option(settled_by=("shots", "fraction"), origin="others"),
+    "layers": Option(
+        "layers {}", settled_by=("model", "head", "depth"), origin="head", by_amount=True
+    ),
+    "protocol": Option(settled_by=("shots", "fraction"), origin="others", by_amount=True),
     "metric": Option(settled_by=("task", "label"), origin="others"),
     "entry": Option("entry {}", settled_by=("model", "task"), origin="others"),
     "labels_fingerprint": Option(

@@ -1,0 +1,60 @@
+"""Names of classes that the card of a data set gives to numbers."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.tasks.own_files import get_task, json_lines, train, write
+
+CARD = """---
+dataset_info:
+  features:
+  - name: tokens
+    sequence: string
+  - name: ner_tags
+    sequence:
+      class_label:
+        names:
+          '0': O
+          '10': B-LOC
+          '2': I-PER
+          '1': B-PER
+---
+Made up.
+"""
+
+
+def test_numbers_have_the_names_of_the_data_sets_card(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = json_lines(
+        {"tokens": ["Jo", "left"], "ner_tags": [1, 0]}, {"tokens": ["Bo"], "ner_tags": [3]}
+    )
+    write(tmp_path / "train.jsonl", rows)
+    write(tmp_path / "README.md", CARD)
+    task = get_task(str(tmp_path), kind="tagging")
+    assert task.read("train").labels == {"ner_tags": (("B-PER", "O"), ("B-LOC",))}
+    assert task.metrics == {"ner_tags": "span-f1"}
+    write(tmp_path / "repo" / "data" / "train.jsonl", rows)
+    write(tmp_path / "repo" / "README.md", CARD)
+    assert train(tmp_path / "repo" / "data").labels == task.read("train").labels
+    for card in ("no card", CARD.replace("'10': B-LOC", "x: B-LOC"), CARD.replace("'0'", ": [")):
+        write(tmp_path / "README.md", card)
+        assert train(tmp_path).labels == {"ner_tags": (("1", "0"), ("3",))}
+    assert "what it says of classes cannot be read" in caplog.text
+
+
+def test_configurations_of_a_card_agree_or_one_is_the_default(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    rows = json_lines({"tokens": ["Jo"], "ner_tags": [1]})
+    write(tmp_path / "train.jsonl", rows)
+    card = (
+        "---\ndataset_info:\n- config_name: other\n  features:\n  - name: ner_tags\n    sequence:\n"
+        "      class_label:\n        names: [O, X]\n- config_name: NAME\n  features:\n"
+        "  - name: ner_tags\n    sequence:\n      class_label:\n        names: [O, B-PER]\n---\n"
+    )
+    for name, label in (("default", "B-PER"), ("another", "1")):
+        write(tmp_path / "README.md", card.replace("NAME", name))
+        assert train(tmp_path).labels == {"ner_tags": ((label,),)}
+    assert "its configurations differ in 'ner_tags'" in caplog.text

@@ -47,6 +47,18 @@ def put(made: Path, path: Path) -> None:
     sync_path(path.parent)
 
 
+def standing_files(folder: Path, suffix: str) -> list[Path]:
+    """Return the files of a suffix below a folder, sorted, without what is being written there.
+
+    Folders that others remove meanwhile are passed over.
+    """
+    found = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if not _NAME.fullmatch(name)]
+        found += [Path(place, name) for name in names if name.endswith(suffix)]
+    return sorted(found)
+
+
 def sync_path(path: Path) -> None:
     """Ask the operating system to put a file or folder on the disk."""
     descriptor = os.open(path, os.O_RDONLY)

@@ -216,10 +216,11 @@ def _records(given: _Asked) -> "list[Record]":
 
 def _holds_records(path: Path) -> bool:
     """Say whether a path is that of a records file, or of a folder of them, and of no entry."""
+    from probekit.base.replacing import standing_files
     from probekit.store.layout import MANIFEST
 
     if path.is_dir():
-        return not (path / MANIFEST).is_file() and any(path.rglob("*.jsonl"))
+        return not (path / MANIFEST).is_file() and bool(standing_files(path, ".jsonl"))
     return path.suffix == ".jsonl" or path.is_file()
 
 

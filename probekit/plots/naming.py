@@ -32,7 +32,7 @@ NAME_WIDTH = 28
 
 _FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
 _GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
-_NO_CHOICE = ("layers", "options", "rates", "entry", "labels_fingerprint")
+_NO_CHOICE = ("layers", "options", "rates", "entry", "texts", "labels_fingerprint")
 """Options that nobody would choose by."""
 _ORIGINS = ("user", "steps", "head", "others")
 """The order in which options are asked whether a row must say them."""

@@ -1,9 +1,12 @@
 """Records as a list, and as a pandas table with a column for every number."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from probekit.base.fingerprint import digest
 from probekit.results.record import Record
 
 if TYPE_CHECKING:
@@ -18,6 +21,9 @@ _AS_IT_IS = ("confusion",)
 class Records(list[Record]):
     """A list of records that knows their files and can be made a pandas table.
 
+    One text has one name in it, and records of earlier versions, which do not say their texts, have
+    those of records beside them: see `told_by_text`.
+
     Attributes:
         origins: the file that each record was read from, by its key.
     """
@@ -26,7 +32,7 @@ class Records(list[Record]):
         self, records: Iterable[Record] = (), origins: Mapping[str, Path] | None = None
     ) -> None:
         """Keep the records and their files."""
-        super().__init__(records)
+        super().__init__(told_by_text(records))
         self.origins: Mapping[str, Path] = dict(origins or {})
 
     def _repr_html_(self) -> str:
@@ -54,6 +60,36 @@ class Records(list[Record]):
         frame = pandas.DataFrame.from_records(rows, columns=ordered if rows else fields)
         whole = {name: "Int64" for name in _WHOLE if name in frame}
         return frame.astype(whole)
+
+
+_OF_TEXT = re.compile(r"[^/]*(-[0-9a-f]{8})")
+"""The name of data of one's own: what its path was called, and a hash of its text."""
+
+
+def told_by_text(records: Iterable[Record]) -> list[Record]:
+    """Return records of which those of one text say so, under one name.
+
+    A record without `Record.texts` has those of others with the same entry and labels, where these
+    agree. A text that was extracted under two paths has the name of the first record.
+    """
+    given = list(records)
+    said: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for record in given:
+        texts = said.setdefault((record.entry, record.labels_fingerprint), [])
+        if record.texts and record.texts not in texts:
+            texts.append(record.texts)
+    names: dict[tuple[str, str], str] = {}
+    told = []
+    for record in given:
+        texts = said[record.entry, record.labels_fingerprint]
+        known = texts[0] if len(texts) == 1 else record.texts
+        name = record.task
+        if own := _OF_TEXT.fullmatch(name):
+            text = digest(known) if known else record.labels_fingerprint
+            name = names.setdefault((own[1], text), name)
+        same = (known, name) == (record.texts, record.task)
+        told.append(record if same else replace(record, texts=known, task=name))
+    return told
 
 
 def _flat(values: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:

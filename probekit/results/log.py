@@ -12,7 +12,7 @@ from filelock import FileLock
 
 from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
 from probekit.base.plugins import trusting
-from probekit.base.replacing import sync_path
+from probekit.base.replacing import standing_files, sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import METRICS
 from probekit.results.frame import Records
@@ -220,7 +220,7 @@ def _beside(record: Record, file: Path) -> Record:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    found = sorted(path.rglob("*.jsonl"))
+    found = standing_files(path, ".jsonl")
     if not found:
         what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
         beside = sorted(path.parent.glob("*.jsonl"))

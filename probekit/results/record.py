@@ -31,7 +31,9 @@ class Record:
         task: name of the task, such as ``wikiann/de``.
         label: label column that was learned.
         labels_fingerprint: sha256 (64 hex digits) of the labels that were used.
-        entry: the cache entry that was read.
+        entry: the cache entry that train was read from.
+        texts: sha256 (64 hex digits) of the ids and texts of each split that was read, whatever
+            their labels; empty in records of earlier versions.
         method: what was trained of the model (``full``, ``lora:rank=4``), or ``frozen`` of one that
             ran and stayed as it was; None of a run from the cache.
         head: name of the head.
@@ -126,6 +128,7 @@ class Record:
     label: str
     labels_fingerprint: str
     entry: str
+    texts: Mapping[str, str] = field(default_factory=dict)
     method: str | None = None
     head: str
     decoder: str
@@ -255,6 +258,7 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "environment": plain.settings,
     "seen": plain.settings,
     "plugins": plain.by_name(plain.by_name(plain.text)),
+    "texts": plain.by_name(plain.text),
     "duplicates": plain.by_name(plain.by_name(plain.by_name(plain.whole))),
 }
 _BY_TYPE: dict[Any, Callable[[Any], Any]] = {
@@ -279,5 +283,5 @@ _WRITTEN_IF_SET = (
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out",
     "plugins", "duplicates", "method", "n_backbone_params", "backbone_share", "batch_tokens",
-    "predictions_digest",
+    "predictions_digest", "texts",
 )  # fmt: skip

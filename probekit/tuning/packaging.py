@@ -2,6 +2,7 @@
 
 import copy
 import json
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from probekit.base.replacing import put
 from probekit.errors import RecordError, reason_of
 
 if TYPE_CHECKING:
@@ -226,3 +228,42 @@ def is_ours(folder: Path) -> bool:
         except (OSError, SafetensorError):
             continue
     return False
+
+
+def put_in_place(fresh: Path, folder: Path) -> None:
+    """Put what a packaging wrote into a folder, in place of what an earlier run has there.
+
+    Other files of that folder stay. The values come first and go last, so that what a kill leaves
+    is known for ours.
+
+    Args:
+        fresh: holds the new files; it need not exist, where a run trained nothing of the model.
+        folder: where they go; it need not exist.
+
+    Raises:
+        OSError: a file cannot be put there or removed, or the folder holds something else.
+    """
+    if folder.exists() and not is_ours(folder):
+        if not fresh.is_dir():
+            return
+        raise FileExistsError(f"there is something else in {folder}")
+    values = [one.file for one in PACKAGINGS.values()]
+    made = [path for path in fresh.rglob("*") if path.is_file()]
+    for path in sorted(made, key=lambda path: (path.name not in values, path)):
+        place = folder / path.relative_to(fresh)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        put(path, place)
+    names = {path.name for path in made}
+    there = [path for path in folder.glob("*") if path.name not in names]
+    for path in sorted(there, key=lambda path: path.name in values):
+        if path.name in values or _WRITTEN_BESIDE.fullmatch(path.name):
+            path.unlink()
+    if folder.is_dir() and not any(folder.iterdir()):
+        folder.rmdir()
+
+
+_WRITTEN_BESIDE = re.compile(
+    r"(added_tokens|special_tokens_map|vocab|((adapter|generation|tokenizer)_)?config|tokenizer)\.json"
+    r"|vocab\.txt|merges\.txt|chat_template\.jinja|[\w.]+\.model"
+)
+"""Files that transformers and peft write beside the values."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from probekit.base.replacing import remove_left, replacing, workshop
+from probekit.base.replacing import remove_left, replacing, standing_files, workshop
 
 LEFT = f".{'0' * 32}.probekit"
 
@@ -94,3 +94,27 @@ def test_what_others_hold_or_call_otherwise_stays(tmp_path):
     with workshop(tmp_path):
         pass
     assert sorted({*before} - {LEFT}) == sorted(os.listdir(tmp_path))
+
+
+def test_files_stand_only_where_they_are_whole(tmp_path):
+    with replacing(tmp_path / "runs" / "a.jsonl") as fresh:
+        fresh.write_text("half")
+        assert standing_files(tmp_path, ".jsonl") == []
+    (tmp_path / "b.jsonl").touch()
+    assert standing_files(tmp_path, ".jsonl") == [tmp_path / "b.jsonl", tmp_path / "runs/a.jsonl"]
+
+
+def test_a_walk_passes_over_what_others_remove(tmp_path):
+    code = f"""
+from pathlib import Path
+from probekit.base.replacing import replacing
+for number in range(400):
+    with replacing(Path({str(tmp_path / "runs" / "a.jsonl")!r})) as fresh:
+        fresh.write_text("whole")
+"""
+    with replacing(tmp_path / "runs" / "a.jsonl") as fresh:
+        fresh.write_text("whole")
+    writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
+    while any(one.poll() is None for one in writers):
+        assert standing_files(tmp_path, ".jsonl") == [tmp_path / "runs" / "a.jsonl"]
+    assert [one.wait() for one in writers] == [0, 0]

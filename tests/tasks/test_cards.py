@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from probekit.errors import DataError
 from tests.tasks.own_files import get_task, json_lines, train, write
 
 CARD = """---
@@ -16,7 +17,7 @@ dataset_info:
       class_label:
         names:
           '0': O
-          '10': B-LOC
+          '3': B-LOC
           '2': I-PER
           '1': B-PER
 ---
@@ -38,10 +39,13 @@ def test_numbers_have_the_names_of_the_data_sets_card(
     write(tmp_path / "repo" / "data" / "train.jsonl", rows)
     write(tmp_path / "repo" / "README.md", CARD)
     assert train(tmp_path / "repo" / "data").labels == task.read("train").labels
-    for card in ("no card", CARD.replace("'10': B-LOC", "x: B-LOC"), CARD.replace("'0'", ": [")):
+    wrong = {"'3'": "'10'", "B-LOC": "NO", "'0'": ": [", "'1'": "x", "B-PER": "~"}
+    for card in ("no card", *(CARD.replace(*change) for change in wrong.items())):
         write(tmp_path / "README.md", card)
         assert train(tmp_path).labels == {"ner_tags": (("1", "0"), ("3",))}
     assert "what it says of classes cannot be read" in caplog.text
+    assert "'ner_tags' numbers its classes 0, 1, 2, 10" in caplog.text
+    assert "the class False of 'ner_tags' is no text: put it in quotes" in caplog.text
 
 
 def test_configurations_of_a_card_agree_or_one_is_the_default(
@@ -58,3 +62,23 @@ def test_configurations_of_a_card_agree_or_one_is_the_default(
         write(tmp_path / "README.md", card.replace("NAME", name))
         assert train(tmp_path).labels == {"ner_tags": ((label,),)}
     assert "its configurations differ in 'ner_tags'" in caplog.text
+
+
+def test_numbers_of_tables_have_names_too(tmp_path: Path) -> None:
+    card = CARD.replace("ner_tags", "label").replace(
+        "    sequence:\n      class", "    dtype:\n      class"
+    )
+    write(tmp_path / "README.md", card)
+    write(tmp_path / "train.csv", "text,label\na,1\nb,0\nc,O\n")
+    write(tmp_path / "dev.csv", "text,label\na,1.0\nb,-1\n")
+    task = get_task(str(tmp_path), kind="sentence", skip_unlabelled=True)
+    assert task.read("train").labels == {"label": (("B-PER",), ("O",), ("O",))}
+    assert task.read("dev").labels == {"label": (("B-PER",),)}
+
+
+@pytest.mark.parametrize("number", ["4", "-2"])
+def test_a_number_without_a_name_is_told_with_the_card(tmp_path: Path, number: str) -> None:
+    write(tmp_path / "README.md", CARD)
+    write(tmp_path / "train.jsonl", f'{{"tokens": ["Jo"], "ner_tags": [{number}]}}')
+    with pytest.raises(DataError, match=rf"line 1: {number} in column 'ner_tags' is no class of "):
+        train(tmp_path)

@@ -113,6 +113,8 @@ def test_byte_order_marks_of_files_put_together(tmp_path: Path) -> None:
         ("a.tsv", "# made by hand\ntoken\ttag\nParis\tB-LOC\nx\tO\n\n# s2\na\tO\n", [1, 6]),
         ("a.conll", "#\thttp://x [1]\n1\tParis\tB-X\tO\n2\tx\tO\tO\n\n1\ta\tO\tO\n", [1]),
         ("a.tsv", "#\thttp://x [1]\n1\tParis\tB-X\tO\n2\tx\tO\tO\n\n1\ta\tO\tO\n", [1]),
+        ("a.conll", "#\tid=1\nParis\tB-LOC\nx\tO\n\n#\tid: 2\na\tO\n", [1, 5]),
+        ("a.tsv", "token\ttag\n#\tid=1\nParis\tB-LOC\nx\tO\n\n#\tid=2\na\tO\n", [2, 6]),
         ("a.csv", "token,tag\n# text = x, y\nParis,B-LOC\nx,O\n\na,O\n", [2]),
         ("a.csv", "token,tag\nParis,B-LOC\nx,O\n\n# s2\na,O\n", [5]),
     ],
@@ -138,6 +140,7 @@ def test_comments(
         ["#", "alone"],
         ["#tag", "alone", "", "#"],
         ["#\tSYM", "is\tV"],
+        ["#\tNumForm=Sign", "is\tMood=Ind"],
     ],
 )
 def test_a_hash_is_a_word_and_begins_hashtags(rows: list[str], tmp_path: Path) -> None:

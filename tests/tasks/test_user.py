@@ -226,6 +226,37 @@ def test_text_column(tmp_path: Path) -> None:
     assert train(named).labels == {"Tags": (("O",),)}
 
 
+@pytest.mark.parametrize("strange", [2.5, float("inf"), {"a": 1}, ["B"]])
+def test_what_is_no_tag_is_told_with_its_line(tmp_path: Path, strange: object) -> None:
+    rows = [{"tokens": ["x", "y"], "tags": tags} for tags in ([0, 1], [0, 1], [0, strange])]
+    path = write(tmp_path / "a.jsonl", json_lines(*rows).replace("Infinity", "1e999"))
+    with pytest.raises(DataError, match=r"line 3: ") as caught:
+        train(path)
+    assert "in column 'tags'" in str(caught.value) or "1e999" in str(caught.value)
+
+
+def test_fractions_beside_words_are_no_tags(tmp_path: Path) -> None:
+    row = {"tokens": ["x", "y"], "tags": ["A", "B"], "sure": [1.0, 0.25], "boxes": [[1], [2]]}
+    assert train(write(tmp_path / "a.jsonl", json_lines(row))).labels == {"tags": (("A", "B"),)}
+
+
+@pytest.mark.parametrize(
+    ("cells", "labels"),
+    [
+        (("1.0", "", "0.0"), ("1", "", "0")),
+        (("1.0", "", "0.5"), ("1.0", "", "0.5")),
+        (("1.0", "2.0", "1.0"), ("1.0", "2.0", "1.0")),
+    ],
+)
+def test_whole_numbers_are_floats_where_a_table_has_gaps(
+    tmp_path: Path, cells: tuple[str, ...], labels: tuple[str, ...]
+) -> None:
+    lines = [f"{word},{cell}" for word, cell in zip("abc", cells, strict=True)]
+    path = write(tmp_path / "texts.csv", "\n".join(["text,label", *lines]))
+    read = get_task(str(path), kind="sentence", skip_unlabelled=True).read("train")
+    assert read.labels == {"label": tuple((label,) for label in labels if label)}
+
+
 def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
     inner = {"_type": "ClassLabel", "names": ["O", "B-X"]}
     table = pa.table({"tokens": [["a", "b"], ["c"]], "ner": [[1, 0], [0]], "id": [7, 9]})

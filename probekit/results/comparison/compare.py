@@ -9,7 +9,7 @@ from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.bootstrap import bootstrap
 from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
 from probekit.results.comparison.pairing import pair
-from probekit.results.comparison.runs import RecordedRun, differing, run_names
+from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.text_layout import Column, interval_cells, text_table
@@ -99,6 +99,7 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
+    a, b = under_one_name(a, b)
     split = split or reported_split([*a.records, *b.records])
     pairing = pair(a, b, split, metric)
     groups = pairing.groups

@@ -96,7 +96,7 @@ def put_beside(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = 
         MissingFileError: see `pair`.
         RecordError: see `pair`.
     """
-    _check_runs(a, b)
+    _check_runs(a, b, split)
     own = recorded_metric(a.records[0])
     if metric is not None:
         choose("metric", metric, METRICS)
@@ -194,7 +194,7 @@ def _check_seeds(a: RecordedRun, b: RecordedRun) -> None:
         )
 
 
-def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
+def _check_runs(a: RecordedRun, b: RecordedRun, split: str) -> None:
     if {record.key for record in a.records} & {record.key for record in b.records}:
         raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
     for name in ("task", "label", "metric"):
@@ -204,6 +204,12 @@ def _check_runs(a: RecordedRun, b: RecordedRun) -> None:
                 f"{a.text} has {name} {one}, {b.text} has {two}; runs are compared on the same "
                 "sentences and labels."
             )
+    one, two = (run.records[0].texts for run in (a, b))
+    if split in one and split in two and one[split] != two[split]:
+        raise RecordError(
+            f"the {split} texts of {a.text} and {b.text} are not the same, though their task is "
+            f"called {a.records[0].task} in both; runs are compared on the same sentences."
+        )
 
 
 def read_alike(

@@ -13,8 +13,8 @@ from probekit.results.summaries.select import condition_names, select
 from probekit.results.summaries.wording import OPTIONS, option_text, options_text
 
 SAME_DATA = (
-    "model", "task", "label", "labels_fingerprint", "entry", "protocol", "shots", "fraction",
-    "metric",
+    "model", "task", "label", "texts", "labels_fingerprint", "entry", "protocol", "shots",
+    "fraction", "metric",
 )  # fmt: skip
 """What two settings that are compared with each other have in common."""
 
@@ -23,7 +23,7 @@ REFERENCE = "last"
 
 _SAID = {
     "model": ("entry", "layers", "labels_fingerprint"),
-    "task": ("entry", "labels_fingerprint"),
+    "task": ("entry", "texts", "labels_fingerprint"),
 }
 """What differs as well where a reference of another model or task is asked for."""
 
@@ -171,7 +171,7 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
     return f"{name} on the same data{also}"
 
 
-_FOLLOWS = ("head", "layers", "entry", "labels_fingerprint", "metric")
+_FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
 
 
 def _brief(reference: Record, records: Sequence[Record]) -> str:

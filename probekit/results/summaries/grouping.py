@@ -4,6 +4,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
+from probekit.base.fingerprint import digest
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.results.record import Record
@@ -47,7 +48,8 @@ def key_of(record: Record, names: Sequence[str]) -> Key:
 def option_of(record: Record, name: str) -> Any:
     """Return a record's value of an option; hashable, and None if unset.
 
-    Settings are one text, and so are the rates of groups; an entry is what is unusual of it.
+    Settings are one text, and so are the rates of groups; an entry is what is unusual of it, and
+    texts are one digest.
     """
     if name == "entry":
         return entry_text(record.entry, record.seen)
@@ -56,6 +58,8 @@ def option_of(record: Record, name: str) -> Any:
     value = getattr(record, name)
     if name == "rates":
         return rates_text(value) or None
+    if name == "texts":
+        return digest(value) if value else None
     if name == "plugins":
         return plugins_text(value) or None
     return (settings_text(value) or None) if name == "options" else value

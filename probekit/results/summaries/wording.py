@@ -76,6 +76,9 @@ OPTIONS: Mapping[str, Option] = {
     "protocol": Option(settled_by=("shots", "fraction"), origin="others", by_amount=True),
     "metric": Option(settled_by=("task", "label"), origin="others"),
     "entry": Option("entry {}", settled_by=("model", "task"), origin="others"),
+    "texts": Option(
+        "texts {}", none="texts not recorded", settled_by=("task", "entry"), origin="others"
+    ),
     "labels_fingerprint": Option(
         "labels {}", settled_by=("task", "label", "entry"), origin="others"
     ),
@@ -188,7 +191,7 @@ def value_text(name: str, value: Any) -> str:
         return OPTIONS[name].cell if name in OPTIONS else "-"
     if name == "layers":
         return layers_text(value)
-    if name == "labels_fingerprint":
+    if name in ("labels_fingerprint", "texts"):
         return str(value)[:8]
     if isinstance(value, bool):
         return "yes" if value else "no"

@@ -1,6 +1,7 @@
 """What a file of records holds: its columns, one value per example; those of Arrow's files."""
 
 import logging
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,13 +10,14 @@ from typing import Any, Literal, Self
 from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, reason_of
-from probekit.tasks.label_names import by_name, trim
+from probekit.tasks.label_names import NUMBERS, by_name, class_text, trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
 logger = logging.getLogger(__name__)
 
 _INNER = ("dtype", "sequence", "list")
 """What a data set's card calls the kind of a feature, or of what its lists hold."""
+_CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -190,14 +192,38 @@ def with_card_names(fields: Fields, card: Path) -> Fields:
     Args:
         fields: the records.
         card: the file, ``README.md``, with ``dataset_info`` in front; it need not be there.
+
+    Raises:
+        DataError: a number is that of no class.
     """
-    names = _card_names(card)
-    named = {
-        name: by_name(fields.values[name], own)
-        for name, own in names.items()
-        if name in fields.values
-    }
+    named = {}
+    for name, classes in _card_names(card).items():
+        if name in fields.values:
+            rows = [_as_numbers(value, classes) for value in fields.values[name]]
+            _check_classes(fields, name, rows, classes, card)
+            named[name] = by_name(rows, classes)
     return replace(fields, values={**fields.values, **named})
+
+
+def _as_numbers(value: Any, classes: Sequence[str]) -> Any:
+    """Return a class number that is written as text, or as a float, as a number."""
+    if isinstance(value, list):
+        return [_as_numbers(item, classes) for item in value]
+    text = value if isinstance(value, str) else class_text(value)
+    written = isinstance(text, str) and text not in classes and _CLASS_NUMBER.fullmatch(trim(text))
+    return int(float(text)) if written else value
+
+
+def _check_classes(
+    fields: Fields, name: str, rows: Sequence[Any], classes: Sequence[str], card: Path
+) -> None:
+    for number, row in enumerate(rows):
+        for value in row if isinstance(row, list) else [row]:
+            if type(value) is int and value not in NUMBERS and not 0 <= value < len(classes):
+                raise DataError(
+                    f"{fields.place(number)}: {value} in column {name!r} is no class of {card}, "
+                    f"which names 0 to {len(classes) - 1}. Add the names of the others there."
+                )
 
 
 def _card_names(card: Path) -> dict[str, list[str]]:
@@ -228,8 +254,19 @@ def _feature_names(feature: Mapping[str, Any]) -> list[str]:
     if not isinstance(inner, dict) or "class_label" not in inner:
         return []
     names = inner["class_label"]["names"]  # 0: O, 1: B-PER, ... or a list
-    ordered = names if isinstance(names, list) else [names[n] for n in sorted(names, key=int)]
-    return list(map(str, ordered))
+    if not isinstance(names, list):
+        numbers = sorted(names, key=int)
+        if list(map(int, numbers)) != list(range(len(numbers))):
+            raise ValueError(
+                f"{feature['name']!r} numbers its classes {', '.join(map(str, numbers))}"
+            )
+        names = [names[number] for number in numbers]
+    for name in names:
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise ValueError(
+                f"the class {name!r} of {feature['name']!r} is no text: put it in quotes"
+            )
+    return list(map(str, names))
 
 
 def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:

@@ -35,6 +35,8 @@ DOCUMENT_START = "-DOCSTART-"
 _BLANKS = re.compile("[ \t]+")
 _REMARK = re.compile(r"#\S*[ \t]")
 """The beginning of a line that may be a comment."""
+_STATEMENT = re.compile(r"[=: ]")
+"""What stands in ``id=1`` and in no plain tag."""
 
 Row = tuple[int, Sequence[str]]
 """A line, counted from 1, and its cells; none where it divides sentences."""
@@ -234,10 +236,12 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
         return found
     width = Counter(map(len, sure)).most_common(1)[0][0]
     labels = {cells[-1] for cells in sure} | {"#"}
+    plain = not any(map(_STATEMENT.search, labels))
     for n in sorted(doubtful):
         number, cells = rows[n]
         begins = n == 0 or not found[n - 1][1]
-        unknown = lines[n].startswith("# ") and cells[-1] not in labels
+        states = cells[0] == "#" and plain and _STATEMENT.search(cells[-1])
+        unknown = (lines[n].startswith("# ") or states) and cells[-1] not in labels
         if begins and (len(cells) != width or (unknown and width > 1)):
             found[n] = (number, ())
             dropped.append(n)

@@ -212,14 +212,17 @@ def _checked(found: Sentences) -> Sentences:
 def _is_list_column(name: str, values: Sequence[Any]) -> bool:
     """Return whether a column holds lists of strings, whole numbers, or truths.
 
-    One that is empty in every row holds none, unless it is called as words are. An empty place in a
-    list is a fault that is told with its line, and no reason to look elsewhere.
+    One that is empty in every row holds none, unless it is called as words are. What else stands
+    among strings and whole numbers is a fault that is told with its line, and no reason to look
+    elsewhere.
     """
     filled = [value for value in values if value is not None]
-    flat = (item for value in filled if isinstance(value, list) for item in value)
-    lists = all(isinstance(value, list) for value in filled)
+    if not all(isinstance(value, list) for value in filled):
+        return False
+    flat = [item for value in filled for item in value]
     some = any(filled) or (bool(filled) and name.lower() in LISTS_OF_WORDS)
-    return some and lists and all(isinstance(_tag(item), str) for item in flat)
+    plain = sum(isinstance(item, str | int) for item in flat)
+    return some and (2 * plain > len(flat) or all(isinstance(_tag(item), str) for item in flat))
 
 
 def _record(fields: Fields, number: int, word: str, label: str | None) -> Sentence:
@@ -239,9 +242,14 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
     if value is None:
         return None
     found = list(map(_tag, value)) if tags and isinstance(value, list) else value
-    if not isinstance(found, list) or not all(isinstance(item, str) for item in found):
+    listed = found if isinstance(found, list) else [value]
+    wrong = [item for item in listed if not isinstance(item, str)]
+    if wrong or not isinstance(found, list):
         expected = "a list of strings or whole numbers" if tags else "a list of strings"
-        raise DataError(f"{fields.place(number)}: expected {expected} in column {name!r}.")
+        raise DataError(
+            f"{fields.place(number)}: expected {expected} in column {name!r}, found "
+            f"{(wrong or listed)[0]!r:.60}."
+        )
     return tuple(found)
 
 

@@ -25,7 +25,13 @@ from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
 from probekit.tasks import folder_name, is_called
-from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS, TrainedValues, is_ours
+from probekit.tuning.packaging import (
+    BACKBONE_FOLDER,
+    PACKAGINGS,
+    TrainedValues,
+    is_ours,
+    put_in_place,
+)
 from probekit.version import __version__
 
 logger = logging.getLogger(__name__)
@@ -222,10 +228,7 @@ def save_head(
             (fresh / CONFIG).write_text(text, "utf-8")
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
-            if is_ours(folder / BACKBONE_FOLDER):
-                (folder / BACKBONE_FOLDER).rename(fresh / "old")  # which goes with the workshop
-            if backbone.is_dir():
-                put(backbone, folder / BACKBONE_FOLDER)
+            put_in_place(backbone, folder / BACKBONE_FOLDER)
             put(fresh / CONFIG, folder / CONFIG)
     except (OSError, SafetensorError) as error:
         raise StorageError(

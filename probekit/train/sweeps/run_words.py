@@ -113,6 +113,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "label": f"{spec.label}{control}",
         "labels_fingerprint": options.labels_fingerprint,
         "entry": manifest.key,
+        "texts": {split: splits.entries[split].manifest.request["text"] for split in splits.labels},
         "seen": seen,
         "duplicates": count_duplicates(spec, splits, drawn),
         "head": member.head.name,

@@ -257,7 +257,7 @@ def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype):
     process.start()
 
     def units():
-        return list((tmp_path / "killed").rglob("units/*.json"))
+        return list((tmp_path / "killed").glob("*/*/*.partial/building/units/*.json"))
 
     while process.is_alive() and len(units()) < 2:
         time.sleep(0.005)

@@ -344,3 +344,22 @@ def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
     fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
     assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
     assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()
+
+
+def test_what_others_keep_beside_a_trained_model_stays(runs, tmp_path):
+    spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
+    fit(spec, location=runs.location, save=folder)
+    written = set((folder / "backbone").iterdir())
+    notes = {folder / "backbone" / "notes.txt", folder / "backbone" / "more" / "notes.txt"}
+    for path in notes:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+    fit(replace(spec, method="lora:rank=2"), location=runs.location, save=folder)
+    assert not (folder / "backbone" / "config.json").exists(), "of the model that was there"
+    fit(spec, location=runs.location, save=folder)
+    assert set((folder / "backbone").iterdir()) == written | {
+        folder / "backbone" / name for name in ("notes.txt", "more")
+    }
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    left = {path for path in folder.rglob("backbone/**/*") if path.is_file()}
+    assert left == notes and {path.read_text() for path in left} == {"mine"}

@@ -113,6 +113,28 @@ def settings(value: Any) -> dict[str, Any]:
     return {text(name): _setting(value[name]) for name in sorted(value)}
 
 
+def seen(value: Any) -> dict[str, Any]:
+    """Return what a run has seen: counts, and the names of how it is stored."""
+    found = settings(value)
+    return {name: _SEEN[name](one) if name in _SEEN else one for name, one in found.items()}
+
+
+def _count(value: Any) -> int:
+    found = whole(value)
+    if found < 0:
+        raise ValueError(f"expected a count, found {found}")
+    return found
+
+
+_SEEN: Mapping[str, Callable[[Any], Any]] = {
+    "blocks": layer,
+    "dtype": text,
+    "format": text,
+    **dict.fromkeys(("examples", "rows", "of_examples", "of_rows", "limit"), _count),
+    **dict.fromkeys(("groups", "largest_group", "in_groups"), _count),
+}
+
+
 def _setting(value: Any) -> Any:
     if value is None or isinstance(value, str | bool):
         return value

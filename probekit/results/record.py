@@ -256,7 +256,7 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "options": plain.settings,
     "diagnosis": plain.settings,
     "environment": plain.settings,
-    "seen": plain.settings,
+    "seen": plain.seen,
     "plugins": plain.by_name(plain.by_name(plain.text)),
     "texts": plain.by_name(plain.text),
     "duplicates": plain.by_name(plain.by_name(plain.by_name(plain.whole))),

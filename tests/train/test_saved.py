@@ -10,6 +10,7 @@ from safetensors.torch import load_file, save_file
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.features import Location, open_features
 from probekit.metrics import METRICS
+from probekit.train.saved.directions import export
 from probekit.train.saved.folder import check_replaceable
 from probekit.train.saved.head import TrainedHead
 from probekit.train.scoring import gold_of
@@ -87,6 +88,23 @@ def test_a_config_that_lacks_something_is_damaged(copy):
     (copy / "config.json").write_text(json.dumps(config | {"features": 3}))
     with pytest.raises(RecordError, match="the saved head is damaged"):
         TrainedHead.from_pretrained(copy)
+
+
+@pytest.mark.parametrize("load", [TrainedHead.from_pretrained, export])
+def test_sizes_are_compared_with_the_tensors_before_memory_is_taken(copy, load):
+    config = unsealed(copy)
+    mlp, features = {"name": "mlp", "hidden": 2**20}, config["features"]
+    for wrong, said in (
+        ({"decoder": config["decoder"] | mlp}, "decoder"),
+        ({"labels": [str(n) for n in range(99)]}, "decoder"),
+        ({"features": features | {"dim": 2**19}}, "has shape"),
+        ({"features": features | {"dim": 2**40}}, "has no such features"),
+        ({"layers": list(range(2**12 - 1))}, "has shape"),
+        ({"layers": [2**40]}, "has no such layers"),
+    ):
+        (copy / "config.json").write_text(json.dumps(config | wrong))
+        with pytest.raises(RecordError, match=rf"the saved head is damaged .*{said}"):
+            load(copy)
 
 
 def test_the_first_saved_heads_are_read(copy):

@@ -12,9 +12,12 @@ from torch import Tensor
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError
 from probekit.probe.heads import HEADS
+from probekit.probe.heads.contract import FusionHead
 from probekit.train.saved.folder import CONFIG, SavedHead, read_saved, saved_below
 from probekit.train.saved.head import TrainedHead
 
+_VALUES = 2**24
+"""Of a block of rows: a width is what a file says."""
 VALUE = "value"
 """Name of the one number of a regression, where others have the names of classes."""
 
@@ -103,7 +106,7 @@ def _of_folder(path: Path) -> Directions:
             f"{path}: this head predicts tokens with its backbone's output head, which stays in "
             "the cache; its directions are the rows of that matrix, and none of its own."
         )
-    return directions(TrainedHead(saved, state), str(path))
+    return directions(TrainedHead.of_files(path, saved, state), str(path))
 
 
 def directions(trained: TrainedHead, name: str = "this head") -> Directions:
@@ -123,10 +126,14 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
     if reason := _not_linear(trained.saved, head.linear, weight is not None, affine is not None):
         raise OptionError(f"{name} is no linear probe: {reason} It has no direction to export.")
     assert weight is not None and affine is not None
-    rows = torch.eye(head.dim, dtype=torch.float64).unsqueeze(1).expand(-1, len(head.layers), -1)
+    step = max(1, _VALUES // (head.dim * len(head.layers)))
     with torch.no_grad():
-        maps = head.layer_parts(rows, weight).transpose(1, 2)
-        constant = decoder(head(torch.zeros_like(rows[:1])))[0]
+        blocks = [
+            head.layer_parts(_unit_rows(start, step, head), weight)
+            for start in range(0, head.dim, step)
+        ]
+        maps = torch.cat(blocks, dim=1).transpose(1, 2)
+        constant = decoder(head(torch.zeros(1, len(head.layers), head.dim).double()))[0]
         scale, shift = affine
         moved = (maps * shift.unsqueeze(1)).sum((0, 2))
     return Directions(
@@ -136,6 +143,13 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
         direction=(maps * scale.unsqueeze(1)).float(),
         bias=(constant + moved).float(),
     )
+
+
+def _unit_rows(start: int, step: int, head: FusionHead) -> Float[Tensor, "rows layers dim"]:
+    """Return rows that are 1 in one channel alone, from channel ``start`` on; of all layers."""
+    rows = torch.zeros(min(step, head.dim - start), head.dim, dtype=torch.float64)
+    rows.diagonal(start).fill_(1)
+    return rows.unsqueeze(1).expand(-1, len(head.layers), -1)
 
 
 def _not_linear(saved: SavedHead, head: bool, decoder: bool, normalization: bool) -> str | None:

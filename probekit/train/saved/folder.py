@@ -24,6 +24,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
+from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, whole
 from probekit.tasks import folder_name, is_called
 from probekit.tuning.packaging import (
     BACKBONE_FOLDER,
@@ -39,6 +40,11 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+_SIZES: Mapping[str, JsonType] = {
+    "layers": list_of(whole(0, 2**12)),
+    "features": fields_of({"dim": whole(1, 2**20), "n_blocks": whole(0, 2**12)}),
+}
+"""What memory is taken by, before its tensors show what there is."""
 _PARTS = {"head", "decoder", "normalization"}
 """What the names of its tensors begin with."""
 
@@ -157,7 +163,10 @@ class SavedHead(_Form):
         Raises:
             KeyError: it lacks something.
             TypeError: it is of another form.
+            ValueError: it has layers, or a width, that no model has.
         """
+        if wrong := mistyped(found, _SIZES):
+            raise ValueError(f"{CONFIG} has no such {human_list(wrong)}")
         return super().of(
             {
                 **found,

@@ -8,6 +8,7 @@ from typing import Any, Self
 import torch
 from jaxtyping import Int64
 from torch import Tensor
+from torch.nn import Module
 
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.kinds import KINDS
@@ -41,18 +42,23 @@ class TrainedHead:
     def __init__(
         self, saved: SavedHead, state: Mapping[str, Tensor], run: SavedRun | None = None
     ) -> None:
-        """Rebuild the modules and load their tensors."""
+        """Rebuild the modules and load their tensors.
+
+        Raises:
+            UnknownNameError: it has a plug-in that is not known here.
+            RuntimeError: the tensors are not those of the modules.
+        """
         saved.recall_plugins()
         self.saved, self.state, self.run = saved, dict(state), run
         self.layers, self.labels = saved.layers, saved.labels
-        dim, seed = saved.features.dim, torch.Generator()
-        head = head_from_json(saved.head).build(self.layers, dim, seed)
-        decoder = decoder_from_json(saved.decoder).build(head.width, len(self.labels), seed)
-        self._probe = Probe(head, decoder)
-        self._normalization = normalization_from_json(saved.normalization, self.layers, dim)
-        parts = {"head.": head, "decoder.": decoder, "normalization.": self._normalization}
+        if not saved.plugins:  # whose code may need values
+            with torch.device("meta"):
+                _check_shapes(_build(saved), state)
+        parts = _build(saved)
         for prefix, module in parts.items():
             load_under(prefix, state, module)
+        self._probe = Probe(parts["head."], parts["decoder."])
+        self._normalization = parts["normalization."]
         self._probe.eval().requires_grad_(False)
 
     @classmethod
@@ -78,9 +84,27 @@ class TrainedHead:
                 "in the cache; a run can start from it (--fusion-from, --init-from), but it labels "
                 "no text."
             )
+        with trusting(trust_plugins):
+            return cls.of_files(path, saved, state, SavedRun.at(path) if saved.backbone else None)
+
+    @classmethod
+    def of_files(
+        cls, path: Path, saved: SavedHead, state: Mapping[str, Tensor], run: SavedRun | None = None
+    ) -> Self:
+        """Return the head of a folder that is read already.
+
+        Args:
+            path: the folder, for messages.
+            saved: what is known of the head.
+            state: its tensors.
+            run: see the class.
+
+        Raises:
+            RecordError: its tensors are not what it says.
+            UnknownNameError: it has a plug-in that is not known here.
+        """
         try:
-            with trusting(trust_plugins):
-                return cls(saved, state, SavedRun.at(path) if saved.backbone else None)
+            return cls(saved, state, run)
         except ProbekitError:
             raise
         except (KeyError, RuntimeError, TypeError, ValueError) as error:
@@ -183,6 +207,37 @@ class TrainedHead:
             hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
             return replace(z, hidden=hidden)
         return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
+
+
+def _build(saved: SavedHead) -> dict[str, Any]:
+    """Return head, decoder and normalisation, by what the names of their tensors begin with."""
+    dim, seed = saved.features.dim, torch.Generator()
+    head = head_from_json(saved.head).build(saved.layers, dim, seed)
+    decoder = decoder_from_json(saved.decoder).build(head.width, len(saved.labels), seed)
+    normalization = normalization_from_json(saved.normalization, saved.layers, dim)
+    return {"head.": head, "decoder.": decoder, "normalization.": normalization}
+
+
+def _check_shapes(parts: Mapping[str, Module], state: Mapping[str, Tensor]) -> None:
+    """Refuse tensors that are not those of the modules, before any memory is taken for these.
+
+    Raises:
+        ValueError: names one.
+    """
+    wanted = {
+        f"{prefix}{name}": value.shape
+        for prefix, module in parts.items()
+        for name, value in module.state_dict().items()
+    }
+    for name in sorted(wanted.keys() | state.keys()):
+        shape = state[name].shape if name in state else None
+        if shape != wanted.get(name):
+            said = _text(wanted.get(name))
+            raise ValueError(f"{name} has shape {_text(shape)}, and config.json says {said}")
+
+
+def _text(shape: torch.Size | None) -> str:
+    return "none" if shape is None else "x".join(map(str, shape)) or "()"
 
 
 def _bounds(

@@ -64,6 +64,7 @@ def open_start(
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
+        UnknownNameError: it has a plug-in that is not known here.
         OptionError: it was saved for another head, width, depth or normalisation; or,
             under ``init_from``, for other rows or another decoder, or without one of the labels
             of train, or with more than two where the metric scores two; or its model was trained
@@ -73,7 +74,6 @@ def open_start(
     if folder is None:
         return SavedStart()
     saved, tensors, fingerprint = open_saved(folder)
-    saved.recall_plugins()
     option = "--fusion-from" if spec.fusion_from else "--init-from"
     asked = {
         # Settings that came after a head was saved have their default.
@@ -175,12 +175,15 @@ def open_saved(folder: str) -> tuple[SavedHead, dict[str, Tensor], str]:
     Raises:
         MissingFileError: no saved head lies there.
         RecordError: it is damaged.
+        UnknownNameError: it has a plug-in that is not known here.
     """
     path = Path(folder).resolve()
     weights, config = (
         digest_file(file) if file.is_file() else "" for file in (path / WEIGHTS, path / CONFIG)
     )
-    return *_load(path, (weights, config)), weights
+    saved, tensors = _load(path, (weights, config))
+    saved.recall_plugins()
+    return saved, tensors, weights
 
 
 @lru_cache(maxsize=4)

@@ -47,6 +47,8 @@ def trained(head, decoder="linear", normalize="none", layers=LAYERS, **features)
     if normalize == "standardize":
         state["normalization.mean"] = 30 * torch.randn(len(layers), DIM, generator=generator)
         state["normalization.scale"] = torch.rand(len(layers), DIM, generator=generator) + 0.1
+    if normalize == "final-norm":
+        state |= {"normalization.weight": torch.ones(DIM), "normalization.bias": torch.zeros(DIM)}
     about = {
         "dim": DIM, "n_blocks": 4, "pooling": "last", "dtype": "float32",
         "compute_dtype": "float32", "max_length": None, "overlong": "stride", "entry": "e" * 64,

@@ -55,6 +55,19 @@ def test_a_class_is_fitted_saved_and_loaded(location, tmp_path):
         TrainedHead.from_pretrained(tmp_path, trust_plugins=True)
 
 
+@pytest.mark.parametrize("kind", ["head", "decoder", "normalization"])
+@pytest.mark.parametrize("start", ["init_from", "fusion_from"])
+def test_a_start_of_an_unknown_plugin_names_it(location, tmp_path, kind, start):
+    probekit.fit(head="last", **WHERE, location=location, device="cpu", save=tmp_path)
+    config = unsealed(tmp_path)
+    config |= {kind: {"name": "elsewhere"}, "plugins": {kind: {"path": "a.b:C", "code": "0"}}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    with pytest.raises(UnknownNameError, match=rf"^unknown {kind} 'elsewhere': .*not known here"):
+        probekit.fit(
+            head="last", **WHERE, options={start: str(tmp_path)}, location=location, device="cpu"
+        )
+
+
 def test_workers_know_what_was_registered_even_a_class_of_a_function(location, tmp_path):
     class Local(Mixed):
         """A class that no other process can import."""

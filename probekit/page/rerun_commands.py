@@ -22,12 +22,8 @@ _LISTED = ("shots", "fraction")
 _SAVED, _DATA = "SAVED-HEAD", "DATA"
 """Stand for the folders of a saved head and of published files, whose paths are not recorded."""
 
-_SHARED = (
-    *("label", "control", "fit_on", "hold_out", "group", "decoder", "layers", "normalize"),
-    *("pooling", "fit", "l2", "select", "epochs", "evals", "batch_size", "lr", "optimizer"),
-    *("weight_decay", "schedule", "warmup", "method", "batch_tokens", "start"),
-)
-"""Options that all runs of a command have alike, in their order."""
+_OF_EACH = ("head", "seed", "depth", *_LISTED)
+"""Options of which the runs of one command may have several values."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +60,12 @@ def rerun_commands(
     """
     every = [one for one in records if not one.trial and one.left_out is None]
     made = [one for one in every if not _of_script(one)]
-    runs = [_run(one, sources, kinds or {}) for one in made if not is_baseline(one)]
+    runs, unsaid = [], 0
+    for one in made:
+        options = None if is_baseline(one) else stated_options(one)
+        if options is not None:
+            runs.append(_run(one, options, sources, kinds or {}))
+        unsaid += options is None and not is_baseline(one)
     groups: dict[tuple[Any, ...], list[_Run]] = {}
     for run in runs:
         groups.setdefault((run.command, run.words, run.predictions), []).append(run)
@@ -75,6 +76,10 @@ def rerun_commands(
         for one in every
         for kind, origin in _of_script(one).items()
     ]
+    if unsaid:
+        found.append(
+            f"# {unsaid} runs are of an earlier version, which did not record every option"
+        )
     return list(dict.fromkeys(found))
 
 
@@ -166,49 +171,32 @@ def _root(cache: Path) -> list[str]:
     return [] if cache == Path("cache") else ["--cache", str(cache)]
 
 
-def _run(record: Record, sources: Mapping[str, str], kinds: Mapping[str, str]) -> _Run:
-    command = "sweep" if record.depth is None else "depth"
-    stated, _ = stated_options(record)
+def _run(
+    record: Record, options: Options, sources: Mapping[str, str], kinds: Mapping[str, str]
+) -> _Run:
     words = [sources.get(name, name) for name in (record.model, record.task)]
-    words += [*_kind_words(kinds.get(record.entry)), *_words(record, stated)]
-    predictions = record.predictions is not None and record.depth is None
+    words += [*_kind_words(kinds.get(record.entry)), *_words(record, options)]
     return _Run(
-        command=command,
+        command="sweep" if record.depth is None else "depth",
         words=tuple(words),
-        head=stated["head"],
+        head=options["head"],
         seed=record.seed,
-        predictions=predictions,
+        predictions=record.predictions is not None and record.depth is None,
         listed=tuple(getattr(record, name) for name in _LISTED),
         depth=record.depth,
     )
 
 
-def _words(record: Record, stated: Options) -> list[str]:
-    """Return what all runs of a command share, as typed; what no option says is left out."""
-    given = {**stated, "layers": _layers(record)}
-    pairs = [(name, _plain(given.get(name))) for name in _SHARED]
+def _words(record: Record, options: Options) -> list[str]:
+    """Return what all runs of a command share, as typed."""
+    shared = {name: value for name, value in options.items() if name not in _OF_EACH}
     if record.init not in (None, SOLVED):
         whole = record.init.endswith("with decoder")
-        pairs.append(("init_from" if whole else "fusion_from", _SAVED))
-    words = [word for name, one in pairs if one is not None for word in (flag(name), one)]
-    words += ["--freeze-fusion"] if record.freeze else []
-    words += ["--drop-duplicates"] if "drop_duplicates" in stated else []
-    return words + (["--ablate", record.ablated] if record.ablated else [])
-
-
-def _plain(value: float | str | None) -> str | None:
-    return None if value is None else f"{value:g}" if isinstance(value, float) else str(value)
-
-
-def _layers(record: Record) -> str | None:
-    """Return the layers that were asked for; None where a head's published ones explain them.
-
-    Published layers are the last one, or all that a head may see, with the embeddings or not.
-    """
-    layers = list(record.layers)
-    top = record.seen.get("blocks", max(layers)) if record.depth is None else record.depth
-    usual = layers in ([top], list(range(top + 1)), list(range(1, top + 1)), [0])
-    return None if usual or record.depth is not None else ",".join(map(str, layers))
+        shared["init_from" if whole else "fusion_from"] = _SAVED
+    if record.ablated:
+        shared["ablate"] = record.ablated
+    pairs = [(flag(name), value) for name, value in shared.items()]
+    return [word for name, one in pairs for word in ((name,) if one is True else (name, str(one)))]
 
 
 def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:

@@ -44,6 +44,8 @@ class Record:
         pooling: which row of a text was read (``cls``, ``mean``, ``last``); None for words.
         options: settings of head and decoder that are not the default, as ``decoder.hidden: 128``,
             and of a model that is trained its dropout, as ``model.attention_dropout: 0.3``.
+        spec: all options of the run as they were settled, by name and as JSON values, without
+            model, task and the folder of a saved head; empty in records of earlier versions.
         init: what the saved head that the run started from was trained on, such as
             ``wikiann/en ner 1a2b3c4d``, and ``with decoder`` where all of it was taken; ``solved``
             where head and decoder were solved before the model was trained; None for a fresh start.
@@ -137,6 +139,7 @@ class Record:
     normalize: str
     pooling: str | None = None
     options: Mapping[str, Any] = field(default_factory=dict)
+    spec: Mapping[str, Any] = field(default_factory=dict)
     init: str | None = None
     freeze: bool = False
     protocol: str
@@ -254,6 +257,7 @@ _OTHER: dict[str, Callable[[Any], Any]] = {
     "ablation": plain.weights,
     "confusion": plain.optional(plain.confusion),
     "options": plain.settings,
+    "spec": plain.settings,
     "diagnosis": plain.settings,
     "environment": plain.settings,
     "seen": plain.seen,
@@ -283,5 +287,5 @@ _WRITTEN_IF_SET = (
     "select", "l2", "rates", "rate_from", "trial", "diagnosis", "environment", "seen",
     "initial_weights", "shares", "ablation", "ablated", "left_out",
     "plugins", "duplicates", "method", "n_backbone_params", "backbone_share", "batch_tokens",
-    "predictions_digest", "texts",
+    "predictions_digest", "texts", "spec",
 )  # fmt: skip

@@ -1,5 +1,6 @@
 """Records with made-up outcomes."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -57,7 +58,25 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
         for name in ("model", "method", "task", "label", "head", "depth", "shots", "fraction")
     ]
     options += [values["normalize"], values["lr"], seed]
-    return Record(**{"key": repr(options)} | values)
+    return Record(**{"key": repr(options), "spec": _spec(values)} | values)
+
+
+def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options of a run that has a record of these values."""
+    names = (
+        "label",
+        "head",
+        "decoder",
+        "normalize",
+        "method",
+        "shots",
+        "fraction",
+        "depth",
+        "seed",
+    )
+    spec = {name: values[name] for name in names if values.get(name) is not None}
+    spec |= {"start": "solved"} if values.get("init") == "solved" else {}
+    return spec | ({"freeze_fusion": True} if values.get("freeze") else {})
 
 
 def _class_scores(score: float) -> dict[str, float]:

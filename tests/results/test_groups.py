@@ -22,7 +22,7 @@ def test_options_are_the_inputs_of_a_record():
     outcomes += "class_weights diverged confusion n_params train_seconds predictions "
     outcomes += "version key seed rate_from trial diagnosis environment seen "
     outcomes += "initial_weights shares ablation ablated left_out n_backbone_params backbone_share "
-    outcomes += "duplicates predictions_digest"
+    outcomes += "duplicates predictions_digest spec"
     assert set(OPTIONS) | set(outcomes.split()) == set(Record.__dataclass_fields__)
 
 

@@ -26,6 +26,7 @@ from probekit.train.option_groups import DEFAULT_EVALS
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import Run
+from probekit.train.sweeps.run_options import Origin
 from probekit.train.sweeps.run_views import count_duplicates, sample
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.version import __version__
@@ -39,6 +40,15 @@ _AS_ASKED = (
     "batch_tokens",
 )
 """What a record says as the settled spec does."""
+
+_SAID = {
+    *_AS_ASKED,
+    *("label", "control"),  # Record.label
+    *("fit_on", "hold_out", "group", "drop_duplicates"),  # Record.protocol
+    *("optimizer", "weight_decay", "schedule", "warmup"),  # Record.optimizer
+    *("head", "decoder", "layers", "start", "freeze_fusion", "fit", "select", "evals", "rates"),
+}
+"""Options that have a field or a text of a record; any other one is said among its settings."""
 
 _OUTCOME = {one.name for one in fields(Record)} & {one.name for one in fields(FitResult)}
 """What a record says as the result of training does."""
@@ -118,8 +128,12 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "duplicates": count_duplicates(spec, splits, drawn),
         "head": member.head.name,
         "decoder": member.decoder.name,
-        "options": _changed_settings(spec)
-        | {f"model.{name}": rate for name, rate in options.dropout.items()},
+        "options": {
+            **_changed_settings(spec),
+            **{f"model.{name}": rate for name, rate in options.dropout.items()},
+            **_unsaid(spec),
+        },
+        "spec": _stated(spec),
         "plugins": options.plugins,
         "layers": options.layers,
         "init": run.init,
@@ -130,6 +144,23 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "rates": dict(spec.rates),
         "optimizer": spec.optimizer_text if spec.fit == "adam" else solver,
         "metric": options.metric,
+    }
+
+
+def _stated(spec: TrainSpec) -> dict[str, Any]:
+    """Return the options that make a run, as far as they are no folder of this machine."""
+    apart = {"model", "task", "fusion_from", "init_from"} | {one.name for one in fields(Origin)}
+    said = spec.to_json().items()
+    return {name: value for name, value in said if name not in apart and value not in (None, ())}
+
+
+def _unsaid(spec: TrainSpec) -> dict[str, Any]:
+    """Return the options that no other field of a record says, where they are not the default."""
+    usual = {one.name: (one.default, one.metadata.get("unset")) for one in fields(TrainSpec)}
+    return {
+        name: value
+        for name, value in _stated(spec).items()
+        if name not in _SAID and value not in usual[name]
     }
 
 

@@ -9,21 +9,27 @@ from dataclasses import fields, replace
 import pytest
 import torch
 
+from probekit.base.registry import flag
 from probekit.features import Location, open_features
+from probekit.page.rerun_commands import rerun_commands
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS, RowFacts
+from probekit.results.summaries.grouping import options_of
 from probekit.train.member import Member, MemberSpec
 from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
 from probekit.train.sweeps import run_views
 from probekit.train.sweeps.resolve import resolve
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_groups import data_key, stream_key
 from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
+from probekit.train.sweeps.run_words import described
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
 from tests.planted import MODEL, TASK, plant_all
+from tests.results.samples import make_record
 
 BASE = {"model": MODEL, "task": TASK, "head": "last", "label": "ner"}
 OTHER = {
@@ -107,7 +113,6 @@ def test_every_option_is_in_the_key_save_where_it_is_said_why_not(name):
 
 def test_options_that_came_later_are_written_only_if_set():
     later = set(EVERY) - ALWAYS_WRITTEN - set(NAMES[Origin])
-    assert later == {"warmup", "group", "drop_duplicates", "method", "batch_tokens", "start"}
     assert len(ALWAYS_WRITTEN) == 29  # a later option has no place there
     for name in later:
         (field,) = (field for field in fields(TrainSpec) if field.name == name)
@@ -190,3 +195,43 @@ def test_every_option_of_descent_reaches_its_member(name, splits):
     options = {"head": "p32", name: OTHER[name]}
     member = resolve(spec(**options), splits).member
     assert getattr(member.descent, name) == OTHER[name]
+
+
+UNTOLD = (*("model", "task", "fusion_from", "init_from"), *NAMES[Origin])
+"""What a record says of the entry, of a saved head and of the purpose of a run."""
+
+BUILT = ("head", "decoder", "layers", "select", "start", "seed")
+"""What tells records apart by what was built for the run."""
+
+SOLVING = {**dict.fromkeys([*NAMES[Descent], *NAMES[Steps]]), "rates": (), "fit": "lbfgs"}
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in UNTOLD])
+def test_every_option_tells_records_apart_and_is_typed_again(name, run, splits):
+    beside = SOLVING if name == "l2" else BESIDE.get(name, {})
+    changes = SOLVING if name == "fit" else {name: "cv:3" if name == "select" else OTHER[name]}
+    one, other = (
+        make_record(**described(changed(run, **beside, **options), splits))
+        for options in ({}, changes)
+    )
+    assert name in BUILT or options_of(one) != options_of(other), "they differ in no option"
+    assert other.spec[name] == changes[name] != one.spec.get(name)
+    (line,) = rerun_commands([other], {})
+    typed = {"rates": "--lr", "seed": "--seeds", "depth": "probekit depth"}.get(name, flag(name))
+    assert typed in line
+
+
+@pytest.mark.parametrize("name", [*NAMES[Descent], *NAMES[Steps]])
+def test_a_probe_is_the_same_alone_and_beside_others(name, splits, tmp_path):
+    steps = {"fit": "adam", "select": "dev", "epochs": 2, "lr": 0.25}
+    own = spec(**steps | {"head": "p32" if name == "rates" else "last", name: OTHER[name]})
+    others = [replace(own, **{which: one}) for which, one in (("seed", 7), ("lr", 0.01))]
+    others += [replace(own, head="mean", rates=()), replace(own, layers="1")]
+    location = splits.entries["train"].path.parents[2]
+    alone, together = (
+        {record.key: record for record in sweep(plan, out=tmp_path / f"{len(plan)}.jsonl",
+                                                location=Location(cache=location), device="cpu")}
+        for plan in ([own], [*others[:2], own, *others[2:]])
+    )  # fmt: skip
+    for key, record in alone.items():
+        assert record.scores == pytest.approx(together[key].scores, rel=1e-4)

@@ -6,26 +6,44 @@ import shutil
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
+from probekit.tuning import METHODS, Method
 from tests.cli.console import done, refused
 from tests.saved_heads import changed_head
 from tests.store.synthetic import folder_bytes
-from tests.train.live.trained_runs import check_states, states
-
-MERGED = [
-    ("lora:rank=2", None),
-    ("lora:rank=2:targets=linear", 2),
-    ("diff-prune:share=0.1", None),
-    ("bitfit", 2),
-]
+from tests.train.live.trained_runs import asked, check_states, states
 
 
-@pytest.mark.parametrize(("method", "depth"), MERGED)
-def test_merged_it_is_a_model_by_itself(runs, method, depth, tmp_path):
-    if method.startswith("lora"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    if (method, runs.kind) == ("bitfit", "llama"):
-        pytest.skip("it has no biases")
-    folder, into = runs.saved(method, depth)[0], tmp_path / "of" / "whole"
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_merges_or_says_why_not(runs, name, tmp_path):
+    method, into = asked(name, runs.kind), tmp_path / "of" / "whole"
+    apart = METHODS[name].stays_apart
+    if not METHODS[name].trains:
+        assert "trained nothing of its model" in refused("merge", str(runs.saved(method)[0]), into)
+    elif name == "full":
+        assert "a whole model lies there" in refused("merge", str(runs.saved(method)[0]), into)
+    elif apart is not None:
+        said = refused("merge", str(runs.saved(method)[0]), str(into))
+        assert said == f"--method {name}: {apart}" and not into.exists()
+    else:
+        check_merged(runs, method, None, into)
+
+
+@pytest.mark.parametrize("method", ["lora:rank=2:targets=linear", "bitfit"])
+def test_a_cut_model_is_merged(runs, method, tmp_path):
+    asked(method.partition(":")[0], runs.kind)
+    check_merged(runs, method, 2, tmp_path / "whole")
+
+
+def test_a_merge_that_does_nothing_is_found(runs, tmp_path, monkeypatch):
+    method = asked("lora", runs.kind)
+    monkeypatch.setattr(METHODS["lora"], "merge", Method.merge)
+    with pytest.raises(AssertionError):
+        check_merged(runs, method, None, tmp_path / "whole")
+
+
+def check_merged(runs, method, depth, into):
+    """Check that a merged run is a model of its base's form with the states of the run."""
+    folder = runs.saved(method, depth)[0]
     assert done("merge", str(folder), str(into)).out.strip() == str(into)
     model, report = AutoModel.from_pretrained(into, output_loading_info=True)
     pooler = {"pooler.dense.weight", "pooler.dense.bias"}
@@ -61,9 +79,6 @@ def test_a_base_that_has_moved(runs, tmp_path):
 def test_what_cannot_be_merged(runs, tmp_path):
     bitfit = "bitfit" if runs.kind == "bert" else "diff-prune:share=0.1"
     into = tmp_path / "whole"
-    said = refused("merge", str(runs.saved("adapter:size=4", 2)[0]), str(into))
-    assert "--method adapter: what was trained has no place among the model's own values" in said
-    assert "a whole model lies there" in refused("merge", str(runs.saved("full")[0]), str(into))
     assert "no saved run is there" in refused("merge", str(tmp_path / "nothing"), str(into))
     assert not into.exists()
     (into / "mine").mkdir(parents=True)

@@ -21,10 +21,11 @@ from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
+from probekit.tuning import METHODS
 from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
 from tests.tiny import build
-from tests.train.live.trained_runs import FLOAT32, IDS, check_states, states
+from tests.train.live.trained_runs import FLOAT32, IDS, asked, check_states, states
 from tests.train.saved.test_prediction import dev_words
 
 
@@ -63,29 +64,14 @@ def test_peft_loads_virtual_tokens(runs, method):
     assert result.n_backbone_params == sum(v.numel() for v in model.prompt_encoder.parameters())
 
 
-@pytest.mark.parametrize(
-    ("method", "depth"),
-    [
-        ("adapter:size=4", 2),
-        ("diff-prune:share=0.1", None),
-        ("prompt:length=5", 2),
-        ("prefix:length=5", 2),
-        ("prefix:length=5:of=states", None),
-        ("bitfit", 2),
-        ("qlora:rank=2", 2),
-    ],
-)
-def test_every_method_is_what_it_was_when_it_is_read_again(runs, method, depth, tmp_path):
-    if not method.startswith(("adapter", "diff-prune", "bitfit")):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    if method.startswith("qlora"):
-        pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
-    if (method, runs.kind) in (("bitfit", "llama"), ("prefix:length=5", "bert")):
-        pytest.skip("this family has no such thing")
+@pytest.mark.parametrize("depth", [None, 2])
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.trains])
+def test_every_method_is_what_it_was_when_it_is_read_again(runs, name, depth, tmp_path):
+    method = asked(name, runs.kind)
     folder, result = runs.saved(method, depth)
     at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
     (dev,) = extract(str(folder), runs.spec.task, **at)
-    assert dev.manifest.model == f"model-{method.partition(':')[0]}"
+    assert dev.manifest.model == f"model-{name}"
     trained = TrainedHead.from_pretrained(folder)
     last = [dev.manifest.n_blocks]
     z = dev.arrays["words"].read(dev.examples.rows[dev.examples.valid], last).float()

@@ -2,17 +2,41 @@
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from probekit import Location, TrainSpec, fit
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.extraction import ExtractOptions, extract
+from probekit.tuning import METHODS
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
 
 IDS = torch.arange(9, 17)[None]
 LR = (("backbone", 3e-3),)
 FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
+
+
+SMALL = {
+    "lora": "lora:rank=2",
+    "qlora": "qlora:rank=2",
+    "adapter": "adapter:size=4",
+    "prompt": "prompt:length=5",
+    "prefix": "prefix:length=5",
+    "diff-prune": "diff-prune:share=0.1",
+}
+"""Methods with settings for tiny models; others as they are."""
+
+
+def asked(name, kind):
+    """Return a method as a test asks for it, which is skipped where it cannot be had."""
+    if name in ("lora", "qlora", "prompt", "prefix"):
+        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    if METHODS[name].quantizes:
+        pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
+    if (name, kind) in (("bitfit", "llama"), ("prefix", "bert")):
+        pytest.skip("this family has no such thing")
+    return SMALL.get(name, name)
 
 
 class Runs:
@@ -34,6 +58,8 @@ class Runs:
         if (method, depth) not in self.done:
             folder = self.root / f"{method.replace(':', '-')}-{depth}"
             spec = replace(self.spec, method=method, depth=depth)
+            if not spec.tunes:
+                spec = replace(spec, rates=())
             self.done[method, depth] = folder, fit(spec, location=self.location, save=folder)
         return self.done[method, depth]
 

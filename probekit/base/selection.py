@@ -21,13 +21,7 @@ RANDOM, SOLVED = "random", "solved"
 HELD_OUT = "held-out"
 """The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""
 
-NESTED = "nested"
-"""For each fold of dev, the other folds of dev."""
-
-FORMS = (
-    f"dev, cv:K (such as cv:5), hold-out:F (such as hold-out:0.1), {NESTED}:K (folds of dev, each "
-    f"chosen for by the others) or {HELD_OUT} (with --hold-out)"
-)
+FORMS = f"dev, cv:K (such as cv:5), hold-out:F (hold-out:0.1) or {HELD_OUT} (with --hold-out)"
 
 
 @dataclass(frozen=True)
@@ -35,8 +29,8 @@ class Selection:
     """What chooses: a split, folds of the drawn examples, or a share of them.
 
     Attributes:
-        kind: ``dev`` or ``held-out`` (a split), ``nested`` (folds of dev), ``cv`` or ``hold-out``.
-        folds: K of ``cv`` and of ``nested``; 0 elsewhere.
+        kind: ``dev`` or ``held-out`` (a split), ``cv`` or ``hold-out``.
+        folds: K of ``cv``; 0 elsewhere.
         default: folds by default, where the drawn examples allow fewer; else 0.
         share: F of ``hold-out``; 0 elsewhere.
     """
@@ -60,8 +54,6 @@ class Selection:
             folds, _, default = value.partition(" of ")
             if kind == "cv" and int(folds) >= 2 and (not default or int(default) > int(folds)):
                 return cls("cv", folds=int(folds), default=int(default or 0))
-            if kind == NESTED and int(value) >= 2:
-                return cls(NESTED, folds=int(value))
             if kind == "hold-out" and 0 < float(value) < 1:
                 return cls("hold-out", share=float(value))
         except ValueError:
@@ -70,8 +62,13 @@ class Selection:
 
     @classmethod
     def recorded(cls, text: str | None) -> Self | None:
-        """Return the selection of a record's text, which may name groups: ``dev by prompt``."""
-        return None if text is None else cls.parse(text.partition(" by ")[0])
+        """Return the selection of a record's text, which may name groups: ``dev by prompt``.
+
+        Earlier versions had folds of dev, each scored by what the others chose: ``nested:5``.
+        """
+        if text is None or text.startswith("nested:"):
+            return None
+        return cls.parse(text.partition(" by ")[0])
 
     def __str__(self) -> str:
         """Return the text that `parse` reads."""
@@ -83,17 +80,12 @@ class Selection:
     @property
     def by_split(self) -> bool:
         """Whether a split chooses that no fit of the run sees."""
-        return self.kind in ("dev", HELD_OUT, NESTED)
-
-    @property
-    def nested(self) -> bool:
-        """Whether each fold of dev is scored by a fit that the others chose."""
-        return self.kind == NESTED
+        return self.kind in ("dev", HELD_OUT)
 
     @property
     def cuts(self) -> bool:
         """Whether it cuts examples into parts, which groups may keep together."""
-        return self.kind not in ("dev", HELD_OUT)
+        return not self.by_split
 
     @property
     def asked(self) -> str:
@@ -131,7 +123,7 @@ class Selection:
         if not self.cuts or count >= least:
             return
         units = "sentences" if group is None else f"groups (--group {group})"
-        fewer = f"give --select {self.kind}:{count}" if self.folds and count > 1 else "give more"
+        fewer = f"give --select cv:{count}" if self.folds and count > 1 else "give more"
         raise OptionError(
             f"--select {self} needs {least} {units} or more, and there "
             f"{'is' if count == 1 else 'are'} {count} {where}: {fewer}, or choose another --select."

@@ -18,8 +18,8 @@ States = Annotated[
     list[str],
     typer.Argument(
         metavar="STATES...",
-        help="SPLIT=PATH of a file or folder of states for each split; PATH alone serves all "
-        "splits of --split.",
+        help="SPLIT=PATH of a folder of vLLM's files for each split; PATH alone serves all splits "
+        "of --split.",
     ),
 ]
 Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
@@ -55,9 +55,10 @@ def import_entries(
     json: arguments.Json = False,
     shared: ImportOptions,
 ) -> None:
-    """Make entries of hidden states that vLLM, ELMo or another program computed of TASK's text.
+    """Make entries of hidden states that vLLM computed of TASK's text, one file per request.
 
-    They are checked against the text, token by token with MODEL's tokenizer, or word by word.
+    They are checked against the text, token by token with MODEL's tokenizer. Arrays are imported in
+    Python: probekit.import_states.
     """
     from probekit.extraction.imports import import_states
 

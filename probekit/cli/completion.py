@@ -103,7 +103,7 @@ VALUES: Mapping[str, Values] = {
     "method": _some(*METHODS),
     "pooling": _poolings,
     "fit": _some(*FITS, kind="fitter"),
-    "select": _some("dev", "cv:5", "hold-out:0.1", "held-out", "nested:5"),
+    "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
     "optimizer": _some("adamw", "adam"),
     "schedule": _some("linear", "constant"),
     "protocol": _protocols,

@@ -15,7 +15,6 @@ from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.train.ablation import MeanRows, mean_rows
 from probekit.train.attribution import attribute
-from probekit.train.dev_folds import DevFolds
 from probekit.train.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.residency import Residency
@@ -138,13 +137,12 @@ class _Group:
             dev_sources |= residency.sources(dev, specs, once=True)
         self._dev = ScoredSplit(dev, dev_sources, metric)
         self._judges = {id(dev): self._dev}
-        self._folds: dict[int, DevFolds] = {}
         self._keep: Callable[[], None] = lambda: None
         on_disk = [one for own in sources for one in own.values() if one.resident is None]
         ahead = residency.read_ahead(len(on_disk))
         opened = iter(sources)
         self.running = [
-            SolvedStream(spec, residency, self._judge_of(spec), self._folds_of)
+            SolvedStream(spec, residency, self._judge_of(spec))
             if spec.solved
             else Stream(spec, next(opened), ahead=ahead)
             for spec in specs
@@ -160,16 +158,6 @@ class _Group:
             sources = self._residency.sources(view, judged, once=spec.solved)
             self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
         return self._judges[id(view)]
-
-    def _folds_of(self, member: Member) -> DevFolds | None:
-        """Return the folds of dev that a member's selection is nested in; None where it is not."""
-        select = member.spec.select
-        if select is None or not select.nested:
-            return None
-        if select.folds not in self._folds:
-            found = DevFolds(self._dev.view, self._dev.metric, select.folds)
-            self._folds[select.folds] = found
-        return self._folds[select.folds]
 
     def _finished(self) -> list[tuple[StreamSpec, Member]]:
         """Return the members that are finished, each with its stream."""
@@ -209,10 +197,8 @@ class _Group:
                 members = [(stream, member) for stream in own for member in stream.members]
                 found = judge.predict([member for _, member in members])
                 for (stream, member), predicted in zip(members, found, strict=True):
-                    folds = self._folds_of(member)
-                    by_fold = [] if folds is None else folds.scores(predicted)
                     scores = judge.scorer.score(predicted)
-                    member.note(stream.step, scores, judge.metric, predicted, by_fold)
+                    member.note(stream.step, scores, judge.metric, predicted)
                     score = judge.metric.scale.text(member.last_score)
                     where = "dev" if judge is self._dev else "held-out"
                     self._report(f"{member.name}: {score} ({where})")
@@ -238,20 +224,6 @@ class _Group:
         """Report a step, and keep where the run is."""
         self._report(len(stream.members))
         self._keep()
-
-    def _assess_by_fold(self, member: Member, *, keep: bool) -> Assessed:
-        """Return what is said of each row of dev by the state chosen for its fold."""
-        folds = self._folds_of(member)
-        assert folds is not None, "states by fold come of nested selection alone"
-        kept = {name: value.clone() for name, value in member.probe.state_dict().items()}
-        states = {id(one.state): one.state for one in member.by_fold}
-        said: dict[int, Assessed] = {}
-        for key, state in states.items():
-            member.probe.load_state_dict(state)
-            member.probe.eval()
-            (said[key],) = self._dev.assess([member], keep=keep)
-        member.probe.load_state_dict(kept)
-        return Assessed.picked(said, folds.owners([id(one.state) for one in member.by_fold]))
 
     def finish(
         self,
@@ -282,21 +254,17 @@ class _Group:
         """Return members to their best checkpoint and score it on dev, where nothing has yet.
 
         Returns:
-            What each of them says of dev; under nested selection, what the state of each fold does.
+            What each of them says of dev.
         """
         members = [member for _, member in finished]
-        pooled = {
-            member: self._assess_by_fold(member, keep=keep) for member in members if member.by_fold
-        }
         for member in members:
             if member.best is not None:  # a solver leaves nothing but its solution
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
-        dev, others = self._dev, [member for member in members if member not in pooled]
-        by_member = pooled | dict(zip(others, dev.assess(others, keep=keep), strict=True))
-        said = [by_member[member] for member in members]
+        dev = self._dev
+        said = dev.assess(members, keep=keep)
         for (spec, member), found in zip(finished, said, strict=True):
-            if spec.solved or spec.judge is not None or member in pooled:
+            if spec.solved or spec.judge is not None:
                 member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
         return said
 

@@ -2,7 +2,7 @@
 
 import logging
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -97,8 +97,6 @@ class Member:
         last_score: the newest dev score.
         selection_score: score of the best checkpoint on what chose it, where that was not dev.
         solved: how a solver found its values, by name; empty where none did.
-        by_fold: under nested selection the best checkpoint for each fold of dev, by what scores
-            best on the others; empty elsewhere.
         diverged: whether its loss or a trained value is no longer finite; it takes no more steps,
             and what follows is no checkpoint unless there is no other.
     """
@@ -132,7 +130,6 @@ class Member:
         self.best: Checkpoint | None = None
         self.solved: Mapping[str, Any] = {}
         self.selection_score: float | None = None
-        self.by_fold: list[Checkpoint] = []
         self.diverged = False
         self.reading, self.stepping = Stopwatch(device), Stopwatch(device)
         self._loss = torch.zeros((), device=device)
@@ -161,7 +158,6 @@ class Member:
         scores: Mapping[str, float],
         metric: type[Metric],
         predicted: np.ndarray,
-        by_fold: Sequence[float] = (),
     ) -> None:
         """Record the dev scores after ``step``, and keep the state if it is the best so far.
 
@@ -172,7 +168,6 @@ class Member:
             scores: on all of dev.
             metric: what scored.
             predicted: of each row of dev.
-            by_fold: under nested selection the score on dev without each fold.
         """
         score = self.last_score = scores[metric.name]
         if step:
@@ -192,31 +187,19 @@ class Member:
                 )
         if self.diverged and self.best is not None:
             return
-        self._keep_best(Checkpoint(step, dict(scores), predicted, {}), metric, by_fold)
+        self._keep_best(Checkpoint(step, dict(scores), predicted, {}), metric)
 
-    def _keep_best(self, now: Checkpoint, metric: type[Metric], by_fold: Sequence[float]) -> None:
-        """Keep the state for what it is the best so far: all of dev, or a fold of it.
+    def _keep_best(self, now: Checkpoint, metric: type[Metric]) -> None:
+        """Keep the state if it is the best so far.
 
         Args:
             now: the state's scores and predictions.
             metric: what scored.
-            by_fold: its score on dev without each fold.
         """
-        sign, name = metric.scale.sign, metric.name
-        found = [now, *(replace(now, scores={name: score}) for score in by_fold)]
-        held: list[Checkpoint | None] = [self.best, *self.by_fold]
-        held += [None] * (len(found) - len(held))
-        better = [
-            old is None or sign * new.scores[name] > sign * old.scores[name]
-            for new, old in zip(found, held, strict=True)
-        ]
-        if any(better):  # one copy of the state, whichever of them it is the best for
+        sign, name, best = metric.scale.sign, metric.name, self.best
+        if best is None or sign * now.scores[name] > sign * best.scores[name]:
             state = {key: value.clone() for key, value in self.probe.state_dict().items()}
-            kept = [
-                replace(new, state=state) if use or old is None else old
-                for new, old, use in zip(found, held, better, strict=True)
-            ]
-            self.best, *self.by_fold = kept
+            self.best = replace(now, state=state)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs to go on as if nothing had been between."""
@@ -225,7 +208,7 @@ class Member:
             "dropout": self.dropout.get_state(),
             "curve": [(step, float(loss), float(score)) for step, loss, score in self.curve],
             "last_score": float(self.last_score),
-            "kept": [one and one.to_state() for one in (self.best, *self.by_fold)],
+            "best": self.best and self.best.to_state(),
             "diverged": self.diverged,
             "loss": self._loss,
             "steps": self._steps,
@@ -238,7 +221,7 @@ class Member:
         self.dropout.set_state(state["dropout"])
         self.curve = list(state["curve"])
         self.last_score, self.diverged = state["last_score"], state["diverged"]
-        self.best, *self.by_fold = [one and Checkpoint.from_state(one) for one in state["kept"]]
+        self.best = state["best"] and Checkpoint.from_state(state["best"])
         self._loss.copy_(state["loss"])
         self._steps = state["steps"]
         self.stepping.add(state["seconds"])

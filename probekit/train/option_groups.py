@@ -118,7 +118,7 @@ class Descent(Group):
         rates: peak learning rates of named groups of parameters (``mixing``, ``transitions``),
             sorted by name. A group that is not named has the default of its head or decoder, else
             ``lr``.
-        weight_decay: AdamW's decoupled weight decay, or ``search``.
+        weight_decay: AdamW's decoupled weight decay.
         optimizer: ``adamw``, or ``adam``, which has no weight decay.
         schedule: of the learning rate: ``linear`` decay to 0, or ``constant``.
         warmup: share of the steps, in [0, 1), over which the rate rises to its peak on a line; the
@@ -133,11 +133,8 @@ class Descent(Group):
         each=number_or_search,
     )
     rates: tuple[tuple[str, float], ...] = ()
-    weight_decay: float | str | None = option(
-        None,
-        "AdamW's decoupled weight decay; search finds it by trials.",
-        unset=DEFAULT_WEIGHT_DECAY,
-        each=number_or_search,
+    weight_decay: float | None = option(
+        None, "AdamW's decoupled weight decay.", unset=DEFAULT_WEIGHT_DECAY, each=float
     )
     optimizer: str | None = option(None, "adamw or adam.", unset="adamw", each=str)
     schedule: str | None = option(
@@ -162,8 +159,7 @@ class Descent(Group):
             check_range("lr", rate, 0, math.inf, f"a number above 0 for {name}")
         check_range("warmup", self.warmup, BELOW_ZERO, 1, "a number from 0 to below 1")
         decay = self.weight_decay
-        if decay != SEARCH:
-            check_range("weight_decay", decay, BELOW_ZERO, math.inf, "0 or more, or search")
+        check_range("weight_decay", decay, BELOW_ZERO, math.inf, "0 or more")
         if self.optimizer == "adam" and decay not in (None, 0, DEFAULT_WEIGHT_DECAY):
             raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
 

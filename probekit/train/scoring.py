@@ -1,13 +1,11 @@
 """Score many members on one split in one pass: each row is read and normalised once for all."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor
 
 from probekit.features import FeatureView
@@ -42,27 +40,6 @@ class Assessed:
 
     predicted: np.ndarray
     probabilities: RowProbabilities | None
-
-    @classmethod
-    def picked(
-        cls, said: Mapping[int, "Assessed"], owner: Int64[np.ndarray, " rows"]
-    ) -> "Assessed":
-        """Return what is said of each row by one of several.
-
-        Args:
-            said: what each of them says of all rows.
-            owner: by row, whose word counts.
-        """
-        # said by 7: a b c, by 9: d e f; owner 7 9 7: a e c
-        first = next(iter(said.values()))
-        predicted = first.predicted.copy()
-        probabilities = deepcopy(first.probabilities)
-        for key, one in said.items():
-            rows = owner == key
-            predicted[rows] = one.predicted[rows]
-            if probabilities is not None and one.probabilities is not None:
-                probabilities.overwrite(rows, one.probabilities)
-        return cls(predicted=predicted, probabilities=probabilities)
 
 
 class ScoredSplit:

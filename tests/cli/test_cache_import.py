@@ -8,7 +8,7 @@ import pytest
 from probekit.store.entry import Entry
 from tests.cli.conftest import FLOAT32, entry_of
 from tests.cli.console import done, refused, run
-from tests.extraction.imports.exporting import Exporter, elmo_file, vllm_folder
+from tests.extraction.imports.exporting import Exporter, vllm_folder
 
 PLAIN = ("--layer-ids", "0:4", "--dtype", "float32", "--label", "2")
 
@@ -52,7 +52,7 @@ def test_from_states_to_a_score(states, bert, corpus, here):
 def test_what_cannot_be_imported_is_said_in_one_line(states, bert, corpus, here):
     train = f"train={states / 'train'}"
     said = refused("cache", "import", bert, corpus, train, "--label", "2")
-    assert "has 4 layers and does not say which" in said and "0:4 if they are all of them" in said
+    assert "has 4 layers. Give their numbers" in said and "0:4 if they are all of them" in said
     said = refused("cache", "import", bert, corpus, train, train, *PLAIN)
     assert "two STATES of one split" in said
     said = refused("cache", "import", bert, corpus, states / "dev", "b", *PLAIN)
@@ -77,16 +77,3 @@ def test_the_command_for_another_dtype_is_said_and_works(bert, corpus, here):
     assert command[:3] == ["probekit", "cache", "import"] and "dev=large states" in command
     done(*command[1:])
     assert Entry.open(entry_of(here / "cache", "dev")).manifest.dtype == "bfloat16"
-
-
-def test_a_name_alone_and_the_files_of_elmo(bert, corpus, here):
-    exporter = Exporter(bert)
-    words = sentences(corpus / "dev.conll")
-    elmo_file(here / "dev.hdf5", [exporter.of_words(one)[:, :3] for one in words])
-    command = ("cache", "import", "elmo-original", corpus, "dev=dev.hdf5", "--label", "2")
-    done(*command, "--layer-ids", "0,1,2", "--n-blocks", "2")
-    entry = Entry.open(entry_of(here / "cache", "dev"))
-    assert entry.manifest.imported["form"] == "words" and entry.manifest.n_blocks == 2
-    verified = run("cache", "verify", "elmo-original", corpus, "--rows", "3")
-    assert verified.code == 1 and "chunks match their checksums" in verified.err
-    assert "nothing is known of the model elmo-original but its name" in verified.err

@@ -43,8 +43,6 @@ def test_the_record_says_what_was_kept_together(train):
     assert (plain["select"], grouped["select"]) == ("cv:3", "cv:3 by prompt")
     assert plain["key"] != grouped["key"]
     assert plain["labels_fingerprint"] == grouped["labels_fingerprint"]
-    (nested,) = done(*train, "--select", "nested:3", "--group", "prompt").rows
-    assert nested["select"] == "nested:3 by prompt"
     (held,) = done(*train, "--hold-out", "0.25", "--group", "prompt").rows
     assert (held["protocol"], held["select"]) == ("full, hold-out 0.25 by prompt", "held-out")
     assert held["seen"]["examples"] == 18  # of 12 prompts of two texts, three are kept out
@@ -70,7 +68,6 @@ def test_the_record_says_what_was_kept_together(train):
             ("--select", "cv:3", "--group", "half"),
             "are 2 among the drawn sentences: give --sel",
         ),
-        (("--select", "nested:3", "--group", "half"), "are 2 in dev: give --select nested:2"),
         (("--hold-out", "0.2", "--group", "one"), "leaves one side empty"),
         (("--l2", "1", "--group", "prompt"), "here nothing is chosen: leave --l2 out"),
     ],

@@ -18,7 +18,6 @@ RUNS = [
     *(TAGS | STEPS | {"head": head} for head in HEADS),
     *(TAGS | STEPS | {"head": "p32", "decoder": name} for name in ("mlp", "crf:hidden=5")),
     *(TAGS | STEPS | {"head": "p32", "normalize": name} for name in ("layernorm", "final-norm")),
-    TAGS | STEPS | {"head": "last", "select": "nested:2"},
     TAGS | STEPS | {"head": "concat", "shots": 2, "control": 1},
     {"task": "glue/sst2", "head": "extra-layers", "decoder": "pooler", **STEPS},
     {"task": "glue/stsb", "head": "p32", "decoder": "regression", **STEPS},

@@ -205,7 +205,6 @@ def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(
     [
         ("p32", "linear", "dev"),
         ("p32", "linear", "cv:4"),
-        ("p32", "linear", "nested:3"),
         ("p32", "crf", "dev"),
         ("attention-fusion", "linear", "cv:4"),
     ],

@@ -1,14 +1,12 @@
 """States as the user gives them: files or arrays, of one split or by split."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from probekit.errors import OptionError
-from probekit.extraction.imports.sentence_file import SUFFIXES, sentence_file
-from probekit.extraction.imports.sequences import Sequences
-from probekit.extraction.imports.tensor_sequences import given_sequences, tensor_sequences
+from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.store.objects.object_path import ObjectPath, root_of
 
 
@@ -17,7 +15,7 @@ class GivenStates:
     """The states of an import, not opened yet.
 
     Attributes:
-        states: a path, or a list of arrays; or one of these by split.
+        states: a path, or arrays; or one of these by split.
         token_ids: of arrays, as `import_states` takes them.
         word_offsets: likewise.
         layers_first: whether layers come before rows.
@@ -63,10 +61,10 @@ class GivenStates:
                 f"arrays of one split, and {count} are imported. Name one: splits=['train']; or "
                 "give them by split: states={'train': [...], 'dev': [...]}."
             )
-        if not isinstance(states, Sequence):
+        if not isinstance(states, Iterable):
             raise OptionError(
-                "expected a path, or a list with an array for each example, (rows, layers, dim); "
-                f"found {type(states).__name__}."
+                "expected a path, or an array for each example, (rows, layers, dim); found "
+                f"{type(states).__name__}."
             )
         ids, offsets = (self._part(one, split) for one in (self.token_ids, self.word_offsets))
         return given_sequences(states, ids, offsets, layers_first=self.layers_first)
@@ -79,9 +77,9 @@ class GivenStates:
                 f"{path}: states are read from files of this machine. Copy them to a folder first; "
                 "--cache takes a URL, and entries go straight there."
             )
-        if path.suffix in SUFFIXES:
-            return sentence_file(path)
-        return tensor_sequences(path, layers_first=self.layers_first)
+        if self.layers_first:
+            raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
+        return request_files(path)
 
     @staticmethod
     def _part(given: Any, split: str) -> Any:

@@ -58,10 +58,10 @@ def import_states(
     Args:
         model: as for ``extract``: whose states they are; with ``options.n_blocks`` any name.
         task: name of a task, or path of the user's own data; what ``examples`` are called.
-        states: of one split, or by split: the path of a file or folder, or a list with an array
-            for each example, (rows, layers, dim), of NumPy or PyTorch.
-        token_ids: for arrays: the vocabulary ids of the rows of each, in a list; by split if
-            ``states`` is. Without these and ``word_offsets``, a row is a word.
+        states: of one split, or by split: an array for each example, (rows, layers, dim), of NumPy
+            or PyTorch, in a list or any iterable; or the path of vLLM's files.
+        token_ids: for arrays: the vocabulary ids of the rows of each; by split if ``states`` is.
+            Without these and ``word_offsets``, a row is a word.
         word_offsets: for arrays: of each, where its words begin and the last one ends: word j has
             the rows ``offsets[j]`` to ``offsets[j + 1]`` (excluded).
         options: which layers they are, and how they are read and stored.
@@ -127,6 +127,6 @@ def _check_named(target: ExtractTarget, inspection: Inspection | None) -> None:
     """Refuse to call a model that is there a mere name."""
     if inspection is None and (target.given is not None or Path(target.model).exists()):
         raise OptionError(
-            f"--n-blocks is for a model that is known by its name alone, and {target.model} is "
+            f"n_blocks is for a model that is known by its name alone, and {target.model} is "
             "there. Leave it out."
         )

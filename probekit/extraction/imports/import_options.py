@@ -23,12 +23,12 @@ class ImportOptions:
     """Options of one import. What decides the states' meaning is stated, never guessed.
 
     Attributes:
-        layer_ids: the numbers of the file's layers, in its order, as HuggingFace counts
-            ``hidden_states`` (0 is the embeddings); needed where the file does not say them.
+        layer_ids: the numbers of the states' layers, in their order, as HuggingFace counts
+            ``hidden_states`` (0 is the embeddings).
         layers: those of them that are stored.
         layers_first: arrays are (layers, rows, dim), as transformers stacks them, in place of
             (rows, layers, dim).
-        special_tokens: where the file's token ids have none: ``stripped`` if the model read them
+        special_tokens: where the token ids have none: ``stripped`` if the model read them
             and their rows were left out, ``absent`` if it did not read them.
         last_layer: of layer L of a model with a final norm, in files as vLLM writes them:
             ``normed`` if it is after the norm, as in ``hidden_states``, or ``raw`` before it.
@@ -44,13 +44,11 @@ class ImportOptions:
 
     layer_ids: str | None = option(
         None,
-        "Numbers of the file's layers, in its order, as in transformers' hidden_states (0 = "
-        "embeddings): 0,8,16 or 0:25. Needed where the file does not say them.",
+        "Numbers of the states' layers, in their order, as in transformers' hidden_states (0 = "
+        "embeddings): 0,8,16 or 0:25.",
     )
     layers: str = option("all", "Which of them to store.")
-    layers_first: bool = option(
-        False, "Arrays are (layers, rows, dim) in place of (rows, layers, dim)."
-    )
+    layers_first: bool = False
     special_tokens: str | None = option(
         None,
         "Where token ids have no special tokens: stripped (the model read them, and their rows "
@@ -61,9 +59,7 @@ class ImportOptions:
         "Layer L of a model with a final norm: normed (after it, as in hidden_states) or raw "
         "(before it, as vLLM writes it).",
     )
-    n_blocks: int | None = option(
-        None, "MODEL is a name alone, of a model with N blocks; rows must be of words."
-    )
+    n_blocks: int | None = None
     producer: str | None = option(None, "What computed the states, in words: 'vllm 0.18'.")
     format: str = option("zarr", "zarr or hdf5.")
     dtype: str = option(
@@ -95,7 +91,7 @@ class ImportOptions:
                 listed = ", ".join(str(one) for one in choices if one)
                 raise OptionError(f"{flag(name)} {getattr(self, name)!r} is none of: {listed}.")
         if self.n_blocks is not None and not 0 < self.n_blocks < _LARGEST:
-            raise OptionError(f"--n-blocks {self.n_blocks}: no model has so many blocks.")
+            raise OptionError(f"n_blocks={self.n_blocks}: no model has so many blocks.")
 
     def stored(self, layers: str) -> ExtractOptions:
         """Return how rows are stored, as extraction takes it.
@@ -115,7 +111,7 @@ class ImportOptions:
         )
 
     def numbers(self, n_blocks: int) -> tuple[int, ...] | None:
-        """Return the numbers of the file's layers, in its order; None where they are not given.
+        """Return the numbers of the states' layers, in their order; None where they are not given.
 
         Args:
             n_blocks: L.

@@ -148,6 +148,6 @@ class Importer:
         if self.inspection is None:
             raise OptionError(
                 f"{sequences.where} has token ids, which are checked with the model's tokenizer, "
-                f"and --n-blocks says that {self.target.model} is a name alone. Leave it out."
+                f"and n_blocks says that {self.target.model} is a name alone. Leave it out."
             )
         return match_tokens(split, sequences, self.inspection, cast(Specials | None, said))

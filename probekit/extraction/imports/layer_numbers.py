@@ -12,25 +12,19 @@ def settle_layers(
     """Return the numbers of the file's layers, in its order.
 
     Raises:
-        OptionError: nobody says them, or what is said does not fit.
+        OptionError: they are not said, or do not fit.
         DataError: the states are of another width than the model's.
     """
     count, dim = sequences.shape.layers, sequences.shape.dim
     if dim != info.dim:
         raise DataError(
             f"{sequences.where}: the states are {dim} wide, and those of {info.name} {info.dim}. "
-            "They are of another model, or their axes are in another order (--layers-first)."
+            "They are of another model, or their axes are in another order (layers_first)."
         )
-    said, typed = sequences.layer_ids, options.numbers(info.n_blocks)
-    if said is not None and typed not in (None, said):
-        raise OptionError(
-            f"--layer-ids {options.layer_ids}: {sequences.where} says that its layers are "
-            f"{','.join(map(str, said))}. Leave the option out."
-        )
-    numbers = said if typed is None else typed
+    numbers = options.numbers(info.n_blocks)
     if numbers is None:
         raise OptionError(
-            f"{sequences.where} has {count} layers and does not say which. Give their numbers as "
+            f"{sequences.where} has {count} layers. Give their numbers as "
             f"transformers counts hidden_states: --layer-ids. {_suggested(count, info)}"
         )
     wrong = [number for number in numbers if not 0 <= number <= info.n_blocks]

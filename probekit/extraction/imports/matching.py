@@ -42,9 +42,9 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
     """
     examples = split.examples
     _check_words(split, sequences)
-    order = in_order(split, sequences)
+    check_count(split, sequences)
     owners, cut = [], 0
-    for number, example in zip(order, examples, strict=True):
+    for number, example in enumerate(examples):
         rows, count = int(sequences.lengths[number]), len(example.words)
         if sequences.form == "words":
             if rows != count:
@@ -57,7 +57,7 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
         found = sequences.word_ids(number, count)
         cut += count - 1 - int(found.max(initial=-1))
         owners.append(found)
-    lengths = sequences.lengths[order]
+    lengths = sequences.lengths[: len(examples)]
     read = lengths > 0
     encoded = EncodedSplit(
         ids=tuple(example.id for example in examples),
@@ -68,7 +68,7 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
         example_words=bounds_of(np.array([len(example.words) for example in examples], np.int64)),
         cut={"truncated_words": cut},
     )
-    return Matched(encoded=encoded, sequence=order[read], special_tokens=None)
+    return Matched(encoded=encoded, sequence=np.flatnonzero(read), special_tokens=None)
 
 
 def _check_words(split: Split, sequences: Sequences) -> None:
@@ -79,26 +79,18 @@ def _check_words(split: Split, sequences: Sequences) -> None:
         )
 
 
-def in_order(split: Split, sequences: Sequences) -> Int64[np.ndarray, " examples"]:
-    """Return the sequence of each example: the one in its place, or with its text."""
+def check_count(split: Split, sequences: Sequences) -> None:
+    """Refuse sequences that cannot be those of the examples in their places.
+
+    Raises:
+        DataError: they are fewer, or more than those of a whole split.
+    """
     count, wanted = len(sequences), len(split.examples)
     if count < wanted or (count > wanted and split.limit is None):
         raise DataError(
             f"{sequences.where}: {count:,} sequences, and {split.name} has {wanted:,} examples. "
             "Expected one for each, in the same order."
         )
-    order = np.arange(wanted)
-    known = {text: i for i in range(count) if (text := sequences.text(i)) is not None}
-    for number, example in enumerate(split.examples) if known else ():
-        text = " ".join(example.words)
-        if text not in known:
-            raise DataError(
-                f"{sequences.where}: no sentence has the words of example {example.id}: "
-                f"{text[:100]!r}; in its place stands {str(sequences.text(number))[:100]!r}."
-            )
-        if sequences.text(number) != text:  # the same words again, or another order
-            order[number] = known[text]
-    return order
 
 
 def joined(parts: Sequence[Int64[np.ndarray, " _"]]) -> Any:

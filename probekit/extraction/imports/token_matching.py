@@ -12,7 +12,7 @@ from probekit.backbone import Inspection
 from probekit.base.numbers.ragged import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
-from probekit.extraction.imports.matching import Matched, Specials, in_order, joined
+from probekit.extraction.imports.matching import Matched, Specials, check_count, joined
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.token_readings import Reading, TokenReadings
 from probekit.tasks import Split
@@ -66,7 +66,7 @@ class _TokenMatching:
         self._readings = TokenReadings.of(split, sequences, inspection, special_tokens)
         self._used: set[int] = set()
         if sequences.ordered:
-            self._order = in_order(split, sequences)
+            check_count(split, sequences)
         else:
             self._by_ids: dict[bytes, list[int]] = {}  # of equal ones the first counts
             for number in range(len(sequences)):
@@ -75,13 +75,12 @@ class _TokenMatching:
     def find(self, number: int) -> tuple[int, Reading]:
         """Return the sequence of an example, and how it has the example."""
         if self._sequences.ordered:
-            sequence = int(self._order[number])
-            found = self._sequences.token_ids(sequence)
+            found = self._sequences.token_ids(number)
             readings = list(self._readings.possible(number, len(found)))
             for reading in readings:
                 if np.array_equal(reading.ids, found):
-                    return sequence, reading
-            raise self._differing(number, sequence, found, readings)
+                    return number, reading
+            raise self._differing(number, found, readings)
         length = len(self._readings.whole(number).ids)
         if not length:  # nothing was read of it
             return -1, self._readings.whole(number)
@@ -123,20 +122,19 @@ class _TokenMatching:
     def _differing(
         self,
         number: int,
-        sequence: int,
         found: Int64[np.ndarray, " tokens"],
         readings: Sequence[Reading],
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
         self._check_said(number, found)
-        self._check_padding(number, sequence)
+        self._check_padding(number, number)
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
         expected = self._readings.whole(number).ids if ids is None else ids
         at = _agreeing(expected, found)
         return DataError(
-            f"{self._sequences.name(sequence)} does not have the tokens of example "
+            f"{self._sequences.name(number)} does not have the tokens of example "
             f"{self._split.examples[number].id}: at position {at} the tokenizer of "
             f"{self._inspection.info.name} gives {self._shown(expected, at)}, and the file has "
             f"{self._shown(found, at)}. The states are of another text, or of another tokenizer."

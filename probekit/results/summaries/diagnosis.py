@@ -8,9 +8,6 @@ fewer than the default), ``converged``, ``iterations``, ``gradient``, ``toleranc
 (of L2, the chosen one), ``edge`` (``strongest`` or ``weakest``, where that is an end of the path),
 ``objective``, ``strengths`` and ``strength_scores``; of a mixture, ``starts`` (how many),
 ``candidates`` and ``candidate_scores``, and the ``chosen`` one.
-Of nested selection: ``fold_strengths`` (what was chosen for each fold of dev),
-``selection_score`` (what all of dev chose, on all of dev: too good) and, where a rate was searched,
-``search_select`` (what chose it).
 Of a run that trains the model from a solved head: ``start_score`` (dev score of that head over the
 cached rows).
 Of descent: ``best_is_last`` (the best dev score is that of the last step), ``falling`` (the loss

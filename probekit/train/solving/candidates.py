@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probekit.probe.fitters.minimise import Points
-from probekit.train.solving.solved_fit import Scores, Solved
+from probekit.train.solving.solved_fit import Solved
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +28,13 @@ class Descended:
     Attributes:
         solved: the problems that were solved side by side.
         place: of its own in them.
-        scores: on what chooses.
+        score: on what chooses.
         cut: whether the descent was cut short, and goes on if it is chosen.
     """
 
     solved: Solved
     place: int
-    scores: Scores
+    score: float
     cut: bool
 
     @property

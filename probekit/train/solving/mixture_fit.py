@@ -108,31 +108,22 @@ class MixtureFit(SolvedFit):
         )
 
     def visits(self) -> Visits:
-        """Solve from every start, and load for each judge the best candidate."""
+        """Solve from every start, and load the best candidate."""
         descent = (yield from self._train()) if self._alone else None
         yield from self._turn()
         starts, self._own = self._starts(), {}
         stopped = None if descent is None else (yield from self._stopped(descent))
         if stopped is not None:
-            starts[TRAINED] = Start(stopped.minimum.points, self._average.strength(0))
+            starts[TRAINED] = Start(stopped.minimum.points, self._average.strength)
         found = yield from self._descend([*starts.values()], _FIRST)
         yield from self._add(found, [f"from {name}" for name in starts], cut=True)
         if stopped is not None:
             yield from self._add(stopped, [TRAINED])
-        while cut := self._cut(chosen := self._choices()):
-            going = [self._own[name].end for name in cut]
-            yield from self._add((yield from self._descend(going, MOST_ITERATIONS)), cut)
-        self.settle([one.load for one in chosen])
+        while (chosen := self._choice()).descended is not None and chosen.descended.cut:
+            further = yield from self._descend([chosen.descended.end], MOST_ITERATIONS)
+            yield from self._add(further, [chosen.name])
+        chosen.load()
         self.member.solved = (yield from self._diagnosis(chosen)) | {"starts": len(starts)}
-
-    def _choices(self) -> list[Candidate]:
-        """Return what each judge chooses of all that was found."""
-        return [self._choice(self._candidates(judge)) for judge in range(self.n_judges)]
-
-    def _cut(self, chosen: Sequence[Candidate]) -> list[str]:
-        """Return which of some candidates go on, each once."""
-        cut = [one.name for one in chosen if one.descended is not None and one.descended.cut]
-        return [*dict.fromkeys(cut)]
 
     def _turn(self) -> Visits:
         """Centre the layers, scale channels by the average's, and turn to its components.
@@ -254,13 +245,13 @@ class MixtureFit(SolvedFit):
         return found
 
     def _start(self, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
-        decoders = fit.decoders(*fit.chosen(0))
+        decoders = fit.decoders(*fit.chosen)
         own = values.to(self._means.device).expand(len(decoders[0]), -1)
-        return Start(self._turned(decoders, own), fit.strength(0))
+        return Start(self._turned(decoders, own), fit.strength)
 
     def _rank(self, fit: LinearFit) -> tuple[float, float]:
         """Return what is least of the best: by what chooses, else by the objective."""
-        return -self.better(fit.score(0)), float(fit.diagnosis(0)["objective"])
+        return -self.better(fit.score), float(fit.diagnosis["objective"])
 
     def _name(self, place: int) -> str:
         return f"layer {self.member.spec.layers[place]}"
@@ -280,37 +271,31 @@ class MixtureFit(SolvedFit):
         for place, name in enumerate(names):
             self._own[name] = Descended(solved, place, scores[place], cut and not done[place])
 
-    def _candidates(self, judge: int) -> list[Candidate]:
-        """Return all that a judge may choose, the simplest first."""
+    def _candidates(self) -> list[Candidate]:
+        """Return all that may be chosen, the simplest first."""
         held = [(AVERAGE, self._mixture.even(), self._average)]
         for place, fit in enumerate(self._alone):
             if (values := self._mixture.alone(place)) is not None:
                 held.append((self._name(place), values, fit))
         found = [
-            Candidate(
-                name,
-                fit.score(judge),
-                partial(self._take, values, fit, judge),
-                fit.diagnosis(judge),
-            )
+            Candidate(name, fit.score, partial(self._take, values, fit), fit.diagnosis)
             for name, values, fit in held
         ]
         for name, own in self._own.items():
-            said = own.solved.said(own.place) | {"selection_score": own.scores[judge]}
-            load = partial(self._load, own)
-            found.append(Candidate(name, own.scores[judge], load, said, own))
+            said = own.solved.said(own.place) | {"selection_score": own.score}
+            found.append(Candidate(name, own.score, partial(self._load, own), said, own))
         return found
 
-    def _choice(self, candidates: Sequence[Candidate]) -> Candidate:
-        """Return the best, the first of equals; where nothing chooses, by the objective."""
+    def _choice(self) -> Candidate:
+        """Return the best of all that was found; where nothing chooses, by the objective."""
+        candidates = self._candidates()
         if self.member.spec.select is None:
             own = [one for one in candidates if one.descended is not None and one.name != TRAINED]
             return min(own, key=lambda one: float(one.found["objective"]))
         return max(candidates, key=lambda one: self.better(one.score))
 
-    def _diagnosis(self, chosen: Sequence[Candidate]) -> Generator[Visit, None, dict[str, Any]]:
-        """Return what a record says of the fit, of what each judge chose."""
-        best = chosen[0]
+    def _diagnosis(self, best: Candidate) -> Generator[Visit, None, dict[str, Any]]:
+        """Return what a record says of the fit."""
         found = {**best.found, "chosen": best.name}
         if best.descended is not None:
             residual = yield from self._residual(best.descended)
@@ -319,9 +304,7 @@ class MixtureFit(SolvedFit):
         if self.member.spec.select is None:
             del found["selection_score"]
             return found
-        if self._folds is not None:
-            found["fold_strengths"] = [one.found["strength"] for one in chosen[1:]]
-        scores = {one.name: one.score for one in self._candidates(0)}
+        scores = {one.name: one.score for one in self._candidates()}
         return found | {"candidates": [*scores], "candidate_scores": [*scores.values()]}
 
     def _residual(self, own: Descended) -> Generator[Visit, None, float]:
@@ -334,10 +317,10 @@ class MixtureFit(SolvedFit):
         gradient = objective.unpack(evaluation.finish().gradient)[3]
         return float(self._mixture.residual(objective.unpack(point)[3], gradient))
 
-    def _take(self, values: Float64[Tensor, " values"], fit: LinearFit, judge: int) -> None:
+    def _take(self, values: Float64[Tensor, " values"], fit: LinearFit) -> None:
         """Put what a contained fit found into head and decoder."""
         self.member.probe.head.load_mixture(values)
-        self.target.load(*(one[0] for one in fit.decoders(*fit.chosen(judge))))
+        self.target.load(*(one[0] for one in fit.decoders(*fit.chosen)))
 
     def _load(self, own: Descended) -> None:
         """Put a solution for layers as they came into head and decoder."""

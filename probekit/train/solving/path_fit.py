@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Generator
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,7 +20,7 @@ from probekit.probe.fitters.linear_problems import (
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum
 from probekit.probe.normalization.standardization import Moments
-from probekit.train.solving.solved_fit import Objective, Scores, Solved, SolvedFit, drive
+from probekit.train.solving.solved_fit import Objective, Solved, SolvedFit, drive
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
 
@@ -53,8 +52,7 @@ class PathFit(SolvedFit):
 
     def visits(self) -> Visits:
         """Solve along the path until the best strength is not its last, and load that one."""
-        self._scores: list[Scores] = []
-        self._chosen: dict[int, int] = {}
+        self._scores: list[float] = []
         self._stretches: list[Solved] = []
         yield from self.prepare()
         fixed = self.member.spec.l2
@@ -64,71 +62,56 @@ class PathFit(SolvedFit):
             solved = Solved(strengths, objective, minimum)
             self._stretches.append(solved)
             self._scores += yield from self.scores(solved)
-            self._choose(last=fixed is not None)
-            goes_on = len(self._chosen) < self.n_judges
+            goes_on = fixed is None and self._best == len(self._tried) - 1
             strengths = weaker_strengths(self._tried) if goes_on else ()
-            if not strengths:
-                self._choose(last=True)
-        self.settle([partial(self.load, *self.chosen(judge)) for judge in range(self.n_judges)])
-        self.member.solved = self.diagnosis(0)
+        self.load(*self.chosen)
+        self.member.solved = self.diagnosis
 
-    def chosen(self, judge: int) -> tuple[Solved, int]:
-        """Return the stretch and the place in it that a judge chose."""
+    @property
+    def chosen(self) -> tuple[Solved, int]:
+        """The stretch and the place in it that were chosen."""
         # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
         pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
-        return pairs[self._chosen[judge]]
+        return pairs[self._best]
 
-    def score(self, judge: int) -> float:
-        """Return the score by which a judge chose."""
-        return self._scores[self._chosen[judge]][judge]
+    @property
+    def score(self) -> float:
+        """The score by which it was chosen."""
+        return self._scores[self._best]
 
-    def strength(self, judge: int) -> float:
-        """Return the strength that a judge chose."""
-        return self._tried[self._chosen[judge]]
-
-    def _choose(self, *, last: bool) -> None:
-        """Note the best place for every judge whose best is not the last place, as it may be next.
-
-        Each goes by its own scores alone: how far others look is not its business.
-
-        Args:
-            last: no weaker strength follows.
-        """
-        for judge in range(self.n_judges):
-            best = self._best(judge)
-            if judge not in self._chosen and (last or best < len(self._tried) - 1):
-                self._chosen[judge] = best
+    @property
+    def strength(self) -> float:
+        """The strength that was chosen."""
+        return self._tried[self._best]
 
     @property
     def best_score(self) -> float | None:
         """The best score so far on what chooses; None before the first, or without any."""
         if not self._scores or self.member.spec.select is None:
             return None
-        return self._scores[self._best(0)][0]
+        return self.score
 
     @property
     def _tried(self) -> list[float]:
         return [one for solved in self._stretches for one in solved.strengths]
 
-    def _best(self, judge: int) -> int:
-        """Return the place of the best score of a judge, the first of equals."""
-        return int(np.argmax([self.better(own[judge]) for own in self._scores]))
+    @property
+    def _best(self) -> int:
+        """The place of the best score, the first of equals."""
+        return int(np.argmax([self.better(own) for own in self._scores]))
 
-    def diagnosis(self, judge: int) -> dict[str, Any]:
-        """Return what a record says of what a judge chose."""
-        solved, place = self.chosen(judge)
-        found, strengths, best = solved.said(place), self._tried, self._chosen[judge]
-        whole = [own[judge] for own in self._scores]
+    @property
+    def diagnosis(self) -> dict[str, Any]:
+        """What a record says of what was chosen."""
+        solved, place = self.chosen
+        found, strengths, scores = solved.said(place), self._tried, self._scores
         if self.member.spec.select is None:
             return found
         ends = {0: "strongest", len(strengths) - 1: "weakest"}
-        if best in ends and whole.count(whole[best]) == 1:
-            found["edge"] = ends[best]
-        if self._folds is not None:
-            chosen = (self._chosen[judge] for judge in range(1, self.n_judges))
-            found["fold_strengths"] = [strengths[place] for place in chosen]
-        scores = {"strengths": strengths, "strength_scores": whole}
-        return found | scores | {"selection_score": whole[best]}
+        if self._best in ends and scores.count(self.score) == 1:
+            found["edge"] = ends[self._best]
+        tried = {"strengths": strengths, "strength_scores": [*scores]}
+        return found | tried | {"selection_score": self.score}
 
 
 class LinearFit(PathFit):

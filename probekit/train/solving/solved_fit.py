@@ -15,8 +15,7 @@ from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective,
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimisation, Minimum, Points, Request
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
-from probekit.train.dev_folds import DevFolds
-from probekit.train.member import Checkpoint, Member
+from probekit.train.member import Member
 from probekit.train.sampling import make_parts
 from probekit.train.scoring import ScoredSplit, gold_of
 from probekit.train.solving.fitted_targets import FittedTargets
@@ -24,9 +23,6 @@ from probekit.train.solving.split_rows import SplitName, SplitRows, Visit, Visit
 from probekit.train.source import Inputs, Source
 
 Objective = LinearObjective | MixtureObjective
-
-Scores = tuple[float, ...]
-"""Of a solution on what chooses; under nested selection, then on dev without each of its folds."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +76,6 @@ class SolvedFit(ABC):
         sources: Mapping[SplitName, Source],
         *,
         judge: ScoredSplit,
-        folds: DevFolds | None = None,
         memory: int,
     ) -> None:
         """Prepare the problems.
@@ -90,14 +85,12 @@ class SolvedFit(ABC):
             sources: what its head reads of train and of what judges.
             judge: the split that chooses where the member's selection says that one does; with the
                 metric that chooses in any case.
-            folds: of that split, where the selection is nested: for each a strength is chosen.
             memory: bytes that the rows may take.
 
         Raises:
             OptionError: there is nothing to tell apart, or nothing that can choose.
         """
         self.member, self._judge, self._metric = member, judge, judge.metric
-        self._folds = folds
         rows = SplitRows(sources, self.read, axis=self.row_axis, width=self.width, memory=memory)
         self.rows, view = rows, rows.view("train")
         self.target = FittedTargets(member, view, self.rows.device)
@@ -125,28 +118,9 @@ class SolvedFit(ABC):
     def objective(self, loss: Loss, problems: Problems, extra_l2: float = TRANSITIONS) -> Objective:
         """Return what is minimised: a loss, with L2 of some strength on values of its own."""
 
-    @property
-    def n_judges(self) -> int:
-        """What chooses, and under nested selection each of its folds."""
-        return 1 if self._folds is None else 1 + self._folds.count
-
     def better(self, score: float) -> float:
         """Return a score that rises with what it is a score of: a loss has another sign."""
         return self._metric.scale.sign * score
-
-    def settle(self, loads: Sequence[Callable[[], None]]) -> None:
-        """Load what each judge chose, that of all of dev last, and keep the values of the others.
-
-        Args:
-            loads: for each judge what puts its choice into the member.
-        """
-        states = []
-        for judge in reversed(range(len(loads))):
-            loads[judge]()
-            if judge:
-                state = self.member.probe.state_dict()
-                states.append({name: value.clone() for name, value in state.items()})
-        self.member.by_fold = [Checkpoint(0, {}, np.empty(0), one) for one in reversed(states)]
 
     def problems(self, strengths: tuple[float, ...]) -> Problems:
         """Return the problems of all parts for some strengths."""
@@ -154,11 +128,11 @@ class SolvedFit(ABC):
         seen = torch.from_numpy(self._parts.seen.repeat(lengths, axis=1)).float()
         return Problems.of(strengths, seen.to(self.rows.device))
 
-    def scores(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
-        """Return the scores of each solution on what chooses; 0 where nothing is chosen."""
+    def scores(self, solved: Solved) -> Generator[Visit, None, list[float]]:
+        """Return the score of each solution on what chooses; 0 where nothing is chosen."""
         select = self.member.spec.select
         if select is None:
-            return [(0.0,)] * len(solved.strengths)
+            return [0.0] * len(solved.strengths)
         if self._metric.consumes == "losses":
             return (yield from self._losses(solved))
         predicted = yield from self._predict(solved, "judge" if select.by_split else "train")
@@ -167,10 +141,7 @@ class SolvedFit(ABC):
             view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
             scorer = self._metric(gold_of(view.take(judges), self._metric))
             predicted = predicted[:, torch.from_numpy(view.places(judges))]
-        named = [self.target.named(own) for own in predicted]
-        by_fold = [() if self._folds is None else self._folds.scores(own) for own in named]
-        whole = [scorer.score(own)[self._metric.name] for own in named]
-        return [(one, *folds) for one, folds in zip(whole, by_fold, strict=True)]
+        return [scorer.score(self.target.named(own))[self._metric.name] for own in predicted]
 
     def _predict(
         self, solved: Solved, split: SplitName
@@ -197,7 +168,7 @@ class SolvedFit(ABC):
         yield Visit(split, add)
         return torch.cat(found, 1)
 
-    def _losses(self, solved: Solved) -> Generator[Visit, None, list[Scores]]:
+    def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
         """Return the mean loss of what judges under each solution."""
         loss, parts = self.target.elsewhere(self.rows.view("judge"))
         points = solved.minimum.points[: len(solved.strengths)]
@@ -205,7 +176,7 @@ class SolvedFit(ABC):
         problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
         found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
         yield Visit("judge", found.add)
-        return [(value,) for value in found.finish().value.tolist()]
+        return list(found.finish().value.tolist())
 
 
 def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:

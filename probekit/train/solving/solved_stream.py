@@ -14,7 +14,6 @@ from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec, Reads
 from probekit.probe.heads.last import Last
 from probekit.probe.heads.mean import Mean
-from probekit.train.dev_folds import DevFolds
 from probekit.train.member import Member, MemberSpec
 from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
@@ -43,7 +42,6 @@ class SolvedStream:
         spec: StreamSpec,
         residency: Residency,
         judge: ScoredSplit,
-        folds_of: Callable[[Member], DevFolds | None] = lambda member: None,
     ) -> None:
         """Build the members.
 
@@ -51,9 +49,8 @@ class SolvedStream:
             spec: what to fit.
             residency: opens what they read.
             judge: chooses the strength where a member's selection says that a split does.
-            folds_of: returns the folds of that split, where the selection of a member is nested.
         """
-        self.spec, self._folds_of = spec, folds_of
+        self.spec = spec
         self._residency, self._judge = residency, judge
         self._said = ""
         self.members = tuple(self._member(member) for member in spec.members)
@@ -182,7 +179,6 @@ class SolvedStream:
             member,
             sources=self._open(spec.layers, spec.head.reads),
             judge=self._judge,
-            folds=self._folds_of(member),
             memory=self._residency.left,
         )
 

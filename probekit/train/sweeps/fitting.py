@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from probekit.base.notices import warn_once
-from probekit.base.registry import flag
 from probekit.base.selection import FIXED, HELD_OUT, Selection
 from probekit.errors import OptionError
 from probekit.features import Splits
@@ -171,10 +170,9 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
         OptionError: a rate of a group that is not trained, or one that is still to be searched.
     """
     if spec.searched:
-        option = flag(spec.searched[0])
         raise OptionError(
-            f"{option} search takes several runs, and this is one: let a sweep search "
-            f"(probekit sweep {option} search), or give a number."
+            "--lr search takes several runs, and this is one: let a sweep search "
+            "(probekit sweep --lr search), or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
     own_rates: Mapping[str, float] = {}

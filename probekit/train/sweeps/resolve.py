@@ -16,7 +16,7 @@ from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.plugin_origin import PluginOrigin
 from probekit.base.registry import parse
-from probekit.base.selection import NESTED, RANDOM, SOLVED, Selection
+from probekit.base.selection import RANDOM, SOLVED, Selection
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
 from probekit.features.sentence_groups import say_sizes
@@ -38,7 +38,6 @@ from probekit.train.sweeps.fitting import settle_fit
 from probekit.train.sweeps.run_views import (
     count_units,
     fitted_and_judging,
-    part,
     sample,
     train_view,
 )
@@ -274,16 +273,14 @@ def _check_draw(
 
     Raises:
         OptionError: a solver would have one class, or no class has an example for every fold; or
-            there are fewer groups, or sentences of dev, than folds.
+            there are fewer groups than folds.
     """
     select = None if filled.select is None else Selection.parse(filled.select)
-    if select is not None and select.nested:
-        _check_nested(filled, splits, select)
     if not solves(filled.fit):
         return filled
     units = count_units(splits, "train", drawn)
     grouped = filled.group is not None or filled.drop_duplicates
-    if select is not None and select.kind != NESTED and grouped:
+    if select is not None and grouped:
         least = replace(select, folds=2) if select.folds and spec.select is None else select
         least.check_units(units, "among the drawn sentences", filled.group)
     # If 3 of 8 drawn examples have the most frequent class, the default cv:5 becomes "cv:3 of 5",
@@ -301,19 +298,6 @@ def _check_draw(
         return replace(filled, select=str(fewer) if most > 1 else "dev")
     select.check_classes(most)
     return filled
-
-
-def _check_nested(filled: TrainSpec, splits: Splits, select: Selection) -> None:
-    """Refuse more folds of dev than it has sentences, or groups.
-
-    Raises:
-        OptionError: a fold would be empty.
-    """
-    if "dev" in splits.labels:
-        split, examples = "dev", np.arange(splits.view("dev", pooling=filled.pooling).n_examples)
-    else:
-        split, examples = "train", part(filled, splits)[1]
-    select.check_units(count_units(splits, split, examples), "in dev", filled.group)
 
 
 @lru_cache(maxsize=64)

@@ -150,8 +150,7 @@ def check_runs(plan: Sequence[TrainSpec], location: Location) -> None:
     for opened, specs in grouped(list(plan), opened_by).items():
         splits = open_features(location=location, classes=opened[1], **vars(opened[0]))
         for spec in specs:
-            unsearched: dict[str, Any] = dict.fromkeys(spec.searched)
-            resolve(replace(spec, **unsearched), splits)
+            resolve(replace(spec, lr=None) if spec.searched else spec, splits)
 
 
 def fit(

@@ -189,8 +189,7 @@ class Fitting(Group):
             of the options of descent is given.
         select: what chooses the strength of L2, or under ``adam`` the checkpoint: ``dev``,
             ``held-out`` (what ``hold_out`` keeps), ``cv:K`` (folds of the drawn sentences),
-            ``hold-out:F`` (a share of them) or ``nested:K`` (for each of K folds of dev the others,
-            so that no sentence of dev chose what is said of it); ``None`` is ``held-out`` where
+            or ``hold-out:F`` (a share of them); ``None`` is ``held-out`` where
             there is that beside a dev split, else ``dev`` where the task has a labelled test split,
             else ``cv:5`` (a share of 0.1 under ``adam``).
         l2: strength of a solver's L2; ``None`` chooses it among those of its path.
@@ -203,8 +202,7 @@ class Fitting(Group):
     )
     select: str | None = option(
         None,
-        "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F; "
-        "nested:K, for each of K folds of dev the others.",
+        "What chooses L2, checkpoint or rate: dev, held-out (--hold-out), cv:K, hold-out:F.",
         show_default="held-out beside dev; else dev, or cv:5 without a labelled test split",
     )
     l2: float | None = option(

@@ -1,4 +1,4 @@
-"""Search learning rate and weight decay in half decades, each head by itself, on seeds of its own.
+"""Search the learning rate in half decades, each head by itself, on seeds of its own.
 
 First five half decades around the default are tried. While the best of them lies at an end, one
 more is tried beyond it, so that the best lies strictly inside in the end, or at an edge that the
@@ -12,14 +12,13 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any
 
-from probekit.base.registry import flag, parse
-from probekit.base.selection import SEARCHED, Selection
+from probekit.base.registry import parse
+from probekit.base.selection import SEARCHED
 from probekit.metrics import scale_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.results import Record
-from probekit.train.option_groups import DEFAULT_WEIGHT_DECAY
-from probekit.train.sweeps.fitting import SHARE, default_rate
+from probekit.train.sweeps.fitting import default_rate
 from probekit.train.sweeps.run_groups import grouped
 from probekit.train.sweeps.specs import TrainSpec
 
@@ -35,11 +34,7 @@ AROUND = 2
 LIMIT = 6
 """Half decades from the default beyond which a search does not go."""
 
-TRIAL_SELECT = str(SHARE)
-"""What chooses a rate where the checkpoint is chosen in folds of dev: each fold would want a rate,
-and so a run, of its own, while a part of train chooses one for all and leaves dev alone."""
-
-_AT_EDGE = "%s: the best %s, %g, is the %s that a search tries; it may lie beyond."
+_AT_EDGE = "%s: the best --lr, %g, is the %s that a search tries; it may lie beyond."
 
 Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
 """Trains trials, and returns the record of each."""
@@ -116,6 +111,16 @@ class Ladder:
             return "lowest" if self.best < self.start else "highest"
         return None
 
+    @property
+    def trail(self) -> Trail:
+        """What a record says of the search: the edge only where the best lies at one."""
+        rungs = sorted(self.scores)
+        found: dict[str, Any] = {
+            "search_rates": [value_of(rung) for rung in rungs],
+            "search_scores": [self.scores[rung] for rung in rungs],
+        }
+        return found | ({"edge": self.edge} if self.edge else {})
+
     def add(self, rung: int, records: Sequence[Record]) -> None:
         """Note the trials of a half decade: their mean score on what selects."""
         self.sign = scale_of(records[0].metric).sign
@@ -124,53 +129,12 @@ class Ladder:
         self.scores[rung] = math.fsum(found) / len(found) if whole else None
 
 
-@dataclass(frozen=True)
-class _Axis:
-    """An option that is searched.
-
-    Attributes:
-        option: its name in ``TrainSpec``.
-        values: name of the values that were tried, in a record's diagnosis.
-        scores: name of their scores there.
-        edge: name of the edge there.
-        default: its value if it is not searched.
-    """
-
-    option: str
-    values: str
-    scores: str
-    edge: str
-    default: Callable[[TrainSpec], float]
-
-    def trail(self, ladder: Ladder) -> dict[str, Any]:
-        """Return what a record says of a search: the edge only where the best lies at one."""
-        rungs = sorted(ladder.scores)
-        found: dict[str, Any] = {
-            self.values: [value_of(rung) for rung in rungs],
-            self.scores: [ladder.scores[rung] for rung in rungs],
-        }
-        return found | ({self.edge: ladder.edge} if ladder.edge else {})
-
-
 def _own_rate(spec: TrainSpec) -> float:
     """Return the default rate; the decoders that labels have by default stand the head's own."""
     head = parse("head", spec.head, HEADS)
     decoder = spec.decoder or head.default_decoder
     own = head.learning_rate
     return own if decoder is None else default_rate(head, parse("decoder", decoder, DECODERS))
-
-
-AXES = (
-    _Axis("lr", "search_rates", "search_scores", "edge", _own_rate),
-    _Axis(
-        "weight_decay",
-        "search_decays",
-        "search_decay_scores",
-        "decay_edge",
-        lambda spec: DEFAULT_WEIGHT_DECAY,
-    ),
-)
-"""In the order of the search: the rate at the default weight decay, then that at this rate."""
 
 
 def search(
@@ -182,72 +146,51 @@ def search(
     other setting of the plan.
 
     Args:
-        plan: specs, some of which are ``searched``.
+        plan: specs, the rate of some of which is to be searched.
         train: trains trials.
 
     Returns:
         Of every spec the one to train, and of these the trail of their search, where there was one.
     """
-    # Of a plan of one head on seeds 0 and 1 with both options to be searched, both specs are one
-    # setting: its rate is searched at the default decay, then, with that rate, its decay.
     found = {spec: spec for spec in plan}
-    trails: dict[TrainSpec, dict[str, Any]] = {spec: {} for spec in plan}
-    for axis in AXES:
-        open_ = {spec: now for spec, now in found.items() if axis.option in now.searched}
-        if not open_:
-            continue
-        ladders = _climb(axis, open_.values(), train)
-        for spec, now in open_.items():
-            ladder = ladders[_setting(now)]
-            source = SEARCHED if axis.option == "lr" else now.rate_from
-            value: dict[str, Any] = {axis.option: value_of(ladder.best)}
-            found[spec] = replace(now, rate_from=source, **value)
-            trails[spec] |= axis.trail(ladder)
-            if is_nested(now):
-                trails[spec]["search_select"] = TRIAL_SELECT
-    return found, {found[spec]: trail for spec, trail in trails.items() if trail}
+    trails: dict[TrainSpec, Trail] = {}
+    searched = [spec for spec in plan if spec.searched]
+    ladders = _climb(searched, train) if searched else {}
+    for spec in searched:
+        ladder = ladders[_setting(spec)]
+        found[spec] = replace(spec, rate_from=SEARCHED, lr=value_of(ladder.best))
+        trails[found[spec]] = ladder.trail
+    return found, trails
 
 
-def _climb(axis: _Axis, specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
-    """Try half decades of an option for every setting until no more are missing.
+def _climb(specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
+    """Try half decades for every setting until no more are missing.
 
     The trials of all settings run side by side, a round after the other.
     """
     settings = grouped(specs, _setting)
-    ladders = {one: Ladder(half_decade(axis.default(one))) for one in settings}
+    ladders = {one: Ladder(half_decade(_own_rate(one))) for one in settings}
     seeds = {one: trial_seeds(spec.seed for spec in own) for one, own in settings.items()}
     while rungs := [(one, rung) for one, ladder in ladders.items() for rung in ladder.missing]:
         trials = {
-            (one, rung): [_trial(axis, one, rung, seed) for seed in seeds[one]]
+            (one, rung): [
+                replace(one, seed=seed, trial=True, lr=value_of(rung)) for seed in seeds[one]
+            ]
             for one, rung in rungs
         }
         records = train([spec for specs in trials.values() for spec in specs])
         for (one, rung), specs in trials.items():
             ladders[one].add(rung, [records[spec] for spec in specs])
     for one, ladder in ladders.items():
-        found = one.head, flag(axis.option), value_of(ladder.best)
-        logger.info("%s: %s %g, of %d tried", *found, len(ladder.scores))
+        best = value_of(ladder.best)
+        logger.info("%s: --lr %g, of %d tried", one.head, best, len(ladder.scores))
         if ladder.edge:
-            logger.warning(_AT_EDGE, *found, ladder.edge)
+            logger.warning(_AT_EDGE, one.head, best, ladder.edge)
     return ladders
 
 
 def _setting(spec: TrainSpec) -> TrainSpec:
     return replace(spec, seed=0)
-
-
-def _trial(axis: _Axis, setting: TrainSpec, rung: int, seed: int) -> TrainSpec:
-    """Return a trial: options that are searched later have their default."""
-    values: dict[str, Any] = dict.fromkeys(setting.searched)
-    values[axis.option] = value_of(rung)
-    if is_nested(setting):
-        values["select"] = TRIAL_SELECT
-    return replace(setting, seed=seed, trial=True, **values)
-
-
-def is_nested(spec: TrainSpec) -> bool:
-    """Say whether what chooses is nested in dev."""
-    return spec.select is not None and Selection.parse(spec.select).nested
 
 
 def trial_seeds(reported: Iterable[int]) -> list[int]:

@@ -46,14 +46,9 @@ def solving_spec(
         decoder: its decoder.
 
     Raises:
-        OptionError: nothing solves them, or several heads would be chosen.
+        OptionError: nothing solves them.
     """
     select = Selection.parse(str(filled.select))
-    if select.nested:
-        raise OptionError(
-            f"--select {select} chooses for each fold of dev, and a run has one start: give "
-            "--select dev."
-        )
     solver = solver_of(head, decoder)
     if solver is None:
         reason = FITTERS["lbfgs"].unsuited(head, decoder, frozen=False)

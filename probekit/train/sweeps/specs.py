@@ -29,9 +29,6 @@ from probekit.train.sweeps.run_options import (
 )
 from probekit.tuning import METHODS, Method, method_of
 
-SEARCHABLE = ("lr", "weight_decay")
-"""Options that a sweep can find by trials."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Start, Origin):
@@ -92,8 +89,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             )
         if self.untrained and self.searched:
             raise OptionError(
-                f"{flag(self.searched[0])} search: nothing is trained, so no value is better "
-                "than another; leave it out."
+                "--lr search: nothing is trained, so no rate is better than another; leave it out."
             )
         if self.untrained and self.tunes:
             raise OptionError(
@@ -133,9 +129,9 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         return method is not None and method.trains
 
     @property
-    def searched(self) -> tuple[str, ...]:
-        """The options that are to be found by trials."""
-        return tuple(name for name in SEARCHABLE if getattr(self, name) == SEARCH)
+    def searched(self) -> bool:
+        """Whether the learning rate is to be found by trials."""
+        return self.lr == SEARCH
 
     @property
     def protocol(self) -> str:

@@ -1,8 +1,5 @@
 """States as other programs export them: plain transformers, and files in the forms of others."""
 
-import json
-
-import h5py
 import numpy as np
 import torch
 from safetensors.torch import save_file
@@ -99,18 +96,3 @@ def vllm_folder(folder, found, names="cmpl-{hash:08x}-0.safetensors"):
         save_file(tensors, folder / name)
         (folder / f"{name}.lock").touch()
     return folder
-
-
-def elmo_file(path, rows, texts=None):
-    """Write what AllenNLP's ``elmo --all`` leaves: (layers, words, dim) for each sentence."""
-    with h5py.File(path, "w") as file:
-        for number, states in enumerate(rows):
-            values = states.transpose(0, 1).contiguous().numpy()
-            file.create_dataset(str(number), values.shape, dtype="float32", data=values)
-        if texts is not None:
-            index = json.dumps({text: str(number) for number, text in enumerate(texts)})
-            held = file.create_dataset(
-                "sentence_to_index", (1,), dtype=h5py.special_dtype(vlen=str)
-            )
-            held[0] = index
-    return path

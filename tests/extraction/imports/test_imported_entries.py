@@ -10,14 +10,14 @@ import probekit
 from probekit.errors import BackboneError, EntryError, EntryNotFoundError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.imports import ImportOptions, import_states
-from probekit.extraction.imports.tensor_sequences import TensorSequences
+from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features
 from probekit.store.builder import EntryBuilder
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.extraction.extracted import all_rows, interrupted_after
-from tests.extraction.imports.exporting import Exporter, elmo_file, sentences, vllm_folder
+from tests.extraction.imports.exporting import Exporter, sentences, vllm_folder
 
 PLAIN = ImportOptions(layer_ids="0:4", dtype="float32", producer="vllm 0.18")
 NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
@@ -101,8 +101,8 @@ def test_an_interrupted_import_resumes(imported, tmp_path, monkeypatch, backend)
     (partial,) = (tmp_path / "cache").glob("*/*/*.partial")
     with pytest.raises(EntryError, match=r"Run the same `probekit cache import` command"):
         probekit.store.Entry.open(partial.with_name(partial.name.removesuffix(".partial")))
-    read, reads = TensorSequences.read, []
-    monkeypatch.setattr(TensorSequences, "read", lambda self, i: reads.append(i) or read(self, i))
+    read, reads = Sequences.read, []
+    monkeypatch.setattr(Sequences, "read", lambda self, i: reads.append(i) or read(self, i))
     (entry,) = imported(options, train)
     units = len(entry.manifest.extra["units"])
     assert units > 3 and entry.manifest.extra["computed"][0]["device"] == "imported"
@@ -112,14 +112,14 @@ def test_an_interrupted_import_resumes(imported, tmp_path, monkeypatch, backend)
 
 def test_one_sequence_is_in_memory_at_a_time(imported, monkeypatch):
     """A pass holds the rows of a few sequences, however many there are."""
-    read, alive = TensorSequences.read, []
+    read, alive = Sequences.read, []
 
     def counted(self, sequence):
         found = read(self, sequence)
         alive.append(found.numel())
         return found
 
-    monkeypatch.setattr(TensorSequences, "read", counted)
+    monkeypatch.setattr(Sequences, "read", counted)
     imported()
     assert max(alive) <= max(len(words) for words, _ in EXAMPLES["train"]) * 8 * 4 * 32
 
@@ -135,15 +135,15 @@ def test_another_file_is_another_entry(imported, bert, folder, tmp_path):
 
 
 def test_a_model_that_is_a_mere_name(tmp_path):
-    """ELMo's own files: no model of transformers has computed them, and none is looked for."""
+    """As ELMo: no model of transformers has computed the rows, and none is looked for."""
     random = torch.Generator().manual_seed(0)
-    paths = {}
-    for split, own in EXAMPLES.items():
-        rows = [torch.randn(len(words), 3, 16, generator=random) for words, _ in own]
-        paths[split] = elmo_file(tmp_path / f"{split}.hdf5", rows)
+    rows = {
+        split: [torch.randn(len(words), 3, 16, generator=random) for words, _ in own]
+        for split, own in EXAMPLES.items()
+    }
     options = ImportOptions(layer_ids="0,1,2", n_blocks=2, producer="AllenNLP")
     where = {"examples": EXAMPLES, "cache": tmp_path / "cache"}
-    train, _ = import_states("elmo-original", "mine", paths, options=options, **where)
+    train, _ = import_states("elmo-original", "mine", rows, options=options, **where)
     assert (train.manifest.n_blocks, train.manifest.dim, train.manifest.model) == (
         2, 16, "elmo-original",
     )  # fmt: skip
@@ -158,15 +158,14 @@ def test_a_model_that_is_a_mere_name(tmp_path):
     with pytest.raises(BackboneError, match="a pass of the model makes other ones: nothing is kno"):
         probekit.predict(head, [["Maria", "left"]])
     assert "not what the model computes here" in describe(train.path)["states"]
-    with pytest.raises(OptionError, match="has 3 layers and does not say which"):
-        import_states("elmo-original", "mine", paths, options=ImportOptions(n_blocks=2), **where)
+    with pytest.raises(OptionError, match=r"the arrays has 3 layers\. Give their numbers"):
+        import_states("elmo-original", "mine", rows, options=ImportOptions(n_blocks=2), **where)
 
 
-def test_how_rows_of_words_were_made_must_be_known_to_verify_them(imported, bert, tmp_path):
+def test_how_rows_of_words_were_made_must_be_known_to_verify_them(imported, bert):
     exporter = Exporter(bert)
     rows = [exporter.of_words(words) for words, _ in EXAMPLES["dev"]]
-    file = elmo_file(tmp_path / "dev.hdf5", rows)
-    (entry,) = imported(examples={"dev": EXAMPLES["dev"]}, states=file)
+    (entry,) = imported(examples={"dev": EXAMPLES["dev"]}, states=rows)
     with pytest.raises(EntryError, match="which subwords made the rows of words is not known"):
         verify_rows(entry, 3)
 

@@ -2,10 +2,8 @@
 
 import dataclasses
 
-import numpy as np
 import pytest
 import torch
-from safetensors.torch import save_file
 from transformers import T5EncoderModel
 
 from probekit.backbone import inspect_backbone, load_backbone
@@ -20,7 +18,6 @@ from tests import tiny
 from tests.extraction.extracted import all_rows
 from tests.extraction.imports.exporting import (
     Exporter,
-    elmo_file,
     pairs,
     sentences,
     texts,
@@ -30,8 +27,6 @@ from tests.extraction.imports.exporting import (
 NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
 PLAIN = ImportOptions(layer_ids="0:4", dtype="float32")
 SPLITS = {"train": 20, "dev": 6}
-SCORED = (("vllm", "words"), ("arrays", "texts"), ("torch", "pairs"))
-"""Of the others the rows are compared alone."""
 
 
 @pytest.fixture(scope="session")
@@ -65,80 +60,30 @@ def native(model, examples, cache):
     return extract(model, "mine", examples=examples, options=NATIVE, cache=cache, device="cpu")
 
 
-def save_npz(folder, split, found):
-    path = folder / f"{split}.npz"
-    np.savez(
-        path,
-        hidden_states=np.concatenate([states.numpy() for _, states in found]),
-        token_ids=np.concatenate([ids.numpy() for ids, _ in found]),
-        lengths=[len(ids) for ids, _ in found],
-    )
-    return path
-
-
-def save_npy_folder(folder, split, found):
-    place = folder / split
-    place.mkdir()
-    np.save(place / "hidden_states.npy", np.concatenate([states.numpy() for _, states in found]))
-    np.save(place / "token_ids.npy", np.concatenate([ids.numpy() for ids, _ in found]))
-    np.save(place / "lengths.npy", [len(ids) for ids, _ in found])
-    return place
-
-
-def save_torch(folder, split, found):
-    path = folder / f"{split}.pt"
-    torch.save(
-        {
-            "hidden_states": torch.cat([states for _, states in found]),
-            "input_ids": torch.cat([ids for ids, _ in found]),
-            "lengths": torch.tensor([len(ids) for ids, _ in found]),
-            "layer_ids": torch.arange(4),
-        },
-        path,
-    )
-    return path
-
-
-def save_vllm(folder, split, found):
-    return vllm_folder(folder / split, found)
-
-
-def save_speculators(folder, split, found):
-    return vllm_folder(folder / split, found, "hs_{number}.safetensors")
-
-
-def save_nothing(folder, split, found):
-    return None
-
-
-SAVERS = {
-    "vllm": save_vllm, "speculators": save_speculators, "npz": save_npz, "npy": save_npy_folder,
-    "torch": save_torch, "arrays": save_nothing,
-}  # fmt: skip
-
-
 @pytest.mark.parametrize(
     ("form", "kind"),
     [
-        ("vllm", "words"), ("speculators", "texts"), ("npz", "words"),
-        ("npy", "texts"), ("torch", "pairs"), ("arrays", "texts"),
+        ("cmpl-{hash:08x}-0.safetensors", "words"),
+        ("hs_{number}.safetensors", "texts"),
+        ("arrays", "texts"),
+        ("arrays", "pairs"),
     ],
-)  # fmt: skip
+)
 def test_token_states_score_as_native_ones(models, exporters, tmp_path, form, kind):
     examples = {split: MADE[kind](count) for split, count in SPLITS.items()}
     found = {
         split: [exporters["bert"].tokens(item) for item in items_of(own)]
         for split, own in examples.items()
     }
-    paths = {split: SAVERS[form](tmp_path, split, own) for split, own in found.items()}
-    states, ids = paths, None
     if form == "arrays":
         states = {split: [rows for _, rows in own] for split, own in found.items()}
         ids = {split: [one for one, _ in own] for split, own in found.items()}
-    options = dataclasses.replace(PLAIN, layer_ids=None) if form == "torch" else PLAIN
+    else:
+        states = {split: vllm_folder(tmp_path / split, own, form) for split, own in found.items()}
+        ids = None
     expected = native(models["bert"], examples, tmp_path / "native")
     imported = import_states(
-        models["bert"], "mine", states, token_ids=ids, examples=examples, options=options,
+        models["bert"], "mine", states, token_ids=ids, examples=examples, options=PLAIN,
         cache=tmp_path / "imported",
     )  # fmt: skip
     for one, two in zip(imported, expected, strict=True):
@@ -151,9 +96,8 @@ def test_token_states_score_as_native_ones(models, exporters, tmp_path, form, ki
         assert one.examples.table.equals(two.examples.table)
         assert one.manifest.counts == two.manifest.counts
     assert verify_rows(imported[0], 10, device="cpu").passed
-    if (form, kind) in SCORED:
-        one = scores(models["bert"], tmp_path / "imported", tmp_path, imported)
-        assert one == scores(models["bert"], tmp_path / "native", tmp_path, expected)
+    one = scores(models["bert"], tmp_path / "imported", tmp_path, imported)
+    assert one == scores(models["bert"], tmp_path / "native", tmp_path, expected)
 
 
 def test_the_bytes_are_those_of_the_native_entry(models, tmp_path):
@@ -185,18 +129,17 @@ def test_the_bytes_are_those_of_the_native_entry(models, tmp_path):
 @pytest.mark.parametrize("pooling", ["mean"])
 def test_word_states_score_as_native_ones(models, exporters, tmp_path, pooling):
     examples = {split: sentences(count) for split, count in SPLITS.items()}
-    paths = {}
-    for split, own in examples.items():
-        rows = [exporters["bert"].of_words(words, pooling) for words in items_of(own)]
-        said = [" ".join(words) for words in items_of(own)] if split == "dev" else None
-        paths[split] = elmo_file(tmp_path / f"{split}.hdf5", rows, said)
+    rows = {
+        split: [exporters["bert"].of_words(words, pooling) for words in items_of(own)]
+        for split, own in examples.items()
+    }
     options = dataclasses.replace(NATIVE, pooling=pooling, keep=("words",))
     expected = extract(
         models["bert"], "mine", examples=examples, options=options, cache=tmp_path / "native",
         device="cpu",
     )  # fmt: skip
     imported = import_states(
-        models["bert"], "mine", paths, examples=examples, cache=tmp_path / "imported",
+        models["bert"], "mine", rows, examples=examples, cache=tmp_path / "imported",
         options=dataclasses.replace(PLAIN, pooling=pooling),
     )  # fmt: skip
     for one, two in zip(imported, expected, strict=True):
@@ -209,13 +152,12 @@ def test_word_states_score_as_native_ones(models, exporters, tmp_path, pooling):
 
 def test_word_offsets_pool_as_extraction_does(models, exporters, tmp_path):
     examples, exporter = sentences(12), exporters["bert"]
-    states, offsets, ids = [], [], []
+    states, offsets = [], []
     for words, _ in examples:
         encoded = exporter.encode(words)
         owners = [-1 if one is None else one for one in encoded.word_ids(0)]
         bounds = [owners.index(word) for word in range(len(words))]
         offsets.append([*bounds, len(owners) - 1])
-        ids.append(owners)
         states.append(exporter.states(encoded))
     for pooling in ("last", "mean"):
         wanted = dataclasses.replace(NATIVE, pooling=pooling, keep=("words",))
@@ -230,19 +172,6 @@ def test_word_offsets_pool_as_extraction_does(models, exporters, tmp_path):
         )  # fmt: skip
         torch.testing.assert_close(all_rows(imported), all_rows(expected), rtol=1e-4, atol=1e-5)
         assert verify_rows(imported, 5, device="cpu").passed
-    path = tmp_path / "flat.safetensors"
-    save_file(
-        {
-            "hidden_states": torch.cat(states),
-            "word_ids": torch.tensor([word for own in ids for word in own]),
-            "lengths": torch.tensor([len(own) for own in ids]),
-        },
-        path,
-    )
-    (flat,) = import_states(
-        models["bert"], "mine", path, examples=examples, options=options, cache=tmp_path / "flat"
-    )
-    assert torch.equal(all_rows(flat), all_rows(imported))
 
 
 def raw_states(exporter, item):

@@ -167,7 +167,6 @@ def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
         ({"head": "concat"}, r"the head concat trains maps .* Or give --start random\."),
         ({"head": "extra-layers"}, "the head extra-layers trains maps of its own"),
         ({"decoder": "mlp"}, "the decoder mlp is not convex in its weights, so nothing solves it"),
-        ({"select": "nested:3"}, "--select nested:3 chooses for each fold of dev, and a run has"),
         ({"method": None}, "says where a run that trains the model starts"),
         ({"method": "frozen"}, "says where a run that trains the model starts"),
         ({"init_from": "saved"}, r"--start solved and --init-from are two starts"),

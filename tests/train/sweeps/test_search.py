@@ -145,18 +145,6 @@ def test_a_head_s_rate_depends_on_no_other_head():
         assert search([one], by_head)[0][one] == together[one]
 
 
-def test_weight_decay_is_searched_at_the_rate_that_was_found():
-    specs, trails, train = searched(peak(3.16e-3), weight_decay="search")
-    assert {(one.lr, one.weight_decay) for one in specs} == {(3.16e-3, 3.16e-3)}
-    rates, decays = train.rounds
-    assert {one.weight_decay for one in rates} == {None}
-    assert {one.lr for one in decays} == {3.16e-3}
-    assert trails[specs[0]]["search_decays"] == [1e-3, 3.16e-3, 1e-2, 3.16e-2, 0.1]
-    assert set(trails[specs[0]]) == {
-        "search_rates", "search_scores", "search_decays", "search_decay_scores",
-    }  # fmt: skip
-
-
 def test_what_is_not_searched_stays_as_it_is():
     plan = [spec(lr=1e-3), spec()]
     found, trails = search(plan, Trainer(peak(1)))

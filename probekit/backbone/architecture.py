@@ -21,6 +21,7 @@ from probekit.backbone.model_classes import (
     takes,
     text_config,
 )
+from probekit.backbone.model_files import refuse_sizes
 from probekit.backbone.own_code import check_trusted, refusal, register_own
 from probekit.backbone.quiet import quiet_transformers
 from probekit.errors import BackboneError, reason_of
@@ -114,11 +115,13 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
     """Read the configuration of a model.
 
     Raises:
-        BackboneError: it is damaged, or of a type that transformers does not know and whose code
-            is not trusted.
+        BackboneError: it is damaged, says sizes that no model has, or is of a type that
+            transformers does not know and whose code is not trusted.
         OptionError: code is trusted that is not there.
     """
     check_trusted(checkpoint)
+    if checkpoint.gguf_file is None:
+        refuse_sizes(checkpoint.name, checkpoint.folder / "config.json")
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
         if checkpoint.trusted:

@@ -1,9 +1,10 @@
 """Which files of a model folder are read: configuration, tokenizer and weights."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from probekit.base.fingerprint import parse_json
 from probekit.errors import BackboneError
@@ -22,16 +23,30 @@ of five special tokens."""
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_MERGED = ("DoRA", "VeRA")
+_MERGED = ("DoRA", "VeRA", "AdaLoRA", "LoRA with layer_replication")
 _NOT_READ = {
     "VERA": "VeRA",
+    "ADALORA": "AdaLoRA",
+    "XLORA": "X-LoRA",
+    "POLY": "Poly",
+    "CPT": "context-aware prompt tuning",
     "PROMPT_TUNING": "prompt tuning",
     "MULTITASK_PROMPT_TUNING": "multitask prompt tuning",
     "PREFIX_TUNING": "prefix tuning",
     "P_TUNING": "P-tuning",
     "ADAPTION_PROMPT": "LLaMA-Adapter",
 }
-"""What peft calls forms of adapters that lie in no layer alone."""
+"""What peft calls forms of adapters that transformers does not put into a model whole."""
+_FIELDS = {
+    "use_dora": "DoRA",
+    "layer_replication": "LoRA with layer_replication",
+    "megatron_config": "LoRA for Megatron",
+}
+"""Fields of its configuration that make another form of LoRA; peft imports what the last names."""
+
+_MOST_LAYERS, _LARGEST, _LONGEST = 2**12, 2**20, 2**24
+_LAYER_COUNT = re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_layers|n_layer")
+_LENGTH = re.compile(r"vocab_size|n_ctx|n_positions|(\w*_)?(max|seq|context|window)(_\w*)?")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,13 +69,43 @@ def refuse_form(model: str, adapter: Path) -> None:
         BackboneError: its form is such a one.
     """
     said = read_object(adapter) or {}
-    form = "DoRA" if said.get("use_dora") is True else _NOT_READ.get(str(said.get("peft_type")))
+    forms = [form for field, form in _FIELDS.items() if said.get(field)]
+    form = next(iter(forms), _NOT_READ.get(str(said.get("peft_type"))))
     if form is not None:
         way = "Merge it (peft's merge_and_unload), or move" if form in _MERGED else "Move"
         raise BackboneError(
             f"model {model!r}: beside its weights lies an adapter of {form}, which is not read. "
             f"{way} {_ADAPTER} away to read the model without it."
         )
+
+
+def refuse_sizes(model: str, config: Path) -> None:
+    """Refuse a configuration with a number that no model has, before anything is built by it.
+
+    Args:
+        model: the model, for messages.
+        config: its file; it need not be there.
+
+    Raises:
+        BackboneError: it has one.
+    """
+    for name, value in _numbers(read_object(config) or {}):
+        layers = _LAYER_COUNT.fullmatch(name) is not None
+        most = _MOST_LAYERS if layers else _LONGEST if _LENGTH.fullmatch(name) else _LARGEST
+        if value > most:
+            raise BackboneError(
+                f"model {model!r}: its configuration says {name} = {value:,}, and no model has "
+                f"more than {most:,}. The file is damaged, or of no model."
+            )
+
+
+def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the whole numbers of an object, and of those in it, with their names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, int):
+            yield name, value
 
 
 def index_files(names: Collection[str]) -> list[str]:

@@ -4,12 +4,14 @@ import json as json_module
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from probekit.base.markup import spelled_out, spelled_out_lines
 from probekit.cli.messages import Terminal, logger
+from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
@@ -23,6 +25,21 @@ _EPOCHS = 50
 def progress_wanted() -> bool:
     """Say whether progress should be shown: ``--quiet`` was not given."""
     return any(isinstance(one, Terminal) and one.level <= logging.INFO for one in logger.handlers)
+
+
+def checked_default(path: Path, mark: bytes) -> Path:
+    """Return a file that nobody named, to be written; it may replace one of probekit's own.
+
+    Args:
+        path: the file.
+        mark: what all files of its kind hold that probekit wrote.
+
+    Raises:
+        OptionError: another file has that name.
+    """
+    if path.exists() and not (path.is_file() and mark in path.read_bytes()):
+        raise OptionError(f"{path} is there, and probekit did not write it: give another with -o.")
+    return path
 
 
 def show(text: str = "", *, err: bool = False, nl: bool = True) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
-from probekit.cli.output import progress_wanted, show
+from probekit.cli.output import checked_default, progress_wanted, show
 from probekit.cli.record_reading import Runs, Where
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_MARK = b'<meta name="generator" content="probekit">'
 _HEAVY = 100e6
 """Bytes of a page from which on a browser takes more than some seconds to open it."""
 
@@ -23,8 +24,14 @@ _HEAVY = 100e6
 def report(
     runs: Runs,
     output: Annotated[
-        Path, typer.Option("-o", "--output", help="FILE.html; its folder must exist.")
-    ] = Path("report.html"),
+        Path | None,
+        typer.Option(
+            "-o",
+            "--output",
+            help="FILE.html; its folder must exist.",
+            show_default="report.html",
+        ),
+    ] = None,
     where: Where = None,
     split: Annotated[
         str | None,
@@ -74,7 +81,8 @@ def report(
     from probekit.results import load_records
     from probekit.results.summaries.select import select
 
-    check_report(output)
+    path = output or checked_default(Path("report.html"), _MARK)
+    check_report(path)
     options = ReportOptions(
         title=title,
         note=note,
@@ -87,7 +95,7 @@ def report(
         progress=progress_wanted(),
     )
     records = select(load_records(runs), where or [])
-    path = write_report(records, output, options)
+    path = write_report(records, path, options)
     size = path.stat().st_size
     show(f"{path} ({human_bytes(size)})")
     if size > _HEAVY:

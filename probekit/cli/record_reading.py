@@ -9,7 +9,7 @@ import typer
 
 from probekit.base.registry import choose, flag
 from probekit.cli.arguments import FigureLook, split_list
-from probekit.cli.output import print_json, show
+from probekit.cli.output import checked_default, print_json, show
 from probekit.cli.record_tables import (
     TableOptions,
     asked_text,
@@ -175,7 +175,7 @@ def plot(
     options = {name: value for name, value in given.items() if value}
     for name in options:
         _check_option(kind, name, flag(name))
-    path = output or Path(f"{kind}.png")
+    path = output or checked_default(Path(f"{kind}.png"), b"Software\0probekit")
     records = read_records(runs, where)
     save_figure(draw(records, **options, look=look.parse()), path)
     show(str(path))

@@ -49,7 +49,7 @@ RC: dict[Any, Any] = {
 """Settings for ``matplotlib.rc_context``; nothing global is changed."""
 
 FORMATS: dict[str, dict[str, Any]] = {
-    ".png": {"dpi": 200, "metadata": {"Software": None}},
+    ".png": {"dpi": 200, "metadata": {"Software": "probekit"}},
     ".svg": {"metadata": {"Date": None, "Creator": None}},
     ".pdf": {"metadata": {"CreationDate": None, "Creator": None, "Producer": None}},
 }

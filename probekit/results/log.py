@@ -113,6 +113,10 @@ def append_line(path: Path, record: Record) -> None:
         sync_path(path.parent)
 
 
+_BEGINS = b'{"model": "'
+"""What every record begins with."""
+
+
 def _mend_tail(path: Path, descriptor: int) -> int:
     """Leave the file ending in a newline (or empty) and return its size."""
     size = start = os.fstat(descriptor).st_size
@@ -123,9 +127,12 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     tail = tail.rpartition(b"\n")[2]  # what comes after the last newline
     if not tail:
         return size
-    if _is_object(tail):  # whole, but saved by an editor without its newline
+    if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.write(descriptor, b"\n")
-    if not tail.lstrip(b"\0").startswith(b"{") and tail.strip(b"\0"):  # zeros: power was lost
+    whole = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else b""
+    ours = path.suffix == ".jsonl" or _is_record(whole)
+    begun = tail.lstrip(b"\0")  # zeros: power was lost
+    if not (ours and (begun.startswith(_BEGINS) or _BEGINS.startswith(begun))):
         raise RecordError(
             f"{path}: not a file of records (its last line is {tail[:40]!r}); "
             "choose another results file with --out."
@@ -135,11 +142,12 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     return size - len(tail)
 
 
-def _is_object(line: bytes) -> bool:
+def _is_record(line: bytes) -> bool:
     try:
-        return isinstance(parse_json(line), dict)
+        found = parse_json(line)
     except ValueError:  # also undecodable bytes: UnicodeDecodeError is a ValueError
         return False
+    return isinstance(found, dict) and {"model", "key"} <= found.keys()
 
 
 def recorded(path: Path) -> dict[str, Record]:

@@ -1,12 +1,19 @@
 """Checks that make a record's values plain: what any JSON parser reads, and nothing else."""
 
-import math
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from probekit.base.markup import spelled_out
+from probekit.metrics.perplexity import ENDLESS
+
 
 def text(value: Any) -> str:
+    """Return text, control characters spelled out: it comes to stand in tables and figures."""
+    return spelled_out(path(value))
+
+
+def path(value: Any) -> str:
     """Return text as it is."""
     if not isinstance(value, str):
         raise TypeError(f"expected text, found {value!r}")
@@ -21,7 +28,7 @@ def truth(value: Any) -> bool:
 
 
 _WHOLE = 2**63
-_LAYERS = 2**16
+_LAYERS = 2**12
 """Above these nothing counts that a run has; so no reader of records counts up to them."""
 
 
@@ -47,12 +54,12 @@ def layer(value: Any) -> int:
 
 
 def number(value: Any) -> float:
-    """Return a finite number, also NumPy's or a 0-d tensor, as a ``float``."""
+    """Return a number, also NumPy's or a 0-d tensor, as a ``float`` whose square is finite."""
     if isinstance(value, str | bool) or value is None:
         raise TypeError(f"expected a number, found {value!r}")
     found = float(value)
-    if not math.isfinite(found):
-        raise ValueError(f"expected a finite number, found {found}")
+    if not abs(found) <= ENDLESS:
+        raise ValueError(f"expected a finite number, at most {ENDLESS:g}, found {found}")
     return found
 
 

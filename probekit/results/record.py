@@ -243,6 +243,7 @@ class Record:
 FIELDS = frozenset(item.name for item in fields(Record))
 
 _OTHER: dict[str, Callable[[Any], Any]] = {
+    "predictions": plain.optional(plain.path),
     "layers": plain.layers,
     "depth": plain.optional(plain.layer),
     "left_out": plain.optional(plain.layer),

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64
+from jaxtyping import Float, Float64, Int64
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.utils import column_or_1d
@@ -36,6 +36,24 @@ from probekit.sklearn.linear_rule import LinearRule
 from probekit.sklearn.strengths import Fit, Judge, Path
 
 _DTYPES = (np.float64, np.float32)
+
+
+_NEAR = 30
+"""Powers of two around 1 that squares and sums of rows have room for in any dtype."""
+
+
+def _in_range(
+    h: Float[Tensor, "n width"],
+) -> tuple[Float[Tensor, "n width"], Int64[np.ndarray, " width"]]:
+    """Return rows with every channel near 1, and the power of two by which each was divided.
+
+    Nothing is rounded, and channels that are near already stay.
+    """
+    _, found = np.frexp(h.abs().amax(0).numpy())
+    exponents = np.where(np.abs(found) > _NEAR, found, 0).astype(np.int64)
+    if not exponents.any():
+        return h, exponents
+    return torch.from_numpy(np.ldexp(h.numpy(), -exponents)), exponents
 
 
 class LayerProbe(LinearRule):
@@ -127,13 +145,13 @@ class LayerProbe(LinearRule):
             )
         spec = self._head_spec()
         self.layers_ = chosen_layers(self.layer, spec.default_layers, rows.layers)
-        h = self._h(rows)
+        h, exponents = _in_range(self._h(rows))
         if self.l2 is not None:
             found = Path(h, numbers, self.classes_, weights, []).at(self._strength(self.l2))
         else:
             path = Path(h, numbers, self.classes_, weights, folds_of(self.select, numbers, groups))
             found = path.best(self._judge(y, None if sample_weight is None else weights))
-        return self._keep(found)
+        return self._keep(found, exponents)
 
     def _rows_to_fit(self, X: Any, y: Any) -> tuple[LayeredRows, np.ndarray]:
         """Check rows and labels, and note what they look like."""
@@ -218,9 +236,9 @@ class LayerProbe(LinearRule):
 
         return judge
 
-    def _keep(self, found: Fit) -> Self:
+    def _keep(self, found: Fit, exponents: Int64[np.ndarray, " width"]) -> Self:
         """Keep what was found, and say where it is no optimum."""
-        self.coef_, self.intercept_ = found.coef, found.intercept
+        self.coef_, self.intercept_ = np.ldexp(found.coef, -exponents), found.intercept
         self.l2_, self.n_iter_, self.converged_ = found.l2, found.iterations, found.converged
         self.objective_ = found.objective
         self.strengths_ = np.array(found.strengths)

@@ -60,7 +60,7 @@ LARGEST = 3.4028234663852886e38
 def is_number(label: str) -> bool:
     """Return whether a label reads as a number that float32 has room for."""
     try:
-        return abs(float(label)) <= LARGEST
+        return "_" not in label and abs(float(label)) <= LARGEST
     except ValueError:
         return False
 

@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
+from probekit.base.fingerprint import digest_file
 from probekit.base.replacing import put
 from probekit.errors import RecordError, reason_of
 
@@ -230,7 +231,32 @@ def is_ours(folder: Path) -> bool:
     return False
 
 
-def put_in_place(fresh: Path, folder: Path) -> None:
+def written_files(folder: Path) -> dict[str, str]:
+    """Return the sha256 of each file of a folder, by its path in it."""
+    return {name: digest_file(path) for name, path in _files(folder).items()}
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    found = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in found}
+
+
+def others_in(folder: Path, written: Mapping[str, str] | None) -> set[str]:
+    """Return the files of a folder that a run's would replace, and that no run has written.
+
+    Args:
+        folder: of a saved run.
+        written: what `written_files` was when it was saved; None of one that does not say it,
+            whose files are known by their names.
+    """
+    there = _files(folder)
+    if written is None:
+        return set() if is_ours(folder) else set(there)
+    named = {name for name in there if name in written or _WRITTEN.fullmatch(name)}
+    return {name for name in named if digest_file(there[name]) != written.get(name)}
+
+
+def put_in_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> None:
     """Put what a packaging wrote into a folder, in place of what an earlier run has there.
 
     Other files of that folder stay. The values come first and go last, so that what a kill leaves
@@ -239,31 +265,28 @@ def put_in_place(fresh: Path, folder: Path) -> None:
     Args:
         fresh: holds the new files; it need not exist, where a run trained nothing of the model.
         folder: where they go; it need not exist.
+        written: see `others_in`.
 
     Raises:
-        OSError: a file cannot be put there or removed, or the folder holds something else.
+        OSError: a file cannot be put there or removed, or is somebody else's.
     """
-    if folder.exists() and not is_ours(folder):
-        if not fresh.is_dir():
-            return
-        raise FileExistsError(f"there is something else in {folder}")
     values = [one.file for one in PACKAGINGS.values()]
-    made = [path for path in fresh.rglob("*") if path.is_file()]
-    for path in sorted(made, key=lambda path: (path.name not in values, path)):
-        place = folder / path.relative_to(fresh)
-        place.parent.mkdir(parents=True, exist_ok=True)
-        put(path, place)
-    names = {path.name for path in made}
-    there = [path for path in folder.glob("*") if path.name not in names]
-    for path in sorted(there, key=lambda path: path.name in values):
-        if path.name in values or _WRITTEN_BESIDE.fullmatch(path.name):
-            path.unlink()
+    made, there, others = _files(fresh), _files(folder), others_in(folder, written)
+    if made and others:
+        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it")
+    for name in sorted(made, key=lambda name: name not in values):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        put(made[name], folder / name)
+    ours = {name for name in there if name in (written or ()) or _WRITTEN.fullmatch(name)}
+    for name in sorted(ours - others - set(made), key=lambda name: name in values):
+        there[name].unlink()
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 
 
-_WRITTEN_BESIDE = re.compile(
+_WRITTEN = re.compile(
     r"(added_tokens|special_tokens_map|vocab|((adapter|generation|tokenizer)_)?config|tokenizer)\.json"
     r"|vocab\.txt|merges\.txt|chat_template\.jinja|[\w.]+\.model"
+    r"|(values|adapter_model|model)\.safetensors"
 )
-"""Files that transformers and peft write beside the values."""
+"""Values, and what transformers and peft write beside them."""

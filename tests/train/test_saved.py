@@ -158,7 +158,7 @@ def test_a_full_disk_keeps_the_head_that_was_there(tmp_path, monkeypatch):
     sweep([spec], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "heads")
     before = {path: path.read_bytes() for path in (tmp_path / "heads").rglob("*.*")}
 
-    def full(state, path):
+    def full(state, path, metadata):
         raise SafetensorError("I/O error: No space left on device")
 
     monkeypatch.setattr("probekit.train.saved.folder.save_file", full)

@@ -163,8 +163,8 @@ def series(
     groups = grouped(records, names)
     options = [dict(zip(names, key, strict=True)) for key in groups]
     texts = [options_text(one) for one in options]
-    if len(set(texts)) < len(texts):  # two models with one last name: write these in full
-        texts = [options_text(one, full_model=True) for one in options]
+    if len(set(texts)) < len(texts):  # two models with one last name, two rates that differ little
+        texts = [options_text(one, exact=True) for one in options]
     return dict(zip(texts, groups.values(), strict=True))
 
 

@@ -132,7 +132,7 @@ def csv_table(columns: Sequence[Column]) -> str:
     plain = [one for column in columns for one in _plain(column)]
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([_no_formula(heading) for heading, _ in plain])
+    writer.writerow([_no_formula(heading.strip()) for heading, _ in plain])
     writer.writerows(zip(*(cells for _, cells in plain), strict=True))
     return buffer.getvalue()
 

@@ -7,6 +7,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from probekit.metrics import METRICS, scale_of
+from probekit.tasks.label_names import is_number
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +165,7 @@ def settings_text(settings: Mapping[str, Any]) -> str:
 
 def rates_text(rates: Mapping[str, float]) -> str:
     """Return the rates of groups as they are typed, such as ``mixing=0.2,transitions=0.1``."""
-    return ",".join(f"{name}={rate:g}" for name, rate in rates.items())
+    return ",".join(f"{name}={_digits(rate)}" for name, rate in rates.items())
 
 
 def plugins_text(plugins: Mapping[str, Mapping[str, str]]) -> str:
@@ -182,7 +183,15 @@ def _setting_text(value: Any) -> str:
         return ",".join(map(_setting_text, value))
     if isinstance(value, bool):
         return str(value).lower()
-    return f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, str) and (value in ("true", "false", "None") or is_number(value)):
+        return repr(value)
+    return _digits(value) if isinstance(value, float) else str(value)
+
+
+def _digits(value: float) -> str:
+    """Return a number as short as it can be, with all digits that tell it from another."""
+    short = f"{value:g}"
+    return short if float(short) == value else repr(value)
 
 
 def value_text(name: str, value: Any) -> str:
@@ -218,14 +227,20 @@ def option_text(name: str, value: Any) -> str:
     return option.phrase.format(value_text(name, value))
 
 
-def options_text(options: Mapping[str, Any], full_model: bool = False) -> str:
+def options_text(options: Mapping[str, Any], exact: bool = False) -> str:
     """Return several options as one line for a legend or title.
 
     Args:
         options: values by name.
-        full_model: whether a model has its whole name, not the last part of it.
+        exact: whether models, numbers and fingerprints are written in full.
     """
-    return ", ".join(
-        str(value) if full_model and name == "model" else option_text(name, value)
-        for name, value in options.items()
-    )
+    write = _exact_text if exact else option_text
+    return ", ".join(write(name, value) for name, value in options.items())
+
+
+def _exact_text(name: str, value: Any) -> str:
+    if name == "model":
+        return str(value)
+    if isinstance(value, float) or (value and name in ("texts", "labels_fingerprint")):
+        return OPTIONS[name].phrase.format(value)
+    return option_text(name, value)

@@ -17,6 +17,8 @@ logger = logging.getLogger(__name__)
 
 _INNER = ("dtype", "sequence", "list")
 """What a data set's card calls the kind of a feature, or of what its lists hold."""
+_ALIAS = re.compile(r"(?:^|[\s\[{,])\*\w")
+"""What stands in YAML for something that was named before."""
 _CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 
 
@@ -199,19 +201,29 @@ def with_card_names(fields: Fields, card: Path) -> Fields:
     named = {}
     for name, classes in _card_names(card).items():
         if name in fields.values:
-            rows = [_as_numbers(value, classes) for value in fields.values[name]]
+            rows = _as_numbers(fields.values[name], classes)
             _check_classes(fields, name, rows, classes, card)
             named[name] = by_name(rows, classes)
     return replace(fields, values={**fields.values, **named})
 
 
-def _as_numbers(value: Any, classes: Sequence[str]) -> Any:
-    """Return a class number that is written as text, or as a float, as a number."""
-    if isinstance(value, list):
-        return [_as_numbers(item, classes) for item in value]
-    text = value if isinstance(value, str) else class_text(value)
-    written = isinstance(text, str) and text not in classes and _CLASS_NUMBER.fullmatch(trim(text))
-    return int(float(text)) if written else value
+def _as_numbers(rows: Sequence[Any], classes: Sequence[str]) -> list[Any]:
+    """Return a column whose class numbers are numbers, though written as text or as floats.
+
+    A column holds numbers or names: of classes called 1 to 5, "1" beside "0" is a number.
+    """
+    flat = [item for row in rows for item in (row if isinstance(row, list) else [row])]
+    texts = {trim(text) for item in flat if isinstance(text := class_text(item), str)} - {""}
+    written = {text: int(float(text)) for text in texts if _CLASS_NUMBER.fullmatch(text)}
+    inside = all(number < len(classes) for number in written.values())
+    numbered = len(written) == len(texts) and (inside or not texts <= {*classes})
+
+    def number(item: Any) -> Any:
+        text = class_text(item)
+        named = not isinstance(text, str) or (not numbered and trim(text) in classes)
+        return item if named else written.get(trim(text), item)
+
+    return [[*map(number, row)] if isinstance(row, list) else number(row) for row in rows]
 
 
 def _check_classes(
@@ -234,6 +246,8 @@ def _card_names(card: Path) -> dict[str, list[str]]:
 
     found: dict[str, list[str]] = {}
     try:
+        if _ALIAS.search(card.read_text("utf-8").partition("\n---")[0]):
+            raise ValueError("it repeats parts by a name, which may come to any size")
         info = (metadata_load(card) or {}).get("dataset_info", [])
         configs = info if isinstance(info, list) else [info]
         usual = [one for one in configs if one.get("config_name") == "default"]

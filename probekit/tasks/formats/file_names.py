@@ -3,11 +3,11 @@
 A format is that of ".csv" for "Train.CSV.gz". A split has a file, or shards as the Hub names them.
 """
 
-import json
 import re
 from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from probekit.base.fingerprint import parse_json
 from probekit.base.kinds import ALIASES, SPLITS
 from probekit.errors import DataError, MissingFileError
 
@@ -63,7 +63,12 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
             kinds for one split, or only some of its shards.
     """
     if is_saved(path):
-        state = json.loads((path / "state.json").read_text("utf-8"))
+        try:
+            state = dict(parse_json((path / "state.json").read_bytes()))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}: not a readable saved data set (state.json: {error})."
+            ) from error
         return {split_of(str(state.get("_split"))) or split_of(path.name) or "train": (path,)}
     if path.is_file():
         return {split_of(_whole(path)) or "train": (path,)}

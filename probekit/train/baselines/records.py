@@ -157,6 +157,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         decoder="none",
         fitter="none",
         options={},
+        spec={},
         freeze=False,
         layers=(),
         rates={},

@@ -24,14 +24,15 @@ from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
-from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, whole
+from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, table_of, text, whole
 from probekit.tasks import folder_name, is_called
 from probekit.tuning.packaging import (
     BACKBONE_FOLDER,
     PACKAGINGS,
     TrainedValues,
-    is_ours,
+    others_in,
     put_in_place,
+    written_files,
 )
 from probekit.version import __version__
 
@@ -45,8 +46,6 @@ _SIZES: Mapping[str, JsonType] = {
     "features": fields_of({"dim": whole(1, 2**20), "n_blocks": whole(0, 2**12)}),
 }
 """What memory is taken by, before its tensors show what there is."""
-_PARTS = {"head", "decoder", "normalization"}
-"""What the names of its tensors begin with."""
 
 
 class _Form:
@@ -128,6 +127,7 @@ class SavedHead(_Form):
         backbone: packaging of what was trained of the model, in the folder ``backbone``; None
             where nothing was.
         tuned: sha256 of its file.
+        backbone_files: sha256 of each file of that folder; empty of the first runs.
         weights: sha256 of ``model.safetensors``; None of heads that earlier versions saved.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
@@ -152,6 +152,7 @@ class SavedHead(_Form):
     init: str | None = None
     backbone: str | None = None
     tuned: str | None = None
+    backbone_files: Mapping[str, str] = field(default_factory=dict)
     weights: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
@@ -179,7 +180,7 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        later = ("plugins", "backbone", "tuned", "weights")
+        later = ("plugins", "backbone", "tuned", "backbone_files", "weights")
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
@@ -224,20 +225,22 @@ def save_head(
     """
     try:
         with workshop(folder) as fresh:
-            save_file(dict(state), fresh / WEIGHTS)
+            save_file(dict(state), fresh / WEIGHTS, metadata={"made_by": "probekit"})
             head = replace(head, weights=digest_file(fresh / WEIGHTS))
             backbone = fresh / BACKBONE_FOLDER
             if trained is not None and head.backbone is not None:
                 backbone.mkdir()
                 packaging = PACKAGINGS[head.backbone]
                 packaging.write(backbone, trained)
-                head = replace(head, tuned=digest_file(backbone / packaging.file))
+                files = written_files(backbone)
+                head = replace(head, tuned=files[packaging.file], backbone_files=files)
             config = with_checksum(json.loads(json.dumps(head.to_json(), allow_nan=False)))
             text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
             (fresh / CONFIG).write_text(text, "utf-8")
+            before = _written_before(folder)
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
-            put_in_place(backbone, folder / BACKBONE_FOLDER)
+            put_in_place(backbone, folder / BACKBONE_FOLDER, before)
             put(fresh / CONFIG, folder / CONFIG)
     except (OSError, SafetensorError) as error:
         raise StorageError(
@@ -246,11 +249,21 @@ def save_head(
     return folder
 
 
+def _written_before(folder: Path) -> dict[str, str] | None:
+    """Return the files that a saved run has in ``backbone``; None where it does not say them."""
+    try:
+        found = parse_json((folder / CONFIG).read_text("utf-8"))
+    except (OSError, ValueError):
+        return None
+    listed = found.get("backbone_files") if isinstance(found, Mapping) else None
+    return dict(listed) if isinstance(listed, Mapping) and table_of(text)(listed) else None
+
+
 def _are_weights(file: Path) -> bool:
     """Say whether a file holds the tensors of a head, as `save_head` writes them."""
     try:
         with safe_open(file, "pt") as opened:
-            return {name.partition(".")[0] for name in opened.keys()} <= _PARTS  # noqa: SIM118
+            return (opened.metadata() or {}).get("made_by") == "probekit"
     except (OSError, SafetensorError):
         return False
 
@@ -281,19 +294,20 @@ def check_replaceable(
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
     backbone = folder / BACKBONE_FOLDER
-    if tunes and backbone.exists() and not is_ours(backbone):
+    if tunes and (others := others_in(backbone, _written_before(folder))):
         raise OptionError(
             f"--save {folder}: there is something else in {backbone}, where what the run trains of "
-            "the model would lie. Choose another folder."
+            f"the model would lie ({min(others)}). Choose another folder."
         )
     try:
         config = parse_json((folder / CONFIG).read_text("utf-8"))
-    except (FileNotFoundError, ValueError):
-        if (folder / WEIGHTS).exists() and not _are_weights(folder / WEIGHTS):
+    except (FileNotFoundError, ValueError) as error:
+        left = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
+        if left and not _are_weights(folder / WEIGHTS):
             raise OptionError(
-                f"--save {folder}: its {WEIGHTS} is no saved head's, perhaps a model's. Choose "
+                f"--save {folder}: its {left[-1]} is no saved head's, perhaps a model's. Choose "
                 "another folder."
-            ) from None
+            ) from error
         return
     if not _is_saved(config):
         raise OptionError(

@@ -37,7 +37,7 @@ def resolved(**options):
         ({"lr": "serach"}, "--lr must be a number above 0, or search; found 'serach'"),
         ({"lr": "search", "shots": 0, "init_from": "x"}, "--lr search: nothing is trained"),
         ({"lr": "search", "fit": "lbfgs"}, "--fit lbfgs solves for the optimum and takes no --lr"),
-        ({"weight_decay": "search", "optimizer": "adam"}, "--optimizer adam has none"),
+        ({"weight_decay": "search"}, "--weight-decay must be 0 or more; found 'search'"),
         ({"rates": (("mixing", 0.1),), "fit": "ridge"}, "--fit ridge solves .* takes no --lr"),
         ({"rate_from": "guessed"}, "unknown origin of a rate 'guessed'"),
         ({"lr": float("nan")}, "--lr must be"),

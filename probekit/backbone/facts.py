@@ -270,14 +270,14 @@ def _inspect(
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
     n_values = sum(value.numel() for value in skeleton.parameters())
+    if random_init is None:  # before anything is built of real memory
+        _check_held(checkpoint, n_values)
     if isinstance(checkpoint, GivenModel):
         checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
     tokenizer = _tokenizer_of(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    if random_init is None:
-        _check_held(checkpoint, n_values)
     weights, adapter = _weights_of(checkpoint, read=random_init is None)
     identity = Identity(
         architecture=type(skeleton).__name__,

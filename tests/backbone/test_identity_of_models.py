@@ -120,6 +120,12 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_
     [
         ({"use_dora": True}, "DoRA, which is not read. Merge it"),
         ({"peft_type": "VERA"}, "VeRA, which is not read. Merge it"),
+        ({"peft_type": "ADALORA"}, "AdaLoRA, which is not read. Merge it"),
+        ({"layer_replication": [[0, 2], [1, 3]]}, "LoRA with layer_replication, which is not read"),
+        (
+            {"megatron_config": {"a": 1}, "megatron_core": "tests.plugged"},
+            "LoRA for Megatron, which is not read. Move",
+        ),
         ({"peft_type": "PROMPT_TUNING"}, "prompt tuning, which is not read. Move adapter_config"),
         ({"peft_type": "PREFIX_TUNING"}, "prefix tuning, which is not read. Move adapter_config"),
     ],

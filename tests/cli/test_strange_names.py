@@ -2,11 +2,12 @@
 
 import csv
 import io
+from xml.etree import ElementTree
 
 import pytest
 
 from probekit.results import append_record
-from tests.cli.console import done, run
+from tests.cli.console import done, refused, run
 from tests.results.samples import make_record
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b"
@@ -33,6 +34,35 @@ def test_no_spreadsheet_computes_a_name(file):
         cells = [cell for row in csv.reader(io.StringIO(out)) for cell in row]
         assert {"'=1+1", "'@SUM(A1)"} <= set(cells)
         assert not any(cell[:1] in ("=", "@", "+") for cell in cells)
+
+
+@pytest.mark.parametrize("task", ["\t=1+1", "\n=1", " =1+1"])
+def test_no_spreadsheet_computes_a_heading(here, task):
+    for seed, name in enumerate((task, "plain")):
+        append_record(here / "h.jsonl", make_record(seed=seed, task=name))
+    out = done("table", here / "h.jsonl", "--style", "csv", "--columns", "task").out
+    headings = next(csv.reader(io.StringIO(out)))
+    assert not any(one.strip()[:1] == "=" for one in headings)
+
+
+def test_no_figure_or_page_obeys_a_name(file, here, recwarn):
+    done("plot", "weights", file, "-o", "w.svg")
+    done("report", file, "-o", "r.html")
+    assert not [one for one in recwarn if "Glyph" in str(one.message)]
+    for name in ("w.svg", "r.html"):
+        text = (here / name).read_text("utf-8")
+        assert not any(one in text for one in ("\x1b", "\x07", "\u202e", "\x9b"))
+    ElementTree.parse(here / "w.svg")
+
+
+def test_figures_and_pages_that_nobody_named_replace_their_own_alone(file, here):
+    for name, command in {"weights.png": ("plot", "weights"), "report.html": ("report",)}.items():
+        done(*command, file)
+        done(*command, file)
+        (here / name).write_bytes(b"mine, of probekit")
+        message = refused(*command, file)
+        assert message == f"{name} is there, and probekit did not write it: give another with -o."
+        assert (here / name).read_bytes() == b"mine, of probekit"
 
 
 def test_a_name_stays_in_its_line(file):

@@ -14,6 +14,7 @@ from probekit.errors import BackboneError, DataError, EntryError, RecordError
 from probekit.results.log import append_record, load_records
 from probekit.results.summaries.wording import layers_text
 from probekit.store.tables import read_table
+from probekit.tasks import TextOptions, get_task
 from probekit.tasks.formats.fields import load_parquet
 from probekit.tasks.formats.text_lines import read_bytes
 from tests.results.samples import make_record
@@ -79,21 +80,53 @@ def configured(folder, **changes):
 
 
 def test_a_configuration_wider_than_its_weights(tmp_path):
-    model = configured(tmp_path, intermediate_size=500_000_000)
-    with pytest.raises(BackboneError, match=r"asks for 97,\d+,\d+,\d+ weights, and its files"):
+    model = configured(tmp_path, intermediate_size=1_000_000)
+    with pytest.raises(BackboneError, match=r"asks for 19\d,\d+,\d+ weights, and its files"):
         inspect_backbone(model)
 
 
 def test_a_random_model_wider_than_memory(tmp_path):
-    model = configured(tmp_path, intermediate_size=50_000_000_000)
-    with pytest.raises(BackboneError, match=r"TB in float32, and .* of memory are free"):
+    model = configured(tmp_path, vocab_size=2**24, hidden_size=2**11)
+    with pytest.raises(BackboneError, match=r"GB in float32, and .* of memory are free"):
         load_backbone(inspect_backbone(model, random_init=0), compute_dtype="float32")
 
 
 @pytest.mark.parametrize(
     "changes",
     [
+        {"num_hidden_layers": 10**6},
+        {"num_labels": 5 * 10**7},
+        {"type_vocab_size": 4 * 10**7},
+        {"position_buckets": 15 * 10**6},
+        {"max_position_embeddings": 10**9},
+        {"vocab_size": 10**9},
+        {"text_config": {"intermediate_size": 5 * 10**8}},
+    ],
+)
+@pytest.mark.parametrize("random_init", [None, 0])
+def test_a_configuration_of_no_model_is_refused_before_it_is_built(tmp_path, changes, random_init):
+    model = configured(tmp_path, **changes)
+    with pytest.raises(BackboneError, match="and no model has more than"):
+        inspect_backbone(model, random_init=random_init)
+
+
+def test_a_card_whose_parts_repeat_each_other(tmp_path, caplog):
+    repeated = [f"x{n}: &x{n} [{','.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 9)]
+    classes = "dataset_info: {features: [{name: label, dtype: {class_label: {names: [a, *x8]}}}]}"
+    lines = ["---", "x0: &x0 [l,l,l,l,l,l,l,l,l,l]", *repeated, classes, "---"]
+    (tmp_path / "README.md").write_text("\n".join(lines))
+    (tmp_path / "train.csv").write_text("text,label\na,0\nb,1\n")
+    task = get_task(str(tmp_path), TextOptions(kind="sentence"))
+    assert task.read("train").labels == {"label": (("0",), ("1",))}
+    assert "what it says of classes cannot be read (ValueError: it repeats parts" in caplog.text
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
         {"layers": [10**12]},
+        {"layers": [65535], "depth": 65535},
+        {"eval_score": 1e308},
         {"layers": [-1]},
         {"depth": 10**12},
         {"weights": {str(10**12): 0.5}},

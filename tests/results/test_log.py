@@ -76,12 +76,32 @@ def test_torn_tail_longer_than_a_block(tmp_path):
     assert load_records(path) == [first, second]
 
 
-def test_a_file_that_holds_no_records_is_left_alone(tmp_path):
-    path = tmp_path / "notes.txt"
-    path.write_bytes(b"\x89PNG, or anything else")
-    with pytest.raises(RecordError, match=r"notes\.txt: not a file of records"):
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("notes.txt", b"\x89PNG, or anything else"),
+        ("nan.json", b'{"loss": NaN, "mine": [1,2,3]}'),
+        ("mine.json", b'{"loss": 1}'),
+        ("notes.rtf", b"{\\rtf1 my notes}"),
+        ("disk.img", bytes(5000)),
+        ("array.jsonl", b'\n{"b": 2}]'),
+        ("list.json", b'{"a": 1}\n{"model": "'),
+    ],
+)
+def test_a_file_that_holds_no_records_is_left_alone(tmp_path, name, content):
+    path = tmp_path / name
+    path.write_bytes(content)
+    with pytest.raises(RecordError, match=rf"{name}: not a file of records"):
         append_record(path, make_record())
-    assert path.read_bytes() == b"\x89PNG, or anything else"
+    assert path.read_bytes() == content
+
+
+def test_what_a_power_cut_left_of_the_first_record_is_cut_off(tmp_path):
+    path = tmp_path / "task.jsonl"
+    for left in (bytes(100), b'{"model": "org/ti', b'{"mod' + bytes(0)):
+        path.write_bytes(left)
+        append_record(path, make_record())
+        assert load_records(path) == [make_record()]
 
 
 @pytest.mark.parametrize(

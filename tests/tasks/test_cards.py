@@ -76,6 +76,20 @@ def test_numbers_of_tables_have_names_too(tmp_path: Path) -> None:
     assert task.read("dev").labels == {"label": (("B-PER",),)}
 
 
+def test_a_column_holds_numbers_or_names(tmp_path: Path) -> None:
+    names = "".join(f"          '{n}': '{n + 1}'\n" for n in range(5))
+    listed = CARD.partition("        names:\n")[0].replace("ner_tags", "label")
+    write(
+        tmp_path / "README.md",
+        f"{listed}        names:\n{names}---\n".replace("sequence:\n", "dtype:\n"),
+    )
+    for cells, labels in (("01234", "12345"), ("12345", "12345"), ("4", "5")):
+        rows = "".join(f"text {cell},{cell}\n" for cell in cells)
+        write(tmp_path / "train.csv", f"text,label\n{rows}")
+        read = get_task(str(tmp_path), kind="sentence").read("train")
+        assert read.labels == {"label": tuple((label,) for label in labels)}
+
+
 @pytest.mark.parametrize("number", ["4", "-2"])
 def test_a_number_without_a_name_is_told_with_the_card(tmp_path: Path, number: str) -> None:
     write(tmp_path / "README.md", CARD)

@@ -10,6 +10,7 @@ import pytest
 from probekit.cli.record_tables import scores_text
 from probekit.page.score_curves import amount_figures, depth_figures
 from probekit.results.summaries.grouping import DATA, series
+from probekit.results.tables import summarise
 from probekit.results.tables.by_layer import depth_table, weights_table
 from probekit.results.tables.pivot import pivot
 from tests.results.samples import make_record
@@ -91,3 +92,25 @@ def test_a_row_of_scores_is_of_one_and_says_so(option, heads):
     text = scores_text(records(option, "shots", heads), "csv")
     told = {line[option].rpartition("/")[2] for line in csv.DictReader(io.StringIO(text))}
     assert told == {value.rpartition("/")[2] for value in VALUES[option]}
+
+
+NEAR = {
+    "lr": (0.10000011, 0.10000012),
+    "fraction": (0.10000011, 0.10000012),
+    "rates": ({"backbone": 1.00000001e-3}, {"backbone": 1.00000002e-3}),
+    "options": ({"head.a": 0.10000011}, {"head.a": 0.10000012}),
+    "settings": ({"head.a": "true"}, {"head.a": True}),
+    "labels_fingerprint": ("a" * 63 + "b", "a" * 64),
+    "texts": ({"train": "a" * 64}, {"train": "b" * 64}),
+}
+
+
+@pytest.mark.parametrize("option", NEAR)
+def test_options_that_hardly_differ_are_two(option):
+    name = "options" if option == "settings" else option
+    own = [
+        make_record("p32", seed, **{name: value}, key=f"{seed}")
+        for seed, value in enumerate(NEAR[option])
+    ]
+    assert len(series(own)) == 2
+    assert len(summarise(own)) == 2

@@ -16,6 +16,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
 from probekit.backbone import inspect_backbone, load_backbone
+from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
 from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
@@ -23,7 +24,7 @@ from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
 from probekit.tuning import METHODS
 from tests.cli.console import done, refused
-from tests.saved_heads import unsealed
+from tests.saved_heads import changed_head, unsealed
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, IDS, asked, check_states, states
 from tests.train.saved.test_prediction import dev_words
@@ -349,3 +350,28 @@ def test_what_others_keep_beside_a_trained_model_stays(runs, tmp_path):
     fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
     left = {path for path in folder.rglob("backbone/**/*") if path.is_file()}
     assert left == notes and {path.read_text() for path in left} == {"mine"}
+
+
+@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "mine.model", "vocab.txt"])
+def test_files_that_others_put_in_place_of_a_trained_models_stay(runs, tmp_path, name):
+    spec, folder = replace(runs.spec, method="full", epochs=1), tmp_path / "run"
+    fit(spec, location=runs.location, save=folder)
+    fit(spec, location=runs.location, save=folder)
+    (folder / "backbone" / name).write_text("mine")
+    with pytest.raises(OptionError, match=rf"something else in .*{name}\)"):
+        fit(spec, location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    assert [path.name for path in (folder / "backbone").iterdir()] == [name]
+    assert (folder / "backbone" / name).read_text() == "mine"
+
+
+def test_a_list_of_files_names_none_elsewhere(runs, tmp_path):
+    spec, folder = replace(runs.spec, method="full", epochs=1), tmp_path / "run"
+    fit(spec, location=runs.location, save=folder)
+    victim = tmp_path / "victim.txt"
+    victim.write_text("mine")
+    config = json.loads((folder / "config.json").read_text())
+    files = config["backbone_files"] | {"../../victim.txt": digest_file(victim)}
+    changed_head(folder, weights=config["weights"], backbone_files=files)
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    assert victim.read_text() == "mine"

@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
+.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,6 +21,9 @@ install: $(STAMP)  ## create .venv with pinned versions
 
 demo: $(STAMP)  ## extract, train, plot on real text with a real model, in under two minutes
 	$(BIN)/probekit demo
+
+kept-demo: demo  ## that the demo's keys, scores and marks are what they were
+	$(BIN)/python -m tests.kept_demo demo
 
 test: lint types unit  ## lint, types, import levels, tests
 

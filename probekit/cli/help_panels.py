@@ -39,7 +39,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
         "workers",
     ),
     "import": (
-        *("layer_ids", "layers_first", "special_tokens", "last_layer", "kind", "label", "data"),
+        *("layer_ids", "special_tokens", "last_layer", "kind", "label", "data"),
         *("split", "producer", "cache"),
     ),
     "geometry": ("split", "array", "rows", "against", "output", "probes", "kind", "cache", "json"),
@@ -66,7 +66,7 @@ OF_EXTRACT: Mapping[str, tuple[str, ...]] = {
 }
 OF_IMPORT: Mapping[str, tuple[str, ...]] = {
     "What is stored": ("layers", "limit", "format", "dtype", "keep", "pooling", "name"),
-    "Model, and entries that are there": ("part", "n_blocks", "revision", "overwrite", "restart"),
+    "Model, and entries that are there": ("part", "revision", "overwrite", "restart"),
 }
 OF_ALL: Mapping[str, tuple[str, ...]] = {
     "What is trained": _names(ProbeOptions, Tuning),

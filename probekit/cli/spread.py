@@ -87,6 +87,7 @@ def spread(command: Callable[..., T]) -> Callable[..., T]:
 def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[inspect.Parameter]:
     """Return some fields of dataclasses as keyword parameters."""
     hints = {k: v for g in groups for k, v in get_type_hints(g, include_extras=True).items()}
+    # what has no help is for the library alone
     return [
         inspect.Parameter(
             field.name,
@@ -95,6 +96,7 @@ def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[insp
             annotation=_shown(field, hints[field.name]),
         )
         for field in chosen
+        if "help" in field.metadata or get_origin(hints[field.name]) is Annotated
     ]
 
 
@@ -113,9 +115,9 @@ def _shown(field: "Field[Any]", hint: Any) -> Any:
 def _value(group: Any, given: dict[str, Any]) -> Any:
     """Take the fields of a dataclass out of what was typed, and return the value they make."""
     hints = get_type_hints(group, include_extras=True)
-    typed = {field.name: given.pop(field.name) for field in fields(group)}
+    typed = {one.name: given.pop(one.name) for one in fields(group) if one.name in given}
     for field in fields(group):
-        value = typed[field.name]
+        value = typed.get(field.name)
         if "help" in field.metadata and _is_list(hints[field.name]) and value is not None:
             typed[field.name] = tuple(split_list(value))
     return group(**typed)

@@ -168,7 +168,7 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
 
 
-@pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 150])
+@pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 120])
 @pytest.mark.parametrize("start", [1.0, 3.0, 27.5])
 def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
     axes = plot_depth(_perplexities(start, start * 10**decades), split="dev").axes[0]

@@ -115,7 +115,9 @@ def _unquoted(value: str) -> str:
 def _is(record: Record, name: str, wanted: str) -> bool:
     value = option_of(record, name)
     if name == "entry":
-        return wanted == value or (len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted))
+        return wanted in (value, value_text(name, value)) or (
+            len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted)
+        )
     if value is None:
         return wanted.lower() in ("all", "none", value_text(name, value))
     if isinstance(value, int | float) and not isinstance(value, bool):

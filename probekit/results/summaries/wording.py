@@ -1,5 +1,6 @@
 """What the options of a record are called, and how options, metrics and layers are written."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -145,17 +146,17 @@ def model_text(model: str) -> str:
 
 
 def entry_text(key: str, about: Mapping[str, Any]) -> str:
-    """Return what tells an entry from others, such as ``200 examples int8 (1a2b3c4d)``.
+    """Return what tells an entry from others, such as ``200 examples int8 (1a2b3c4d...)``.
 
     Args:
-        key: its key; the digits that ``probekit cache ls`` prints are shown.
+        key: its key, of which tables show the digits that ``probekit cache ls`` prints.
         about: ``Record.seen``; what is usual (all examples, 16 bits, Zarr) is not said.
     """
     limit, dtype, form = (about.get(name) for name in ("limit", "dtype", "format"))
     words = [f"{limit} examples"] if limit is not None else []
     words += [str(dtype)] if dtype not in (None, "float16", "bfloat16") else []
     words += [str(form)] if form not in (None, "zarr") else []
-    return f"{' '.join(words)} ({key[:8]})" if words else key[:8]
+    return f"{' '.join(words)} ({key})" if words else key
 
 
 def settings_text(settings: Mapping[str, Any]) -> str:
@@ -174,8 +175,7 @@ def plugins_text(plugins: Mapping[str, Mapping[str, str]]) -> str:
 
 
 def _code_text(origin: Mapping[str, str]) -> str:
-    code = origin.get("code") or origin.get("package", "")
-    return code if " " in code else code[:8]
+    return origin.get("code") or origin.get("package", "")
 
 
 def _setting_text(value: Any) -> str:
@@ -194,14 +194,19 @@ def _digits(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
+_FINGERPRINTS = ("entry", "texts", "labels_fingerprint", "plugins")
+_DIGITS = re.compile(r"\b([0-9a-f]{8})[0-9a-f]{56}\b")
+"""Of a fingerprint, those that are shown."""
+
+
 def value_text(name: str, value: Any) -> str:
     """Return the value of a record's option as a table prints it."""
     if value is None:
         return OPTIONS[name].cell if name in OPTIONS else "-"
     if name == "layers":
         return layers_text(value)
-    if name in ("labels_fingerprint", "texts"):
-        return str(value)[:8]
+    if name in _FINGERPRINTS:
+        return _DIGITS.sub(r"\1", str(value))
     if isinstance(value, bool):
         return "yes" if value else "no"
     return f"{value:g}" if isinstance(value, float) else str(value)
@@ -241,6 +246,6 @@ def options_text(options: Mapping[str, Any], exact: bool = False) -> str:
 def _exact_text(name: str, value: Any) -> str:
     if name == "model":
         return str(value)
-    if isinstance(value, float) or (value and name in ("texts", "labels_fingerprint")):
+    if isinstance(value, float) or (value and name in _FINGERPRINTS):
         return OPTIONS[name].phrase.format(value)
     return option_text(name, value)

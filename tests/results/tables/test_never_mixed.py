@@ -101,6 +101,8 @@ NEAR = {
     "options": ({"head.a": 0.10000011}, {"head.a": 0.10000012}),
     "settings": ({"head.a": "true"}, {"head.a": True}),
     "labels_fingerprint": ("a" * 63 + "b", "a" * 64),
+    "entry": ("a" * 63 + "b", "a" * 64),
+    "plugins": ({"head": {"code": "a" * 63 + "b"}}, {"head": {"code": "a" * 64}}),
     "texts": ({"train": "a" * 64}, {"train": "b" * 64}),
 }
 

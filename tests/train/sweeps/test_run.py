@@ -228,14 +228,19 @@ def test_a_model_is_not_overwritten_with_a_head(location, tmp_path):
     assert config.read_text() == '{"model_type": "bert"}'
     weights = tmp_path / "alone" / "model.safetensors"
     weights.parent.mkdir()
-    for data in (b"precious", save({"encoder.weight": torch.zeros(2)})):
+    for data in (b"precious", save({"head.weight": torch.zeros(2)})):
         weights.write_bytes(data)
         with pytest.raises(OptionError, match=r"model\.safetensors is no saved head's"):
             sweep(
                 [base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=weights.parent
             )
         assert weights.read_bytes() == data
-    weights.write_bytes(save({"head.weight": torch.zeros(2)}))  # a kill left these alone
+    config.write_text("{ // mine")
+    with pytest.raises(OptionError, match=r"config\.json is no saved head's"):
+        sweep([base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=tmp_path)
+    assert config.read_text() == "{ // mine"
+    ours = save({"head.weight": torch.zeros(2)}, {"made_by": "probekit"})
+    weights.write_bytes(ours)  # a kill left these alone
     sweep([base()], out=tmp_path / "r.jsonl", location=location, save=weights.parent)
     assert (weights.parent / "config.json").exists()
 

@@ -46,7 +46,11 @@ _FIELDS = {
 
 _MOST_LAYERS, _LARGEST, _LONGEST = 2**12, 2**20, 2**24
 _LAYER_COUNT = re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_layers|n_layer")
-_LENGTH = re.compile(r"vocab_size|n_ctx|n_positions|(\w*_)?(max|seq|context|window)(_\w*)?")
+_LENGTH = re.compile(r"vocab_size|n_ctx|n_positions|max_position_embeddings")
+_SIZE = re.compile(
+    r"\w+_(size|dim|labels|heads|experts|buckets)|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
+)
+"""Numbers by which memory is taken; of others, such as bases of rotations, nothing is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,8 +94,8 @@ def refuse_sizes(model: str, config: Path) -> None:
         BackboneError: it has one.
     """
     for name, value in _numbers(read_object(config) or {}):
-        layers = _LAYER_COUNT.fullmatch(name) is not None
-        most = _MOST_LAYERS if layers else _LONGEST if _LENGTH.fullmatch(name) else _LARGEST
+        bounds = {_LAYER_COUNT: _MOST_LAYERS, _LENGTH: _LONGEST, _SIZE: _LARGEST}
+        most = next((bound for form, bound in bounds.items() if form.fullmatch(name)), value)
         if value > most:
             raise BackboneError(
                 f"model {model!r}: its configuration says {name} = {value:,}, and no model has "

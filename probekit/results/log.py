@@ -129,10 +129,10 @@ def _mend_tail(path: Path, descriptor: int) -> int:
         return size
     if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.write(descriptor, b"\n")
-    whole = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else b""
-    ours = path.suffix == ".jsonl" or _is_record(whole)
+    earlier = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else None
+    ours = path.suffix == ".jsonl" if earlier is None else _is_record(earlier)
     begun = tail.lstrip(b"\0")  # zeros: power was lost
-    if not (ours and (begun.startswith(_BEGINS) or _BEGINS.startswith(begun))):
+    if _is_json(tail) or not (ours and (begun.startswith(_BEGINS) or _BEGINS.startswith(begun))):
         raise RecordError(
             f"{path}: not a file of records (its last line is {tail[:40]!r}); "
             "choose another results file with --out."
@@ -143,11 +143,16 @@ def _mend_tail(path: Path, descriptor: int) -> int:
 
 
 def _is_record(line: bytes) -> bool:
+    found = _is_json(line) and parse_json(line)
+    return isinstance(found, dict) and {"model", "key"} <= found.keys()
+
+
+def _is_json(line: bytes) -> bool:
     try:
-        found = parse_json(line)
+        parse_json(line)
     except ValueError:  # also undecodable bytes: UnicodeDecodeError is a ValueError
         return False
-    return isinstance(found, dict) and {"model", "key"} <= found.keys()
+    return True
 
 
 def recorded(path: Path) -> dict[str, Record]:

@@ -1,6 +1,5 @@
 """Labels by name: classes and numbers as text, and the marks that say that there is none."""
 
-import re
 import struct
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -105,18 +104,3 @@ _NONE = {*NUMBERS, None}
 def _name(value: Any, names: Sequence[str]) -> Any:
     whole = isinstance(value, int) and not isinstance(value, bool)
     return names[value] if whole and 0 <= value < len(names) else value
-
-
-def whole_classes(labels: Iterable[str]) -> dict[str, str]:
-    """Return the classes of a table that are whole numbers written as ``1.0``, and each as ``1``.
-
-    So a column with gaps has them; in one without any they are names.
-    """
-    found = set(labels)
-    classes = {label for label in found if label and label.lower() not in MARKS}
-    if classes == found or not all(map(_WHOLE.fullmatch, classes)):
-        return {}
-    return {name: name.removesuffix(".0") for name in classes}
-
-
-_WHOLE = re.compile(r"-?[0-9]+\.0")

@@ -208,7 +208,7 @@ class Member:
             "dropout": self.dropout.get_state(),
             "curve": [(step, float(loss), float(score)) for step, loss, score in self.curve],
             "last_score": float(self.last_score),
-            "best": self.best and self.best.to_state(),
+            "kept": [self.best and self.best.to_state()],
             "diverged": self.diverged,
             "loss": self._loss,
             "steps": self._steps,
@@ -221,7 +221,8 @@ class Member:
         self.dropout.set_state(state["dropout"])
         self.curve = list(state["curve"])
         self.last_score, self.diverged = state["last_score"], state["diverged"]
-        self.best = state["best"] and Checkpoint.from_state(state["best"])
+        kept = state["kept"][0]
+        self.best = kept and Checkpoint.from_state(kept)
         self._loss.copy_(state["loss"])
         self._steps = state["steps"]
         self.stepping.add(state["seconds"])

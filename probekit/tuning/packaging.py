@@ -241,19 +241,42 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def others_in(folder: Path, written: Mapping[str, str] | None) -> set[str]:
-    """Return the files of a folder that a run's would replace, and that no run has written.
+def others_in(
+    folder: Path, written: Mapping[str, str] | None, made: Iterable[str] = ()
+) -> set[str]:
+    """Return what a run's files would replace in a folder, and no run has written.
 
     Args:
-        folder: of a saved run.
+        folder: of a saved run; it need not exist.
         written: what `written_files` was when it was saved; None of one that does not say it,
             whose files are known by their names.
+        made: paths in it of the files that are to be put there, as far as they are known.
     """
+    if folder.exists() and not folder.is_dir():
+        return {folder.name}
+    folders = {path.name for path in folder.glob("*") if path.is_dir()}
+    blocked = {name for name in folders if _WRITTEN.fullmatch(name) or name in made}
     there = _files(folder)
     if written is None:
-        return set() if is_ours(folder) else set(there)
-    named = {name for name in there if name in written or _WRITTEN.fullmatch(name)}
-    return {name for name in named if digest_file(there[name]) != written.get(name)}
+        return blocked | (set() if is_ours(folder) else set(there))
+    named = {name for name in there if name in {*written, *made} or _WRITTEN.fullmatch(name)}
+    return blocked | {name for name in named if digest_file(there[name]) != written.get(name)}
+
+
+def check_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> None:
+    """Refuse to replace what no run has written, before anything is replaced.
+
+    Args:
+        fresh: holds the new files; it need not exist.
+        folder: where they go.
+        written: see `others_in`.
+
+    Raises:
+        FileExistsError: somebody else's file or folder is in the place of one.
+    """
+    made = _files(fresh)
+    if made and (others := others_in(folder, written, made)):
+        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it")
 
 
 def put_in_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> None:
@@ -264,16 +287,14 @@ def put_in_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -
 
     Args:
         fresh: holds the new files; it need not exist, where a run trained nothing of the model.
-        folder: where they go; it need not exist.
+        folder: where they go, see `check_place`; it need not exist.
         written: see `others_in`.
 
     Raises:
-        OSError: a file cannot be put there or removed, or is somebody else's.
+        OSError: a file cannot be put there or removed.
     """
     values = [one.file for one in PACKAGINGS.values()]
     made, there, others = _files(fresh), _files(folder), others_in(folder, written)
-    if made and others:
-        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it")
     for name in sorted(made, key=lambda name: name not in values):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         put(made[name], folder / name)

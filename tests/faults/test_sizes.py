@@ -110,6 +110,12 @@ def test_a_configuration_of_no_model_is_refused_before_it_is_built(tmp_path, cha
         inspect_backbone(model, random_init=random_init)
 
 
+def test_large_numbers_that_take_no_memory_are_none_of_it(tmp_path):
+    numbers = {"rope_theta": 10**7, "model_max_length": 10**30, "seed": 1234567890}
+    nested = {"rope_parameters": {"rope_theta": 5 * 10**7}}
+    assert inspect_backbone(configured(tmp_path, **numbers, **nested)).info.n_blocks == 3
+
+
 def test_a_card_whose_parts_repeat_each_other(tmp_path, caplog):
     repeated = [f"x{n}: &x{n} [{','.join([f'*x{n - 1}'] * 10)}]" for n in range(1, 9)]
     classes = "dataset_info: {features: [{name: label, dtype: {class_label: {names: [a, *x8]}}}]}"

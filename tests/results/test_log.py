@@ -85,6 +85,9 @@ def test_torn_tail_longer_than_a_block(tmp_path):
         ("notes.rtf", b"{\\rtf1 my notes}"),
         ("disk.img", bytes(5000)),
         ("array.jsonl", b'\n{"b": 2}]'),
+        ("batch.jsonl", b'{"model": "gpt", "prompt": "a"}\n{"model": "gpt", "prompt": "b"}'),
+        ("alone.jsonl", b'{"model": "gpt", "prompt": "a"}'),
+        ("notes.jsonl", b"my notes\n{"),
         ("list.json", b'{"a": 1}\n{"model": "'),
     ],
 )

@@ -76,18 +76,23 @@ def test_numbers_of_tables_have_names_too(tmp_path: Path) -> None:
     assert task.read("dev").labels == {"label": (("B-PER",),)}
 
 
-def test_a_column_holds_numbers_or_names(tmp_path: Path) -> None:
+def test_names_that_are_numbers_of_others_are_refused_in_text(tmp_path: Path) -> None:
     names = "".join(f"          '{n}': '{n + 1}'\n" for n in range(5))
     listed = CARD.partition("        names:\n")[0].replace("ner_tags", "label")
     write(
         tmp_path / "README.md",
         f"{listed}        names:\n{names}---\n".replace("sequence:\n", "dtype:\n"),
     )
-    for cells, labels in (("01234", "12345"), ("12345", "12345"), ("4", "5")):
-        rows = "".join(f"text {cell},{cell}\n" for cell in cells)
-        write(tmp_path / "train.csv", f"text,label\n{rows}")
-        read = get_task(str(tmp_path), kind="sentence").read("train")
-        assert read.labels == {"label": tuple((label,) for label in labels)}
+    rows = [json_lines(*({"text": f"text {n}", "label": n} for n in range(5)))]
+    write(tmp_path / "train.jsonl", rows[0])
+    read = get_task(str(tmp_path), kind="sentence").read("train")
+    assert read.labels == {"label": tuple((label,) for label in "12345")}
+    (tmp_path / "train.jsonl").unlink()
+    for cells in ("01234", "12345", "14"):
+        lines = "".join(f"text {cell},{cell}\n" for cell in cells)
+        write(tmp_path / "train.csv", f"text,label\n{lines}")
+        with pytest.raises(DataError, match="is the name of a class and the number of another"):
+            get_task(str(tmp_path), kind="sentence")
 
 
 @pytest.mark.parametrize("number", ["4", "-2"])

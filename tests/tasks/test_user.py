@@ -240,23 +240,6 @@ def test_fractions_beside_words_are_no_tags(tmp_path: Path) -> None:
     assert train(write(tmp_path / "a.jsonl", json_lines(row))).labels == {"tags": (("A", "B"),)}
 
 
-@pytest.mark.parametrize(
-    ("cells", "labels"),
-    [
-        (("1.0", "", "0.0"), ("1", "", "0")),
-        (("1.0", "", "0.5"), ("1.0", "", "0.5")),
-        (("1.0", "2.0", "1.0"), ("1.0", "2.0", "1.0")),
-    ],
-)
-def test_whole_numbers_are_floats_where_a_table_has_gaps(
-    tmp_path: Path, cells: tuple[str, ...], labels: tuple[str, ...]
-) -> None:
-    lines = [f"{word},{cell}" for word, cell in zip("abc", cells, strict=True)]
-    path = write(tmp_path / "texts.csv", "\n".join(["text,label", *lines]))
-    read = get_task(str(path), kind="sentence", skip_unlabelled=True).read("train")
-    assert read.labels == {"label": tuple((label,) for label in labels if label)}
-
-
 def test_parquet_class_labels_become_names(tmp_path: Path) -> None:
     inner = {"_type": "ClassLabel", "names": ["O", "B-X"]}
     table = pa.table({"tokens": [["a", "b"], ["c"]], "ner": [[1, 0], [0]], "id": [7, 9]})

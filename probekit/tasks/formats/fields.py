@@ -17,8 +17,6 @@ logger = logging.getLogger(__name__)
 
 _INNER = ("dtype", "sequence", "list")
 """What a data set's card calls the kind of a feature, or of what its lists hold."""
-_ALIAS = re.compile(r"(?:^|[\s\[{,])\*\w")
-"""What stands in YAML for something that was named before."""
 _CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0)?")
 
 
@@ -201,7 +199,13 @@ def with_card_names(fields: Fields, card: Path) -> Fields:
     named = {}
     for name, classes in _card_names(card).items():
         if name in fields.values:
-            rows = _as_numbers(fields.values[name], classes)
+            try:
+                rows = _as_numbers(fields.values[name], classes)
+            except ValueError as error:
+                raise DataError(
+                    f"{fields.where}: of the classes that {card} names for column {name!r}, "
+                    f"{error}. Write the names in the column, or other names in the card."
+                ) from error
             _check_classes(fields, name, rows, classes, card)
             named[name] = by_name(rows, classes)
     return replace(fields, values={**fields.values, **named})
@@ -210,18 +214,20 @@ def with_card_names(fields: Fields, card: Path) -> Fields:
 def _as_numbers(rows: Sequence[Any], classes: Sequence[str]) -> list[Any]:
     """Return a column whose class numbers are numbers, though written as text or as floats.
 
-    A column holds numbers or names: of classes called 1 to 5, "1" beside "0" is a number.
+    Raises:
+        ValueError: it is text that may be the number of one class and the name of another.
     """
-    flat = [item for row in rows for item in (row if isinstance(row, list) else [row])]
-    texts = {trim(text) for item in flat if isinstance(text := class_text(item), str)} - {""}
-    written = {text: int(float(text)) for text in texts if _CLASS_NUMBER.fullmatch(text)}
-    inside = all(number < len(classes) for number in written.values())
-    numbered = len(written) == len(texts) and (inside or not texts <= {*classes})
 
     def number(item: Any) -> Any:
         text = class_text(item)
-        named = not isinstance(text, str) or (not numbered and trim(text) in classes)
-        return item if named else written.get(trim(text), item)
+        if not isinstance(text, str) or not _CLASS_NUMBER.fullmatch(trim(text)):
+            return item
+        found = int(float(text))
+        if not isinstance(item, str) or trim(text) not in classes:
+            return found
+        if 0 <= found < len(classes) and classes[found] != trim(text):
+            raise ValueError(f"{trim(text)} is the name of a class and the number of another")
+        return item
 
     return [[*map(number, row)] if isinstance(row, list) else number(row) for row in rows]
 
@@ -242,11 +248,14 @@ def _card_names(card: Path) -> dict[str, list[str]]:
     """Return the names of classes by column; none where the file says nothing of them."""
     if not card.is_file():
         return {}
+    import yaml  # type: ignore[import-untyped]
     from huggingface_hub import metadata_load
 
     found: dict[str, list[str]] = {}
     try:
-        if _ALIAS.search(card.read_text("utf-8").partition("\n---")[0]):
+        front = card.read_text("utf-8").partition("\n---")[0]
+        tokens = yaml.scan(front) if front.startswith("---") else ()
+        if any(isinstance(token, yaml.AliasToken) for token in tokens):
             raise ValueError("it repeats parts by a name, which may come to any size")
         info = (metadata_load(card) or {}).get("dataset_info", [])
         configs = info if isinstance(info, list) else [info]

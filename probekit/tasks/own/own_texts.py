@@ -11,15 +11,7 @@ from probekit.errors import DataError
 from probekit.tasks.column_choice import LABELS, choose_label, choose_texts, is_id, place_of
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.label_names import (
-    NO_LABEL,
-    NUMBERS,
-    class_text,
-    is_number,
-    marks_among,
-    trim,
-    whole_classes,
-)
+from probekit.tasks.label_names import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.text_options import Choice
 
@@ -157,9 +149,6 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     numeric = choice.of_kind.targets == "numbers"
     convert: Callable[[Fields, int, str], str] = _number if numeric else _class
     labels = [convert(fields, n, column) for n in range(len(fields.lines))]
-    if not numeric:
-        spelled = whole_classes(labels)
-        labels = [spelled.get(label, label) for label in labels]
     marks = marks_among(labels) | {NO_LABEL}
     if marks.issuperset(labels):
         return [NO_LABEL] * len(labels)

@@ -30,6 +30,7 @@ from probekit.tuning.packaging import (
     BACKBONE_FOLDER,
     PACKAGINGS,
     TrainedValues,
+    check_place,
     others_in,
     put_in_place,
     written_files,
@@ -238,6 +239,7 @@ def save_head(
             text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
             (fresh / CONFIG).write_text(text, "utf-8")
             before = _written_before(folder)
+            check_place(backbone, folder / BACKBONE_FOLDER, before)
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
             put_in_place(backbone, folder / BACKBONE_FOLDER, before)

@@ -365,6 +365,16 @@ def test_files_that_others_put_in_place_of_a_trained_models_stay(runs, tmp_path,
     assert (folder / "backbone" / name).read_text() == "mine"
 
 
+def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(runs, tmp_path):
+    folder = tmp_path / "run"
+    fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)
+    (folder / "backbone").write_text("mine")
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    with pytest.raises(OptionError, match=r"something else in .*backbone"):
+        fit(replace(runs.spec, method="full"), location=runs.location, save=folder)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
 def test_a_list_of_files_names_none_elsewhere(runs, tmp_path):
     spec, folder = replace(runs.spec, method="full", epochs=1), tmp_path / "run"
     fit(spec, location=runs.location, save=folder)

@@ -162,9 +162,11 @@ def series(
     names = [*lead, *distinguishing(records, [*lead, *given])]
     groups = grouped(records, names)
     options = [dict(zip(names, key, strict=True)) for key in groups]
-    texts = [options_text(one) for one in options]
-    if len(set(texts)) < len(texts):  # two models with one last name, two rates that differ little
-        texts = [options_text(one, exact=True) for one in options]
+    texts: list[str] = []
+    for how in ({}, {"full_model": True}, {"full_model": True, "exact": True}):
+        texts = [options_text(one, **how) for one in options]
+        if len(set(texts)) == len(texts):
+            break
     return dict(zip(texts, groups.values(), strict=True))
 
 

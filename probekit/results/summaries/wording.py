@@ -232,20 +232,20 @@ def option_text(name: str, value: Any) -> str:
     return option.phrase.format(value_text(name, value))
 
 
-def options_text(options: Mapping[str, Any], exact: bool = False) -> str:
+def options_text(options: Mapping[str, Any], full_model: bool = False, exact: bool = False) -> str:
     """Return several options as one line for a legend or title.
 
     Args:
         options: values by name.
-        exact: whether models, numbers and fingerprints are written in full.
+        full_model: whether a model has its whole name, not the last part of it.
+        exact: whether numbers and fingerprints have all their digits.
     """
-    write = _exact_text if exact else option_text
+
+    def write(name: str, value: Any) -> str:
+        if full_model and name == "model":
+            return str(value)
+        if exact and (isinstance(value, float) or (value and name in _FINGERPRINTS)):
+            return OPTIONS[name].phrase.format(value)
+        return option_text(name, value)
+
     return ", ".join(write(name, value) for name, value in options.items())
-
-
-def _exact_text(name: str, value: Any) -> str:
-    if name == "model":
-        return str(value)
-    if isinstance(value, float) or (value and name in _FINGERPRINTS):
-        return OPTIONS[name].phrase.format(value)
-    return option_text(name, value)

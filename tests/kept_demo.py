@@ -14,7 +14,7 @@ from probekit import load_records
 from probekit.results.summaries.diagnosis import marks
 
 KEPT = Path(__file__).with_name("kept_demo.json")
-ROUNDED = 0.005
+ROUNDED = 0.01
 
 
 def said(folder):

@@ -44,13 +44,16 @@ _FIELDS = {
 }
 """Fields of its configuration that make another form of LoRA; peft imports what the last names."""
 
-_MOST_LAYERS, _LARGEST, _LONGEST = 2**12, 2**20, 2**24
-_LAYER_COUNT = re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_layers|n_layer")
-_LENGTH = re.compile(r"vocab_size|n_ctx|n_positions|max_position_embeddings")
-_SIZE = re.compile(
-    r"\w+_(size|dim|labels|heads|experts|buckets)|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
-)
-"""Numbers by which memory is taken; of others, such as bases of rotations, nothing is asked."""
+_BOUNDS = {
+    re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers"): 2**12,
+    re.compile(r"vocab_size|n_ctx|n_positions|max_position_embeddings"): 2**24,
+    re.compile(
+        r"\w+_(size|dim|labels|heads|experts|buckets)|n_(embd|head|inner)"
+        r"|d_(model|ff|kv|inner)|dim"
+    ): 2**20,
+}
+"""The most of each number by which memory is taken, by its name; the first form counts. Of others,
+such as bases of rotations, nothing is asked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,8 +97,7 @@ def refuse_sizes(model: str, config: Path) -> None:
         BackboneError: it has one.
     """
     for name, value in _numbers(read_object(config) or {}):
-        bounds = {_LAYER_COUNT: _MOST_LAYERS, _LENGTH: _LONGEST, _SIZE: _LARGEST}
-        most = next((bound for form, bound in bounds.items() if form.fullmatch(name)), value)
+        most = next((bound for form, bound in _BOUNDS.items() if form.fullmatch(name)), value)
         if value > most:
             raise BackboneError(
                 f"model {model!r}: its configuration says {name} = {value:,}, and no model has "

@@ -4,7 +4,7 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -263,7 +263,7 @@ def others_in(
     return blocked | {name for name in named if digest_file(there[name]) != written.get(name)}
 
 
-def check_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> None:
+def check_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> set[str]:
     """Refuse to replace what no run has written, before anything is replaced.
 
     Args:
@@ -271,15 +271,22 @@ def check_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) ->
         folder: where they go.
         written: see `others_in`.
 
+    Returns:
+        Somebody else's files, where nothing is to be put there.
+
     Raises:
         FileExistsError: somebody else's file or folder is in the place of one.
     """
     made = _files(fresh)
-    if made and (others := others_in(folder, written, made)):
+    others = others_in(folder, written, made)
+    if made and others:
         raise FileExistsError(f"{folder / min(others)} is not as a run wrote it")
+    return others
 
 
-def put_in_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> None:
+def put_in_place(
+    fresh: Path, folder: Path, written: Mapping[str, str] | None, others: Collection[str]
+) -> None:
     """Put what a packaging wrote into a folder, in place of what an earlier run has there.
 
     Other files of that folder stay. The values come first and go last, so that what a kill leaves
@@ -287,19 +294,20 @@ def put_in_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -
 
     Args:
         fresh: holds the new files; it need not exist, where a run trained nothing of the model.
-        folder: where they go, see `check_place`; it need not exist.
+        folder: where they go; it need not exist.
         written: see `others_in`.
+        others: what `check_place` returned.
 
     Raises:
         OSError: a file cannot be put there or removed.
     """
     values = [one.file for one in PACKAGINGS.values()]
-    made, there, others = _files(fresh), _files(folder), others_in(folder, written)
+    made, there = _files(fresh), _files(folder)
     for name in sorted(made, key=lambda name: name not in values):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         put(made[name], folder / name)
     ours = {name for name in there if name in (written or ()) or _WRITTEN.fullmatch(name)}
-    for name in sorted(ours - others - set(made), key=lambda name: name in values):
+    for name in sorted(ours - {*others, *made}, key=lambda name: name in values):
         there[name].unlink()
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()

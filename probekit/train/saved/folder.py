@@ -239,10 +239,10 @@ def save_head(
             text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
             (fresh / CONFIG).write_text(text, "utf-8")
             before = _written_before(folder)
-            check_place(backbone, folder / BACKBONE_FOLDER, before)
+            others = check_place(backbone, folder / BACKBONE_FOLDER, before)
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
-            put_in_place(backbone, folder / BACKBONE_FOLDER, before)
+            put_in_place(backbone, folder / BACKBONE_FOLDER, before, others)
             put(fresh / CONFIG, folder / CONFIG)
     except (OSError, SafetensorError) as error:
         raise StorageError(

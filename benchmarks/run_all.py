@@ -44,7 +44,6 @@ PROGRAMS: Programs = (
     ((23,), "chunk_writing.py", ()),
     ((24,), "mixture_orders.py", ()),
     ((27, 28), "cache_copying.py", ()),
-    ((29,), "object_store.py", ()),
     ((31,), "ray_engine.py", ()),
     ((33, 34), "shards.py", ()),
     ((37, 38), "finetuning.py", ("--rounds", "3")),

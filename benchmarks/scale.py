@@ -1,13 +1,11 @@
 """The tables of docs/scale.md: bytes, seconds and money of large extractions, and simulated ones.
 
-Bytes and files are those that probekit itself lays out, for texts of even sentences. Rates and
+Bytes are those that probekit itself lays out, for texts of even sentences. Rates and
 prices are round assumptions of November 2026, in constants below; put in your own.
 
     python benchmarks/scale.py
 """
 
-import math
-import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -33,7 +31,7 @@ class Rates:
     Attributes:
         arithmetic: operations per second of one processor in a forward pass.
         disk: bytes per second that a machine writes, or reads, on its own disks.
-        network: bytes per second between a machine and a bucket.
+        network: bytes per second between a machine and disks that all of them share.
         hour: dollars for an hour of a processor.
     """
 
@@ -48,13 +46,6 @@ CORES = Rates(arithmetic=7.3e11, disk=1.6e9, network=1.25e9, hour=0.1)
 
 H100 = Rates(arithmetic=4e14, disk=5e9, network=12.5e9, hour=2.5)
 """One of eight of a machine."""
-
-PUTS, GETS = 3500, 5500
-"""Requests per second to write into one prefix of a bucket, and to read from it."""
-
-MONTH, MILLION_PUTS, EGRESS = 0.023, 5.0, 0.09
-"""Dollars for a month of 10^9 bytes in a bucket, for a million requests to write, and for 10^9
-bytes that leave the region."""
 
 START, WAIT = 300.0, 60.0
 """Seconds in which a worker loads a large model, and until a failed one is started again."""
@@ -145,17 +136,12 @@ class Kept:
         return self._laid_out[0]
 
     @property
-    def files(self) -> float:
-        """Files of the entry in Zarr, or objects of a bucket."""
+    def unit_tokens(self) -> float:
+        """Tokens of a unit, about."""
         return self._laid_out[1]
 
     @property
-    def unit_tokens(self) -> float:
-        """Tokens of a unit, about."""
-        return self._laid_out[2]
-
-    @property
-    def _laid_out(self) -> tuple[float, float, float]:
+    def _laid_out(self) -> tuple[float, float]:
         return laid_out(self.subject, self.layers, self.dtype)
 
     @property
@@ -171,31 +157,25 @@ class Kept:
             "model": subject.model_seconds,
             "disk": self.nbytes / (subject.machines * subject.rates.disk),
             "network": self.nbytes / (subject.machines * subject.rates.network),
-            "requests": self.files / PUTS,
         }
 
     @property
     def limit(self) -> str:
-        """What takes longest on own disks or in a bucket, whichever is faster."""
+        """What takes longest on own disks or on shared ones, whichever is faster."""
         seconds = self.seconds
-        ways = (("model", "disk"), ("model", "network", "requests"))
+        ways = (("model", "disk"), ("model", "network"))
         slowest = [max(way, key=seconds.__getitem__) for way in ways]
         return min(slowest, key=seconds.__getitem__)
 
-    def forecast(self, bandwidth: float, requests: float = math.inf) -> Forecast:
-        """Return what `extract --dry-run` would tell with such a store.
-
-        Args:
-            bandwidth: bytes per second of all machines.
-            requests: requests per second to read.
-        """
+    def forecast(self, bandwidth: float) -> Forecast:
+        """Return what `extract --dry-run` would tell where all machines move so many bytes/s."""
         moved = self.nbytes / bandwidth
         return Forecast(
             split="train", path="", complete=False, begun=0.0, examples=self.subject.examples,
             rows={self.subject.array: self.subject.rows}, nbytes=round(self.nbytes),
             seconds=max(self.subject.model_seconds, moved), units=1, unit_seconds=0.0,
             rerun_seconds=self.subject.model_seconds,
-            read_seconds=max(moved, self.files / requests),
+            read_seconds=moved,
         )  # fmt: skip
 
 
@@ -211,8 +191,8 @@ def choices(subject: Subject) -> list[Kept]:
 
 
 @cache
-def laid_out(subject: Subject, layers: int, dtype: FeatureDtype) -> tuple[float, float, float]:
-    """Return bytes, files and tokens of a unit, as probekit lays the entry out."""
+def laid_out(subject: Subject, layers: int, dtype: FeatureDtype) -> tuple[float, float]:
+    """Return bytes, and tokens of a unit, as probekit lays the entry out."""
     share = min(1.0, _LAID_OUT / subject.rows)
     count = max(1, round(share * subject.examples))
     lengths = np.diff(np.linspace(0, share * subject.rows, count + 1).round()).astype(np.int64)
@@ -223,8 +203,7 @@ def laid_out(subject: Subject, layers: int, dtype: FeatureDtype) -> tuple[float,
         dtype,
         unit_share(subject.tokens, subject.blocks, subject.dim) / share,
     )
-    spec = arrays[subject.array]
-    return spec.nbytes / share, spec.n_chunks / share, share * subject.tokens / len(units)
+    return arrays[subject.array].nbytes / share, share * subject.tokens / len(units)
 
 
 def table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -239,24 +218,15 @@ def assumptions() -> str:
     rows = [
         ("forward pass", *(f"{one.arithmetic / 1e12:g} TFLOP/s" for one in both)),
         ("own disks", *(f"{human_bytes(one.disk)}/s" for one in both)),
-        ("network to the bucket", *(f"{human_bytes(one.network)}/s" for one in both)),
+        ("network to shared disks", *(f"{human_bytes(one.network)}/s" for one in both)),
         ("an hour", *(dollars(one.hour) for one in both)),
     ]
-    bucket = (
-        f"A bucket: {PUTS:,} requests per second to write, {GETS:,} to read, in one prefix; "
-        f"${MONTH} for a month of 1 GB, {dollars(MILLION_PUTS)} for a million requests to write, "
-        f"${EGRESS} for 1 GB that leaves the region."
-    )
-    rates = table(("", "two cores (measured)", "an H100, one of eight"), rows)
-    return f"{rates}\n\n{textwrap.fill(bucket, 120)}"
+    return table(("", "two cores (measured)", "an H100, one of eight"), rows)
 
 
 def sizes() -> str:
     """Return the table of bytes, seconds and money."""
-    header = (
-        "", "kept", "a token", "bytes", "files", "model", "disk", "network", "requests", "machines",
-        "requests, paid", "a month",
-    )  # fmt: skip
+    header = ("", "kept", "a token", "bytes", "model", "disk", "network", "machines")
     rows = []
     for subject in SUBJECTS:
         for kept in choices(subject):
@@ -270,11 +240,8 @@ def sizes() -> str:
                     kept.name,
                     human_bytes(kept.token_bytes),
                     human_bytes(kept.nbytes),
-                    short(kept.files),
                     *cells.values(),
                     dollars(seconds[slowest] * subject.gpus / HOUR * subject.rates.hour),
-                    dollars(kept.files / 1e6 * MILLION_PUTS),
-                    dollars(kept.nbytes / 1e9 * MONTH),
                 )
             )
     return table(header, rows)
@@ -283,7 +250,7 @@ def sizes() -> str:
 def epochs() -> str:
     """Return the table of epochs with the model, from a cache, and when the cache has paid."""
     header = (
-        "", "kept", "with the model", "from the disks", "pays after", "from the bucket",
+        "", "kept", "with the model", "from the disks", "pays after", "from shared disks",
         "pays after", "layers that disks read as fast",
     )  # fmt: skip
     rows = []
@@ -291,7 +258,7 @@ def epochs() -> str:
         disks = subject.machines * subject.rates.disk
         for kept in choices(subject):
             near = kept.forecast(disks)
-            far = kept.forecast(subject.machines * subject.rates.network, GETS)
+            far = kept.forecast(subject.machines * subject.rates.network)
             a_layer = kept.token_bytes / kept.layers
             rows.append(
                 (
@@ -355,14 +322,6 @@ def simulated() -> str:
                     )
                 )
     return table(header, rows)
-
-
-def short(number: float) -> str:
-    """Return a number with two digits and a word."""
-    for size, word in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if number >= size:
-            return f"{number / size:.{0 if number >= 10 * size else 1}f} {word}"
-    return f"{number:.0f}"
 
 
 def dollars(amount: float) -> str:

@@ -17,7 +17,7 @@ LEVELS = [
     {"backbone", "page", "plots"},
     {"features", "tuning.live_model"},
     {"extraction", "measures", "train"},
-    {"train.saved", "sklearn"},
+    {"train.saved", "sklearn", "exchange"},
     {"train.sweeps"},
     {"train.baselines"},
     {"cli", "testing"},

@@ -20,7 +20,7 @@ from probekit.base.plugins import trusting
 from probekit.cli import (
     cache,
     cache_copy,
-    cache_hub,
+    cache_exchange,
     cache_import,
     catalogue,
     demo,
@@ -192,8 +192,8 @@ for _name, _command in _COMMANDS.items():
 cache.app.command("copy")(cache_copy.copy)
 cache.app.command("convert")(cache_copy.convert)
 cache.app.command("import", cls=InPanels)(in_panels("import", cache_import.import_entries))
-cache.app.command("push")(cache_hub.push)
-cache.app.command("pull")(cache_hub.pull)
+cache.app.command("push")(cache_exchange.push)
+cache.app.command("pull")(cache_exchange.pull)
 app.add_typer(cache.app, name="cache")
 offer_completion([app, cache.app])
 offer_config({"": app, "cache": cache.app})

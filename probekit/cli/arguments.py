@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from probekit.base.notices import warn_once
 from probekit.base.registry import flag, option
 from probekit.cli.messages import log_to
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.plots.look import Look
-    from probekit.store.objects.mirror import Mirror
     from probekit.tasks import TextOptions
 
 logger = logging.getLogger(__name__)
@@ -47,20 +45,10 @@ Data = Annotated[
 
 
 def cache_root(root: str | Path) -> Path:
-    """Read ``~``, and a URL, of which ``Path`` would make a folder called ``s3:``.
+    """Return the root of a cache, or what lies in one, as `typed_path` reads it."""
+    from probekit.store.files import typed_path
 
-    Args:
-        root: the root of a cache, or what lies in one, as it was typed.
-
-    Raises:
-        OptionError: it is nothing, or a URL of no object store.
-    """
-    from probekit.store.objects.object_path import is_memory, root_of
-
-    place = root_of(root).expanduser()
-    if is_memory(place):
-        warn_once(logger, "%s is memory of this command, and gone when it ends.", place)
-    return place
+    return typed_path(root)
 
 
 Cache = Annotated[
@@ -70,50 +58,9 @@ Cache = Annotated[
         parser=str,  # the text as it was typed: a path has lost a URL's second slash
         callback=cache_root,
         metavar="ROOT",
-        help="Root of the feature cache: a folder, or s3://, gs://, az://.",
+        help="Root of the feature cache.",
     ),
 ]
-
-
-def _mirror_folder(folder: str | None) -> Path | None:
-    return None if folder is None else cache_root(folder)
-
-
-MirrorFolder = Annotated[
-    Path | None,
-    typer.Option(
-        "--mirror",
-        parser=str,
-        callback=_mirror_folder,
-        metavar="DIR",
-        help="Folder that keeps what is read of a cache at a URL, for the next epoch and command.",
-    ),
-]
-MirrorSize = Annotated[
-    str | None,
-    typer.Option(
-        "--mirror-size",
-        help="Most that --mirror holds, e.g. 200GB; a tenth of its disk stays free if unset.",
-    ),
-]
-
-
-def mirror_of(folder: Path | None, size: str | None) -> "Mirror | None":
-    """Return the mirror that is asked for, if any.
-
-    Raises:
-        OptionError: a size without a folder, or one that is none; or a URL in a folder's place.
-    """
-    if folder is None:
-        if size is not None:
-            raise OptionError(f"--mirror-size {size}: say which folder keeps them, --mirror DIR.")
-        return None
-    from probekit.store.objects.mirror import Mirror
-    from probekit.store.objects.object_path import ObjectPath
-
-    if isinstance(folder, ObjectPath):
-        raise OptionError(f"--mirror {folder}: give a folder on a disk of this machine.")
-    return Mirror(folder, parse_bytes(size, "--mirror-size"))
 
 
 def parse_bytes(text: str | None, named: str) -> int | None:

@@ -27,7 +27,7 @@ def copy(
             metavar="SRC", help="A cache root, paths or keys of entries, or MODEL TASK [SPLIT]."
         ),
     ],
-    to: Annotated[Path, typer.Argument(metavar="DST", help="The cache root that gets the copies.")],
+    to: Annotated[str, typer.Argument(metavar="DST", help="The cache root that gets the copies.")],
     layers: Annotated[
         str | None, typer.Option("--layers", help="Copy these layers alone: -1, 0,4,8 or 1:6.")
     ] = None,
@@ -63,7 +63,7 @@ def convert(
         ),
     ] = None,
     to: Annotated[
-        Path | None,
+        str | None,
         typer.Option("--to", help="The cache root that gets the entries; their own if unset."),
     ] = None,
     overwrite: Overwrite = False,

@@ -79,8 +79,6 @@ def geometry(
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
     ] = None,
     cache: arguments.Cache = Path("cache"),
-    mirror: arguments.MirrorFolder = None,
-    mirror_size: arguments.MirrorSize = None,
     own: arguments.OwnData,
     json: arguments.Json = False,
 ) -> None:
@@ -106,8 +104,7 @@ def geometry(
     else:
         from probekit.features import Location
 
-        kept = arguments.mirror_of(mirror, mirror_size)
-        place = Location(cache=cache, entry=entry, mirror=kept, **own.parse().given)
+        place = Location(cache=cache, entry=entry, **own.parse().given)
         asked = {**asdict(measured), "rows": measured.rows or None, "location": place}
         if against is not None:
             _change(model, against, task, asked, drawn.output, look, json=json)

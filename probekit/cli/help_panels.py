@@ -83,7 +83,7 @@ OF_ALL: Mapping[str, tuple[str, ...]] = {
     ),
     MACHINE: (
         "trust_remote_code",
-        *("cache", "mirror", "mirror_size", "entry", "data", "device", "device_map", "memory"),
+        *("cache", "entry", "data", "device", "device_map", "memory"),
         *("workers", "engine", "address", "gpus_per_worker", "log_file", "json"),
     ),
 }

@@ -36,8 +36,6 @@ class TrainingOptions:
     entry: str | None = option(None, "Which entry, if several match: key, folder name or path.")
     data: Path | None = option(None, "Read the labels (only the labels) afresh from here.")
     cache: arguments.Cache = Path("cache")
-    mirror: arguments.MirrorFolder = None
-    mirror_size: arguments.MirrorSize = None
     out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.")
     memory: str | None = option(None, "Memory to use, e.g. 8GB; half of what is free if unset.")
     device: arguments.Device = "auto"
@@ -89,10 +87,9 @@ class Target:
         from probekit.features import Location
         from probekit.store.layout import MANIFEST
         from probekit.store.manifest import read_manifest
-        from probekit.store.objects.object_path import root_of
 
         arguments.check_order(model, task)
-        path = root_of(model)
+        path = Path(model)
         of_entry = (path / MANIFEST).is_file()
         if task is not None and of_entry:
             raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
@@ -111,7 +108,6 @@ class Target:
             cache=cache,
             entry=entry,
             data=shared.data,
-            mirror=arguments.mirror_of(shared.mirror, shared.mirror_size),
             group=group,
             identity=identity,
             **own.parse().given,

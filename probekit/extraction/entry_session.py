@@ -26,7 +26,6 @@ from probekit.extraction.units import Unit
 from probekit.extraction.write import Progress, counted_tokens, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
-from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.draft import Draft
 from probekit.store.entry import Entry
@@ -151,7 +150,6 @@ class EntrySession(ABC):
 
     def _build(self, split: Split, place: Place) -> Entry | None:
         target, folder, shard = self.target, place.folder, self.target.shard
-        BACKENDS[place.request["format"]].check_place(folder)
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
         units = plan.largest_first if shard is None else shard.units_of(plan, place.key)

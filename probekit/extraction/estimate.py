@@ -12,7 +12,7 @@ from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
 from probekit.store.files import check_room, disk_bytes
-from probekit.store.layout import PARTIAL, beside, content_of
+from probekit.store.layout import PARTIAL, beside
 
 _MOST_TOKENS = 512
 """Tokens of the measured pass on a CPU, where more take long and go no faster."""
@@ -110,7 +110,7 @@ def missing_bytes(plan: Plan, place: Place) -> int:
     """Return the bytes of an entry that are still to be written."""
     # What is unfinished is there already when the build is resumed, and given back when it begins
     # afresh.
-    return plan.nbytes - disk_bytes(content_of(beside(place.folder, PARTIAL)))
+    return plan.nbytes - disk_bytes(beside(place.folder, PARTIAL))
 
 
 def check_free_space(folder: Path, needed: int) -> None:

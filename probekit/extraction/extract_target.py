@@ -19,7 +19,6 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
 from probekit.store.layout import asked_of, entry_folder, model_slug
-from probekit.store.objects.object_path import check_seen_by_others
 from probekit.tasks import Split, TextOptions, is_own
 
 logger = logging.getLogger(__name__)
@@ -109,8 +108,6 @@ class ExtractTarget:
         Raises:
             OptionError: see the class.
         """
-        if not in_one_process:
-            check_seen_by_others(self.cache)
         for name in ("overwrite", "restart"):
             if getattr(self, name):
                 raise OptionError(

@@ -17,8 +17,8 @@ from probekit.extraction.shards import Shard
 from probekit.extraction.split_duplicates import say_duplicates
 from probekit.extraction.workers import run_workers
 from probekit.store.entry import Entries
+from probekit.store.files import typed_path
 from probekit.store.layout import model_slug
-from probekit.store.objects.object_path import root_of
 from probekit.tasks import TASKS, Split, TextOptions
 from probekit.tasks.task import slugify
 
@@ -114,8 +114,8 @@ def extract(
         model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
-        device=device, device_map=device_map, name=name, cache=root_of(cache), overwrite=overwrite,
-        restart=restart, shard=Shard.asked(shard, workers), workers=workers,
+        device=device, device_map=device_map, name=name, cache=typed_path(cache),
+        overwrite=overwrite, restart=restart, shard=Shard.asked(shard, workers), workers=workers,
         trust_remote_code=trust_remote_code,
     )  # fmt: skip
     session, texts = open_session(target, options, progress=progress)

@@ -12,7 +12,7 @@ from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features.location import Location
 from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
-from probekit.store.objects.object_path import root_of
+from probekit.store.files import typed_path
 from probekit.tasks import Task, is_own
 from probekit.tasks.own.user_files import OwnCorpus
 
@@ -60,14 +60,12 @@ def _entries(
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
-    root, wanted = root_of(location.cache), location.wanted(model, task, typed)
+    root, wanted = typed_path(location.cache), location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
     own = KINDS[task.kinds[task.columns[0]]].own_rows
     arrays = POOLED if own is None else (own,)
-    find = partial(
-        find_entries, root, wanted, entry=location.entry, arrays=arrays, mirror=location.mirror
-    )
+    find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     found = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:
         try:

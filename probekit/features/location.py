@@ -12,10 +12,9 @@ from probekit.base.kinds import KINDS, KindName
 from probekit.base.registry import choose
 from probekit.errors import EntryError, MissingFileError, OptionError, UnknownNameError
 from probekit.store.entry import Entry, list_entries
+from probekit.store.files import typed_path
 from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
-from probekit.store.objects.mirror import Mirror
-from probekit.store.objects.object_path import root_of
 from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
 from probekit.tasks.sentences import Sentences
 
@@ -28,8 +27,6 @@ class Location(TextOptions):
         cache: root of the feature cache.
         entry: chooses among several matching entries (key, folder name or path).
         data: folder to read labels from afresh; ``None`` takes the newest beside the entry.
-        mirror: where chunks are kept on a disk that are fetched from an object store; ``None``
-            keeps some in memory.
         group: the column of groups (``--group``), which is no label of the user's own data.
         identity: identity of the model, where an entry's path stands in its place; ``None`` is
             that of the model at the path that is given as such, if one lies there.
@@ -38,7 +35,6 @@ class Location(TextOptions):
     cache: str | Path = Path("cache")
     entry: str | None = None
     data: str | Path | None = None
-    mirror: Mirror | None = None
     group: str | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
@@ -57,7 +53,7 @@ class Location(TextOptions):
         try:
             return get_task(name, self, label, self.group)
         except (UnknownNameError, MissingFileError):
-            task = _cached_task(root_of(self.cache), name, label)
+            task = _cached_task(typed_path(self.cache), name, label)
             if task is None:
                 raise
             return task

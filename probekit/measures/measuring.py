@@ -12,8 +12,8 @@ from probekit.measures.neighbours import intrinsic_dimension
 from probekit.measures.similarity import MEMORY, LayerSimilarity
 from probekit.results.layer_geometry import Geometry, LayerGeometry
 from probekit.store import Entry, find_entries
+from probekit.store.files import typed_path
 from probekit.store.layout import MANIFEST
-from probekit.store.objects.object_path import root_of
 from probekit.version import __version__
 
 ROWS = 20_000
@@ -69,7 +69,7 @@ def find_measured(
     Raises:
         OptionError: the path of an entry with a task, or anything else without one.
     """
-    of_entry = (root_of(model) / MANIFEST).is_file()
+    of_entry = (typed_path(model) / MANIFEST).is_file()
     if task is not None and of_entry:
         raise OptionError(f"{model}: an entry's path, which says its task: leave TASK out.")
     if task is None:
@@ -78,21 +78,18 @@ def find_measured(
                 f"{model} is not the path of a cache entry. Give MODEL and TASK, a path that "
                 "`probekit cache ls` shows, or a .json file that `probekit geometry --json` wrote."
             )
-        entry = Entry.open(root_of(model), location.mirror)
+        entry = Entry.open(typed_path(model))
         if split in (None, entry.manifest.split):
             return entry
         manifest = entry.manifest
         place = Location(
             cache=entry.path.resolve().parents[2],
             entry=str(entry.path),
-            mirror=location.mirror,
             identity=manifest.request["model"],
         )
         return find_measured(manifest.model, manifest.task, split, place)
     wanted = location.wanted(str(model), location.task(task), location.typed)
-    return find_entries(
-        root_of(location.cache), wanted, split or "train", location.entry, mirror=location.mirror
-    )
+    return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
 
 def measure(

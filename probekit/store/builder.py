@@ -1,8 +1,8 @@
 """The write side: build an entry unit by unit, resume it after a kill, seal it."""
 
 import logging
+import shutil
 from collections.abc import Callable, Iterable, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -17,16 +17,16 @@ from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.building_site import BuildingSite, refuse_foreign
-from probekit.store.checksums import other_files, places_of
+from probekit.store.building_site import recover, refuse_foreign
+from probekit.store.checksums import damaged_chunks, other_files, places_of
 from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_copied, write_sealed
-from probekit.store.files import storage_errors, write_whole
+from probekit.store.files import remove_path, storage_errors, write_whole
 from probekit.store.laid_files import check_laid, note_laid
 from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
-from probekit.store.lock import EntryLock
+from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
 from probekit.store.marks import (
     ChunkSum,
@@ -106,22 +106,20 @@ class EntryBuilder:
         self._n_units = len(plan["units"])
         self._nbytes = sum(spec.nbytes for spec in self.arrays.values())
         self._backend = choose("backend", plan["backend"], BACKENDS)
-        self._backend.check_place(path)
         self._units_folder = self.partial / BUILDING / UNITS
         self._outlines = outlines
         self._plain = [plain for spec in self.arrays.values() for plain in spec.plain()]
         self._share = share
         self._lock = EntryLock(path, None if share is None else share.shard)
         try:
-            self._site = BuildingSite.at(path)
+            recover(path)
             if (path / MANIFEST).exists() and not overwrite:
                 raise EntryError(
                     f"{path} exists and is complete. To build it again, extract with --overwrite."
                 )
             refuse_foreign(path)
             with storage_errors(self.partial, self._nbytes):
-                writer = self._prepare(plan, restart=restart)
-                self._writer = self._site.guarded(writer, self._lock)
+                self._writer = self._prepare(plan, restart=restart)
                 if draft is not None and not is_drafted(self.partial):
                     draft().write(self.partial)
             if share is not None:
@@ -168,7 +166,7 @@ class EntryBuilder:
                 for name, block in blocks.items()
                 for piece in cut_pieces(self.arrays[name], row_start[name], block)
             ]
-            written = write_pieces(self._writer, pieces, self._site.at_once)
+            written = write_pieces(self._writer, pieces)
             self._mark(UnitMark(unit, written, dict(stats or {})))
 
     def copy_unit(
@@ -214,8 +212,8 @@ class EntryBuilder:
             self._writer.sync()
             self._writer.close()
             places = self._places()
-            check_laid(self.partial, self._site.content, places.values())
-            write_sealed(self._site.content, manifest, examples, files, chunks, places.values())
+            check_laid(self.partial, self.partial, places.values())
+            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
             self._install()
         return Entry.open(self.path)
 
@@ -235,15 +233,15 @@ class EntryBuilder:
         with storage_errors(self.partial, self.nbytes_left):
             self._writer.sync()
             self._writer.close()
-            write_copied(self._site.content, files)
-            found = other_files(self._site.content, self._places().values())
+            write_copied(self.partial, files)
+            found = other_files(self.partial, self._places().values())
             listed = sealed.files
             if odd := sorted(n for n in {*found, *listed} if found.get(n) != listed.get(n)):
                 raise StorageError(
-                    f"{self._site.content / odd[0]} does not read back as it was written: the disk "
+                    f"{self.partial / odd[0]} does not read back as it was written: the disk "
                     "does not keep what it is given. Choose another one."
                 )
-            write_copied(self._site.content, {MANIFEST: manifest.encode()})
+            write_copied(self.partial, {MANIFEST: manifest.encode()})
             self._install()
         return Entry.open(self.path)
 
@@ -266,12 +264,12 @@ class EntryBuilder:
 
     def _install(self) -> None:
         """Give the sealed entry its name, and the lock back."""
-        self._lock.check()
-        self._site.install()
+        install(self.partial, self.path)
+        # Only now: a kill before the rename must find the units done.
+        shutil.rmtree(self.path / BUILDING)
         self.close()
 
     def _mark(self, mark: UnitMark) -> None:
-        self._lock.check()
         mark.write(self._units_folder)
         self.marks[mark.unit] = mark
 
@@ -288,13 +286,6 @@ class EntryBuilder:
                 "it resumes."
             )
 
-    def staging(self) -> AbstractContextManager[Path]:
-        """Give a folder of this machine for what comes from elsewhere, on its way into units.
-
-        In a folder it is kept with what is finished, in an object store not.
-        """
-        return self._site.staging()
-
     def join(self) -> Entry | None:
         """Go from this share to the whole: take the entry's lock, and learn what others wrote.
 
@@ -307,7 +298,7 @@ class EntryBuilder:
             EntryError: neither the entry nor what was begun of it is there any more.
         """
         self._lock.for_all()
-        if not self._site.is_still_begun():
+        if not self.partial.exists():
             return Entry.open(self.path)
         self.marks = read_marks(self._units_folder)
         return None
@@ -315,7 +306,7 @@ class EntryBuilder:
     def discard(self) -> None:
         """Stop building and remove what was built: it can never become an entry."""
         self._writer.close()
-        self._site.clear()
+        remove_path(self.partial)
         self.close()
 
     def close(self) -> None:
@@ -339,19 +330,18 @@ class EntryBuilder:
                 return self._resume()
             except EntryError as error:  # the plan was on the disk before what it plans
                 logger.warning("%s is torn (%s); starting afresh", self.partial, error)
-        elif self._site.is_begun:
+        elif self.partial.exists():
             logger.warning("%s: starting afresh", self.partial)
-        if self._site.is_begun:
+        if self.partial.exists():
             self._lock.refuse_shards()
-            self._site.clear()
-        self._site.begin()
+            remove_path(self.partial)
         self._units_folder.mkdir(parents=True)
         if self._outlines is None:
             self._backend.create(self._store, self._plain)
         else:
             for name, outline in self._outlines.items():
-                outline.write(self._site.content / name)
-        note_laid(self.partial, self._site.content, self._places().values())
+                outline.write(self.partial / name)
+        note_laid(self.partial, self.partial, self._places().values())
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
         return self._backend.open_writer(self._store, self._plain)
@@ -370,7 +360,7 @@ class EntryBuilder:
         marks = read_marks(self._units_folder)
         mine = marks if self._share is None else marks.keys() & self._share.units
         owner = {chunk: unit for unit in mine for chunk in marks[unit].chunks}
-        torn = {owner[chunk] for chunk in self._site.torn(owner, self._places())}
+        torn = {owner[damage.chunk] for damage in damaged_chunks(owner, self._places())}
         for unit in torn:
             (self._units_folder / f"{unit:06d}.json").unlink()
         self.marks = {unit: mark for unit, mark in marks.items() if unit not in torn}
@@ -382,11 +372,11 @@ class EntryBuilder:
         return self._places()
 
     def _places(self) -> dict[str, ChunkPlaces]:
-        return places_of(self._site.content, self._backend.name, self.arrays.values())
+        return places_of(self.partial, self._backend.name, self.arrays.values())
 
     @property
     def _store(self) -> Path:
-        return self._site.content / self._backend.filename
+        return self.partial / self._backend.filename
 
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:

@@ -18,11 +18,9 @@ from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
 from probekit.store.files import file_sizes, read_span, walk_files
-from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing, switched_otherwise
+from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.marks import ChunkSum, checksum
-from probekit.store.objects.chunk_window import REQUESTS
-from probekit.store.objects.object_path import ObjectPath, root_of
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
@@ -64,7 +62,7 @@ def verify_files(path: Path) -> list[str]:
     Raises:
         EntryError: the manifest cannot be read, or the store tells of other arrays.
     """
-    named, path = path, standing(path)
+    path = standing(path)
     manifest = read_manifest(path)
     places = places_of(path, manifest.backend, manifest.arrays)
     found = other_files(path, places.values())
@@ -77,8 +75,6 @@ def verify_files(path: Path) -> list[str]:
             wrong.append(f"{path / name} is missing")
         elif manifest.files[name] != found[name]:
             wrong.append(_odd(path / name))
-    if switched_otherwise(named, written):
-        wrong.append(_odd(named / MANIFEST))
     return wrong + [_odd(file) for place in places.values() for file in _odd_ends(place)]
 
 
@@ -186,8 +182,7 @@ def damaged_chunks(
         places: where the chunks lie, by plain array name.
         report: receives the number of chunks examined since the last call.
     """
-    remote = any(isinstance(root_of(f), ObjectPath) for p in places.values() for f in p.files[:1])
-    with ThreadPoolExecutor(REQUESTS if remote else _THREADS) as pool:
+    with ThreadPoolExecutor(_THREADS) as pool:
         for damage in pool.map(lambda chunk: _examine(chunk, places[chunk.array])[1], chunks):
             report(1)
             if damage is not None:
@@ -248,10 +243,6 @@ def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:
         spans: of its chunks, sorted.
     """
     state = xxhash.xxh3_128()
-    if isinstance(file, ObjectPath):
-        data = file.read_bytes()
-        state.update(data)
-        return {"nbytes": len(data), "xxh128": state.hexdigest()}
     size = os.lstat(file).st_size
     if file.is_symlink():
         state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
@@ -279,4 +270,4 @@ def _odd_ends(places: ChunkPlaces) -> Iterator[Path]:
         # one that is missing or short is told of chunk by chunk
         odd = size - end != len(places.tail)
         if size >= end and (odd or read_span(file, end, size - end) != places.tail):
-            yield root_of(file)
+            yield Path(file)

@@ -12,14 +12,12 @@ from probekit.store.backends import ChunkPlaces, ChunkWriter
 from probekit.store.checksums import damaged_chunks
 from probekit.store.codec import Piece, encode_chunk
 from probekit.store.marks import ChunkSum, checksum
-from probekit.store.objects.chunk_window import REQUESTS
 
 _MOST_ENCODED = 4  # at a time: torch gives each thread helpers of its own
+_MOST_COPIED = 16  # at a time, some 4 MiB each: they may come over a network
 
 
-def write_pieces(
-    writer: ChunkWriter, pieces: Sequence[Piece], at_once: int = 1
-) -> tuple[ChunkSum, ...]:
+def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
     """Write chunks, and return their checksums in the order of the pieces.
 
     Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
@@ -28,8 +26,6 @@ def write_pieces(
     Args:
         writer: of the store.
         pieces: what is written.
-        at_once: how many chunks are written at a time, where that is more than are encoded; each
-            is in memory meanwhile.
 
     Raises:
         StateRangeError: a value is non-finite or too large for the stored dtype.
@@ -38,7 +34,7 @@ def write_pieces(
     threads = min(_MOST_ENCODED, usable_cores())
     with (
         ThreadPoolExecutor(threads) as encoders,
-        ThreadPoolExecutor(max(threads, at_once)) as pool,
+        ThreadPoolExecutor(threads) as pool,
     ):
 
         def write(piece: Piece) -> list[ChunkSum]:
@@ -85,7 +81,7 @@ def write_copied_chunks(
         writer.write(array, chunk.row_chunk, chunk.layer_index, values)
         return chunk
 
-    with ThreadPoolExecutor(REQUESTS) as pool:
+    with ThreadPoolExecutor(_MOST_COPIED) as pool:
         written = tuple(pool.map(put, chunks))
     for damage in damaged_chunks(written, places):
         raise StorageError(

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, field, replace
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,17 +26,12 @@ from probekit.store.layout import (
     asked_of,
     entry_name,
     limit_of,
-    parts_of,
     proven_key,
     split_and_key,
-    standing_folder,
+    standing,
 )
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
 from probekit.store.marks import ChunkSum
-from probekit.store.objects.fetched_array import FetchedArray
-from probekit.store.objects.local_copy import local_folder
-from probekit.store.objects.mirror import Mirror
-from probekit.store.objects.object_path import ObjectPath
 from probekit.store.tables import (
     CHECKSUM_SCHEMA,
     EXAMPLE_SCHEMA,
@@ -53,10 +48,10 @@ class Entry:
     """One cache entry: manifest, arrays and example table.
 
     Attributes:
-        path: the entry's folder; of one in an object store, its place.
+        path: the entry's folder.
         manifest: what the entry is.
         arrays: the arrays by name, memory-mapped on first read.
-        folder: where its files were found: ``path``, or in an object store its generation.
+        folder: where its files were found.
     """
 
     path: Path
@@ -65,34 +60,28 @@ class Entry:
     folder: Path = field(repr=False)
 
     @classmethod
-    def open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
+    def open(cls, path: Path) -> "Entry":
         """Open an entry and check that it is whole (sizes, not checksums).
 
         Args:
             path: the entry's folder.
-            mirror: where chunks are kept that are fetched from an object store.
 
         Raises:
             EntryNotFoundError: there is no such folder.
             EntryError: the entry is unfinished or of another format version, or a file or
                 chunk is missing or short.
         """
-        if not isinstance(path, ObjectPath):
-            return read_standing(path, cls._open)
-        return replace(read_standing(path, partial(cls._open, mirror=mirror)), path=path)
+        return read_standing(path, cls._open)
 
     @classmethod
-    def _open(cls, path: Path, mirror: Mirror | None = None) -> "Entry":
+    def _open(cls, path: Path) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
         sums = ChunkSums(path, manifest)
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [place.check() for place in places]
-            if isinstance(path, ObjectPath):
-                arrays[spec.name] = FetchedArray(spec, whole, sums, str(path), mirror)
-            else:
-                arrays[spec.name] = FeatureArray(spec, whole, first_reads(sums))
+            arrays[spec.name] = FeatureArray(spec, whole, first_reads(sums))
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
@@ -109,16 +98,25 @@ class Entry:
         Raises:
             EntryError: the table is damaged, or tells of rows that the arrays do not have.
         """
-        file = self.folder / EXAMPLES
-        written = self.manifest.checksum_of(EXAMPLES)
-        table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, written))
-        table.check({spec.name: spec.rows for spec in self.manifest.arrays}, str(file))
-        return table
+        return read_examples(self.folder, self.manifest)
 
     @property
     def backbone(self) -> Path:
-        """Folder of the backbone's configuration and small weights, on this machine."""
-        return local_folder(self.folder / BACKBONE)
+        """Folder of the backbone's configuration and small weights."""
+        return self.folder / BACKBONE
+
+
+def read_examples(folder: Path, manifest: Manifest) -> ExampleTable:
+    """Return the example table in an entry's folder.
+
+    Raises:
+        EntryError: the table is damaged, or tells of rows that the arrays do not have.
+    """
+    file = folder / EXAMPLES
+    written = manifest.checksum_of(EXAMPLES)
+    table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, written))
+    table.check({spec.name: spec.rows for spec in manifest.arrays}, str(file))
+    return table
 
 
 class Entries(list[Entry]):
@@ -162,7 +160,7 @@ class EntryFolder:
     @property
     def nbytes(self) -> int:
         """Bytes its files take on the disk, less what a sparse file leaves out."""
-        return sum(map(disk_bytes, parts_of(standing_folder(self.path))))
+        return disk_bytes(standing(self.path))
 
     @cached_property
     def manifest(self) -> Manifest | None:
@@ -190,7 +188,7 @@ def list_entries(root: Path) -> list[EntryFolder]:
         # An old entry is one where its replacement has not come.
         path = found.with_name(found.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        stands = found == standing_folder(path) and found.is_dir()
+        stands = found == standing(path) and found.is_dir()
         if name is None or not stands or path.parent.name == LABELS:
             continue
         final = not path.name.endswith(PARTIAL)

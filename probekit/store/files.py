@@ -1,12 +1,9 @@
-"""Files written whole or removed, and failures turned into errors that help.
-
-What is done to whole files and folders, here, is done to those in object stores as well; what reads
-a span of a file takes it by its name, a path or a URL.
-"""
+"""Files written whole or removed, and failures turned into errors that help."""
 
 import errno
 import mmap
 import os
+import re
 import shutil
 import sys
 import threading
@@ -19,8 +16,7 @@ import numpy as np
 
 from probekit.base import replacing
 from probekit.base.notices import human_bytes
-from probekit.errors import StorageError
-from probekit.store.objects.object_path import ObjectPath, root_of
+from probekit.errors import OptionError, StorageError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -28,15 +24,30 @@ _NO_FOLDER = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
 _CACHED_ONLY = {errno.EINVAL, errno.EOPNOTSUPP}  # said by a file system without O_DIRECT
 _UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 
+_URL = re.compile(r"[a-z][a-z0-9+.-]+:/.*", re.IGNORECASE)
+
+
+def typed_path(typed: str | Path) -> Path:
+    """Return the path that a user names, with ``~`` read.
+
+    Raises:
+        OptionError: it is empty, or a URL.
+    """
+    if not str(typed):  # of which a path makes the folder that one is in: a variable is not set
+        raise OptionError("the path is empty: name a folder.")
+    if _URL.fullmatch(str(typed)):
+        raise OptionError(
+            f"{typed} is a URL, and a cache is a folder. `probekit cache pull URL` brings entries "
+            "into one, and `probekit cache push` sends them to a URL."
+        )
+    return Path(typed).expanduser()
+
 
 def write_whole(path: Path, data: bytes) -> None:
     """Write a file that is never seen half-written, and is on the disk afterwards.
 
     Processes of several machines may write the same file: the last one stays.
     """
-    if isinstance(path, ObjectPath):
-        path.write_bytes(data)
-        return
     with replacing.replacing(path) as fresh:
         fresh.write_bytes(data)
 
@@ -47,9 +58,6 @@ def remove_path(path: Path) -> None:
     Raises:
         StorageError: it cannot be removed.
     """
-    if isinstance(path, ObjectPath):
-        path.remove()
-        return
     try:
         if path.is_dir() and not path.is_symlink():
             replacing.discard(path)
@@ -57,12 +65,6 @@ def remove_path(path: Path) -> None:
             path.unlink(missing_ok=True)
     except OSError as error:
         raise StorageError(f"{path} cannot be removed ({error}).") from error
-
-
-def sync_path(path: Path) -> None:
-    """Ask the operating system to put a file or folder on the disk; an object is kept already."""
-    if not isinstance(path, ObjectPath):
-        replacing.sync_path(path)
 
 
 @contextmanager
@@ -81,7 +83,7 @@ def storage_errors(
     """
     try:
         yield
-    except OSError as error:  # one of an object store says what to do, and has no number
+    except OSError as error:
         if error.errno in _NO_SPACE:
             wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
             raise StorageError(
@@ -103,12 +105,7 @@ def storage_errors(
 
 
 def free_bytes(folder: Path) -> int:
-    """Return the free space of the file system that holds, or would hold, ``folder``.
-
-    An object store takes as much as one pays for.
-    """
-    if isinstance(folder, ObjectPath):
-        return sys.maxsize
+    """Return the free space of the file system that holds, or would hold, ``folder``."""
     return shutil.disk_usage(nearest(folder)).free
 
 
@@ -144,8 +141,6 @@ def disk_bytes(folder: Path) -> int:
 
     A folder that does not exist takes none.
     """
-    if isinstance(folder, ObjectPath):
-        return sum(folder.below().values())
     return sum(
         os.lstat(os.path.join(inner, name)).st_blocks * 512
         for inner, _, files in os.walk(folder)
@@ -155,14 +150,11 @@ def disk_bytes(folder: Path) -> int:
 
 def plain_path(path: Path) -> Path:
     """Return a path without ``.`` and ``..`` in it, from the root; links in it are not followed."""
-    return path if isinstance(path, ObjectPath) else Path(os.path.abspath(path))
+    return Path(os.path.abspath(path))
 
 
 def walk_files(folder: Path) -> Iterator[PurePosixPath]:
     """Yield the files below a folder, and links to folders, by their paths from it."""
-    if isinstance(folder, ObjectPath):
-        yield from map(PurePosixPath, sorted(folder.below()))
-        return
     for inside, folders, files in os.walk(folder):
         # a link may lead out of the entry
         linked = [name for name in folders if os.path.islink(os.path.join(inside, name))]
@@ -172,10 +164,6 @@ def walk_files(folder: Path) -> Iterator[PurePosixPath]:
 
 def file_sizes(files: Sequence[str]) -> list[int]:
     """Return the size of each file; -1 where it is missing."""
-    if files and isinstance(first := root_of(files[0]), ObjectPath):
-        folder = first.parent  # one listing, instead of a request for each
-        sizes = {str(folder / name): size for name, size in folder.below().items()}
-        return [sizes.get(file, -1) for file in files]
     found = [-1] * len(files)
     for place, file in enumerate(files):
         with suppress(OSError):
@@ -187,12 +175,8 @@ def read_span(file: str, start: int, nbytes: int) -> bytes:
     """Return bytes of a file: fewer where it ends before, and none where it is missing."""
     if not nbytes:
         return b""
-    with suppress(FileNotFoundError, IsADirectoryError):
-        place = root_of(file)
-        if isinstance(place, ObjectPath):
-            return place.bucket.read_span(place.key, start, nbytes)
-        with open(file, "rb", buffering=0) as source:
-            return os.pread(source.fileno(), nbytes, start)
+    with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as source:
+        return os.pread(source.fileno(), nbytes, start)
     return b""
 
 

@@ -14,8 +14,6 @@ from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest
-from probekit.store.objects.mirror import Mirror
-from probekit.store.objects.object_path import root_of
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +90,6 @@ def find_entries(
     entry: str | None = None,
     *,
     arrays: Collection[str] = (),
-    mirror: Mirror | None = None,
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
@@ -107,7 +104,6 @@ def find_entries(
         entry: chooses where several match: a prefix of the key, a folder name, or a path. It may
             name an entry of another split; then the one made by the same request is taken.
         arrays: of several entries, those that hold one of these are meant.
-        mirror: as for `Entry.open`.
 
     Raises:
         EntryNotFoundError: none matches, or several do and ``entry`` does not choose.
@@ -123,7 +119,7 @@ def find_entries(
     if len(found) > 1:
         raise EntryNotFoundError(_several(found, wanted, split))
     if matching:
-        entry_found = Entry.open((list(found) or matching)[0].path, mirror)
+        entry_found = Entry.open((list(found) or matching)[0].path)
         if entry_found.manifest.imported is not None:
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
@@ -172,7 +168,7 @@ def _of_any_split(manifest: Manifest) -> dict[str, Any]:
 
 def names_entry(entry: str, folder: EntryFolder) -> bool:
     """Say whether a prefix of a key, a folder name or a path names an entry."""
-    if entry == folder.path.name or root_of(entry).resolve() == folder.path.resolve():
+    if entry == folder.path.name or Path(entry).expanduser().resolve() == folder.path.resolve():
         return True
     if len(entry) <= len(folder.key8):
         return bool(entry) and folder.key8.startswith(entry)

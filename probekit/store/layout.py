@@ -9,13 +9,6 @@ from probekit.base.fingerprint import digest
 from probekit.errors import OptionError
 from probekit.store.files import plain_path
 from probekit.store.json_types import read_object
-from probekit.store.objects.generations import (
-    begun_generation,
-    entry_of,
-    standing_generation,
-    switch_text,
-)
-from probekit.store.objects.object_path import ObjectPath
 
 MANIFEST = "manifest.json"
 EXAMPLES = "examples.parquet"
@@ -126,57 +119,9 @@ def remains(entry: Path) -> bool:
 
 
 def standing(path: Path) -> Path:
-    """Return where an entry is read: its folder, or the old one's between two renames.
-
-    In an object store it is the generation that its switch names.
-    """
-    if isinstance(path, ObjectPath) and not entry_of(path):
-        return standing_generation(path / MANIFEST) or path
-    return standing_folder(path)
-
-
-def standing_folder(path: Path) -> Path:
-    """Return the folder that tells of an entry: its own, or the old one's between two renames."""
-    if isinstance(path, ObjectPath):
-        return path
+    """Return where an entry is read: its folder, or the old one's between two renames."""
     replaced = beside(path, REPLACED)
     return replaced if not path.exists() and replaced.is_dir() else path
-
-
-def content_of(partial: Path) -> Path:
-    """Return where the store and the tables of an entry under construction lie.
-
-    Args:
-        partial: the folder of what is begun; of any other, the same is returned.
-    """
-    if not isinstance(partial, ObjectPath) or not partial.name.endswith(PARTIAL):
-        return partial
-    entry = partial.with_name(partial.name.removesuffix(PARTIAL))
-    return begun_generation(entry, partial) or partial
-
-
-def parts_of(path: Path) -> list[Path]:
-    """Return the folders that an entry, whole or unfinished, consists of, the one that tells first.
-
-    Args:
-        path: its folder, as `EntryFolder` has it.
-    """
-    inner = content_of(path) if path.name.endswith(PARTIAL) else standing(path)
-    return [path] if inner == path or not isinstance(path, ObjectPath) else [path, inner]
-
-
-def switched_otherwise(path: Path, manifest: str) -> bool:
-    """Say whether the switch of an entry in an object store tells of another manifest.
-
-    Args:
-        path: the entry's place.
-        manifest: the text of the manifest that stands.
-    """
-    if not isinstance(path, ObjectPath) or entry_of(path):
-        return False
-    generation = standing_generation(path / MANIFEST)
-    switch = (path / MANIFEST).read_bytes()
-    return generation is None or switch != switch_text(manifest, generation).encode()
 
 
 def asked_of(folder: Path) -> dict[str, Any]:

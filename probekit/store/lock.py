@@ -20,8 +20,9 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
+from probekit.base.replacing import sync_path
 from probekit.errors import EntryLockedError, StorageError
-from probekit.store.files import storage_errors, sync_path
+from probekit.store.files import storage_errors
 from probekit.store.json_types import read_object
 from probekit.store.layout import (
     BUILDING,
@@ -34,8 +35,6 @@ from probekit.store.layout import (
     remains,
     shards_folder,
 )
-from probekit.store.objects.lease import Lease, check_free
-from probekit.store.objects.object_path import ObjectPath
 
 _HERE = -100  # AT_FDCWD: paths are what they are in this process
 _EXCHANGE = 2
@@ -123,7 +122,7 @@ class EntryLock:
             StorageError: the folder cannot be written.
         """
         self._entry, self._shard = entry, shard
-        self._whole = _lock_file(beside(entry, LOCK), beside(entry, OWNER), str(entry))
+        self._whole = _OwnedFile(beside(entry, LOCK), beside(entry, OWNER), str(entry))
         self._own = None if shard is None else _shard_file(entry, shard)
         self.for_all()
 
@@ -164,28 +163,17 @@ class EntryLock:
         self._own.acquire(self._shard)
         self._whole.release(keep=True)
 
-    def check(self) -> None:
-        """Refuse to write on where the lock may be another's by now, in an object store.
-
-        Raises:
-            StorageError: it could not be renewed.
-        """
-        for held in (self._whole, self._own):
-            if isinstance(held, Lease):
-                held.check()
-
     def release(self) -> None:
         """Give all locks back; the entry's empty file stays while there is an entry.
 
         What a killed process left inside a complete entry goes first.
         """
         entry = self._entry
-        if not isinstance(entry, ObjectPath) and proven_key(entry / MANIFEST, entry):
+        if proven_key(entry / MANIFEST, entry):
             shutil.rmtree(entry / BUILDING, ignore_errors=True)
         if self._own is not None:
             self._own.release(keep=False)
-        # an object is there while it is held alone, so that nothing of it stays
-        self._whole.release(keep=isinstance(self._whole, Lease) or remains(self._entry))
+        self._whole.release(keep=remains(self._entry))
 
     def refuse_shards(self, but: str | None = None) -> None:
         """Refuse to go on while shards are at work; they take their locks under this one alone.
@@ -210,14 +198,10 @@ class EntryLock:
         self.release()
 
 
-def _lock_file(path: Path, owner: Path, what: str) -> _OwnedFile | Lease:
-    return Lease(path, what) if isinstance(path, ObjectPath) else _OwnedFile(path, owner, what)
-
-
-def _shard_file(entry: Path, shard: str) -> _OwnedFile | Lease:
+def _shard_file(entry: Path, shard: str) -> _OwnedFile:
     path = shards_folder(entry) / f"{shard}{LOCK}"
     what = f"shard {shard.replace('-of-', '/')} of {entry}"
-    return _lock_file(path, path.with_name(f"{shard}{OWNER}"), what)
+    return _OwnedFile(path, path.with_name(f"{shard}{OWNER}"), what)
 
 
 def _of_how_many(shard: str) -> str:
@@ -230,9 +214,6 @@ def check_unlocked(entry: Path) -> None:
     Raises:
         EntryLockedError: a process is writing it.
     """
-    if isinstance(place := beside(entry, LOCK), ObjectPath):
-        check_free(place, str(entry))
-        return
     # the name goes with the lock, so that only one that a kill left is probed
     if not beside(entry, OWNER).exists():
         return
@@ -250,8 +231,6 @@ def check_unlocked(entry: Path) -> None:
 
 def tidy(entry: Path) -> None:
     """Remove what a killed process left of an entry that it had completed, if nobody writes it."""
-    if isinstance(entry, ObjectPath):
-        return
     if beside(entry, OWNER).exists() or (entry / BUILDING).exists():
         with suppress(EntryLockedError, StorageError):  # or this folder cannot be written
             EntryLock(entry).release()

@@ -86,6 +86,8 @@ _EXTRA = {
     "units": _COUNTS,
 }
 
+_SUMS = {"nbytes": _COUNT, "xxh128": types.text}
+
 _Text = Annotated[str, types.text]
 _Name = Annotated[str, types.is_name]
 _Count = Annotated[int, _COUNT]
@@ -154,7 +156,7 @@ class Manifest:
     extra: Annotated[Mapping[str, Any], types.fields_of(_EXTRA)] = field(default_factory=dict)
     files: Annotated[
         Mapping[str, Mapping[str, Any]],
-        types.table_of(types.fields_of({"nbytes": _COUNT, "xxh128": types.text})),
+        types.table_of(types.fields_of(_SUMS, needed=_SUMS)),
     ] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 

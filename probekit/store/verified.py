@@ -2,9 +2,10 @@
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
 
 import xxhash
@@ -17,8 +18,9 @@ from probekit.store.entry import Entry
 from probekit.store.json_types import is_name
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
 from probekit.store.lock import check_unlocked
+from probekit.store.manifest import Manifest, manifest_in
 from probekit.store.marks import ChunkSum
-from probekit.store.objects.object_path import ObjectPath
+from probekit.store.tables import ExampleTable
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,6 @@ class FileOutline:
 
     def write(self, file: Path) -> None:
         """Write it, with room for its chunks, and wait until it is on the disk."""
-        if isinstance(file, ObjectPath):  # of Zarr, which has no chunks in such files
-            file.write_bytes(b"".join(data for _, data in self.parts))
-            return
         file.parent.mkdir(parents=True, exist_ok=True)
         with file.open("wb") as sink:
             sink.truncate(self.nbytes)
@@ -62,6 +61,7 @@ class VerifiedEntry:
     an error.
 
     Attributes:
+        named: its folder.
         path: the folder it stands in.
         manifest: what it is.
         manifest_text: the manifest, as it lies on the disk.
@@ -76,19 +76,33 @@ class VerifiedEntry:
             EntryError: it is unfinished or damaged, or lists files that no entry has.
         """
         check_unlocked(path)
-        self._named = path
+        self.named = path
         self.entry = Entry.open(path)
-        self.path, self.manifest = self.entry.folder, self.entry.manifest
-        self.manifest_text = _text(self.path)
-        if self.manifest_text != self.manifest.to_json():
+        self.path = self.entry.folder
+        self.manifest, self.manifest_text = self.sealed_manifest()
+
+    def sealed_manifest(self) -> tuple[Manifest, str]:
+        """Return the manifest in `path`, and its text, after comparing it with its seal.
+
+        Raises:
+            EntryError: it is damaged or altered, or lists files that no entry has.
+        """
+        manifest, text = manifest_in(self.path), _text(self.path)
+        if text != manifest.to_json():
             raise EntryError(
                 f"{self.path / MANIFEST} is not as it was written: its seal does not fit. {REMEDY}"
             )
-        for name in self.manifest.files:
-            if not _belongs(name, BACKENDS[self.manifest.backend].filename):
+        for name in manifest.files:
+            if not _belongs(name, BACKENDS[manifest.backend].filename):
                 raise EntryError(f"{self.path / MANIFEST} lists {name!r:.80}, no file of an entry.")
-        if missing := sorted({EXAMPLES, CHECKSUMS} - self.manifest.files.keys()):
+        if missing := sorted({EXAMPLES, CHECKSUMS} - manifest.files.keys()):
             raise EntryError(f"{self.path / MANIFEST} does not list {missing[0]}. {REMEDY}")
+        return manifest, text
+
+    @property
+    def examples(self) -> ExampleTable:
+        """The example table; errors as of `Entry.examples`."""
+        return self.entry.examples
 
     def sum_of(self, array: str, row_chunk: int, layer_index: int) -> ChunkSum:
         """Return the checksum of a chunk of a stored array.
@@ -140,12 +154,12 @@ class VerifiedEntry:
             EntryError: another one has taken its place.
             EntryNotFoundError: it was removed.
         """
-        folder = standing(self._named)
+        folder = standing(self.named)
         if not (folder / MANIFEST).is_file():
-            raise EntryNotFoundError(f"{self._named} was removed while it was read.")
+            raise EntryNotFoundError(f"{self.named} was removed while it was read.")
         if _text(folder) != self.manifest_text:
             raise EntryError(
-                f"{self._named} was replaced while it was read. Run the same command again."
+                f"{self.named} was replaced while it was read. Run the same command again."
             )
 
     @cached_property
@@ -168,7 +182,8 @@ class VerifiedEntry:
         try:
             size = _size(file)
             spans = self._within.get(str(file), [])
-            outline = FileOutline(size, tuple(_parts(file, [*spans, (size, size)])))
+            with file.open("rb") as source:
+                outline = FileOutline(size, tuple(parts_between(source, [*spans, (size, size)])))
         except OSError as error:
             self.check_standing()
             raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None
@@ -202,18 +217,24 @@ def _size(file: Path) -> int:
     Raises:
         OSError: it is something else.
     """
-    found = file.stat() if isinstance(file, ObjectPath) else os.lstat(file)
+    found = os.lstat(file)
     if not stat.S_ISREG(found.st_mode):
         raise FileNotFoundError(f"{file.name} is no regular file")
     return found.st_size
 
 
-def _parts(file: Path, chunks: list[tuple[int, int]]) -> Iterator[tuple[int, bytes]]:
-    """Yield what lies between chunks, of which the last is the end of the file."""
+def parts_between(
+    source: BufferedIOBase, chunks: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield what lies between chunks, of which the last is the end of the file.
+
+    Args:
+        source: the file.
+        chunks: first byte and end of each, sorted.
+    """
     start = 0
-    with file.open("rb") as source:
-        for first, last in chunks:
-            if first > start:
-                source.seek(start)
-                yield start, source.read(first - start)
-            start = max(start, last)
+    for first, last in chunks:
+        if first > start:
+            source.seek(start)
+            yield start, source.read(first - start)
+        start = max(start, last)

@@ -136,7 +136,7 @@ def test_a_cache_that_cannot_be_a_folder(bert, corpus, here, root):
 def test_a_cache_at_a_url(bert, corpus, here):
     for command in ("extract", "train"):
         message = refused(command, bert, corpus, "--cache", "ftp://host/cache")
-        assert "ftp://host/cache: a cache is a folder, or a URL that begins with s3://" in message
+        assert "ftp://host/cache is a URL, and a cache is a folder. `probekit cache pull" in message
     assert list(here.iterdir()) == []
 
 

@@ -132,8 +132,8 @@ OF_THE_CACHE = {
     "convert": (f"{MAINTENANCE}.convert_entries", ("ENTRY", "--format", "hdf5")),
     "merge": (f"{MAINTENANCE}.merge_shards", ()),
     "import": ("probekit.extraction.imports.import_states", ("a-model", "conll", "states.npz")),
-    "push": ("probekit.extraction.transport.Push.apply", ("ENTRY", "me/states", "--yes")),
-    "pull": ("probekit.extraction.transport.Pull.of", ("me/states",)),
+    "push": ("probekit.exchange.Push.apply", ("ENTRY", "hf://datasets/me/states", "--yes")),
+    "pull": ("probekit.exchange.Pull.of", ("hf://datasets/me/states",)),
     "verify": (f"{MAINTENANCE}.check_chunks", ("ENTRY",)),
     "rm": (f"{MAINTENANCE}.Removable.of", ("ENTRY", "--yes")),
 }

@@ -95,7 +95,7 @@ class WritingContract(Backed):
     def test_killed_between_manifest_and_rename(self, fresh, tmp_path, monkeypatch):
         path = tmp_path / "late-00000000"
         with monkeypatch.context() as patch:
-            patch.setattr("probekit.store.building_site.install", _killed)
+            patch.setattr("probekit.store.builder.install", _killed)
             with pytest.raises(KeyboardInterrupt), self.open(path) as builder:
                 synthetic.finish(builder, self.backend, "float16")
         with pytest.raises(EntryError, match="unfinished"):

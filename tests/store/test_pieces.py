@@ -14,7 +14,6 @@ from probekit.store.backends import ChunkPlaces
 from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
 from probekit.store.marks import ChunkSum
-from probekit.store.objects.chunk_window import REQUESTS
 
 SPEC = ArraySpec(name="words", rows=64, layers=(0, 3), dim=5, dtype="float16", chunk_rows=16)
 BLOCK = torch.arange(2 * 40 * 5, dtype=torch.float32).view(2, 40, 5)
@@ -70,25 +69,8 @@ def test_checksums_come_in_order_whoever_is_first():
         assert found.nbytes == len(expected)
 
 
-def test_more_are_written_at_a_time_than_are_encoded(monkeypatch):
-    """What is sent is waited for, and costs no core."""
-    encode, encoding, most = chunk_writing.encode_chunk, [], []
-
-    def counted(piece):
-        encoding.append(1)
-        most.append(len(encoding))
-        time.sleep(0.005)
-        encoding.pop()
-        return encode(piece)
-
-    monkeypatch.setattr(chunk_writing, "encode_chunk", counted)
-    writer = SlowFirst()
-    write_pieces(writer, list(cut_pieces(SPEC, 16, BLOCK)) * 3, at_once=6)
-    assert writer.most == 6 and max(most) <= 3
-
-
 def test_copied_chunks_are_not_read_before_they_can_be_written(monkeypatch):
-    """A unit of a pull is a file of a gigabyte."""
+    """They come over a network, and a unit may be a gigabyte."""
     held, most = [], []
 
     class Slow(SlowFirst):
@@ -106,7 +88,7 @@ def test_copied_chunks_are_not_read_before_they_can_be_written(monkeypatch):
     monkeypatch.setattr(chunk_writing, "damaged_chunks", lambda written, places: iter(()))
     chunks = [(ChunkSum("words", at, 0, 160, ""), read) for at in range(100)]
     assert write_copied_chunks(Slow(), places, iter(chunks)) == tuple(one for one, _ in chunks)
-    assert len(most) == 100 and max(most) <= REQUESTS
+    assert len(most) == 100 and max(most) <= chunk_writing._MOST_COPIED
 
 
 def test_nothing_runs_on_after_an_error():

@@ -7,7 +7,7 @@ from typing import Any
 
 from probekit.errors import OptionError
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
-from probekit.store.objects.object_path import ObjectPath, root_of
+from probekit.store.files import typed_path
 
 
 @dataclass(frozen=True)
@@ -55,7 +55,7 @@ class GivenStates:
         """
         states = self._part(self.states, split)
         if isinstance(states, str | Path):
-            return self._file(root_of(states).expanduser())
+            return self._file(typed_path(states))
         if count > 1 and not isinstance(self.states, Mapping):
             raise OptionError(
                 f"arrays of one split, and {count} are imported. Name one: splits=['train']; or "
@@ -72,11 +72,6 @@ class GivenStates:
     def _file(self, path: Path) -> Sequences:
         if self.token_ids is not None or self.word_offsets is not None:
             raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
-        if isinstance(path, ObjectPath):
-            raise OptionError(
-                f"{path}: states are read from files of this machine. Copy them to a folder first; "
-                "--cache takes a URL, and entries go straight there."
-            )
         if self.layers_first:
             raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
         return request_files(path)

@@ -16,7 +16,7 @@ from probekit.extraction.imports.import_session import Importer, ImportTarget
 from probekit.extraction.opening import inspect_target, read_task, read_texts
 from probekit.extraction.split_duplicates import say_duplicates
 from probekit.store.entry import Entries
-from probekit.store.objects.object_path import root_of
+from probekit.store.files import typed_path
 from probekit.tasks import Task, TextOptions
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def import_states(
         model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
-        name=name, cache=root_of(cache), overwrite=overwrite, restart=restart,
+        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart,
         typed_states=source.typed, wanted=wanted,
     )  # fmt: skip
     about = read_task(target)

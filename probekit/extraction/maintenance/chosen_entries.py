@@ -11,11 +11,10 @@ from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.errors import EntryNotFoundError, OptionError, ProbekitError
 from probekit.store.entry import EntryFolder, list_entries
-from probekit.store.files import plain_path
+from probekit.store.files import plain_path, typed_path
 from probekit.store.find import Wanted, names_entry
 from probekit.store.layout import MANIFEST, PARTIAL, asked_of
 from probekit.store.manifest import read_manifest
-from probekit.store.objects.object_path import root_of
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
 
 logger = logging.getLogger(__name__)
@@ -34,7 +33,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         OptionError: more than model, task and split; or a model at a path that is none any more.
     """
     # ``.`` and ``..`` have no name of their own
-    paths = [plain_path(p) if p.name in ("", "..") else p for p in map(root_of, names)]
+    paths = [plain_path(p) if p.name in ("", "..") else p for p in map(typed_path, names)]
     folders = list_entries(root)
     listed = {folder.path.resolve() for folder in folders}
     if all(_is_entry(path) or path.resolve() in listed for path in paths):
@@ -77,13 +76,13 @@ def select_sources(names: Sequence[str], root: Path) -> list[Path]:
         EntryError: what is named is unfinished.
         OptionError: as for `select_folders`.
     """
-    given = root_of(names[0]).expanduser()
+    given = typed_path(names[0]).expanduser()
     whole = len(names) == 1 and not _is_entry(given) and given.is_dir()
     found = [folder.path for folder in list_entries(given)] if whole else []
     found = found or select_folders(names, root)
     complete = [path for path in found if not path.name.endswith(PARTIAL)]
     for path in [path for path in found if path not in complete]:
-        if not complete or plain_path(path) in map(plain_path, map(root_of, names)):
+        if not complete or plain_path(path) in map(plain_path, map(typed_path, names)):
             read_manifest(path)  # says what to do
         logger.warning(
             "left out: %s is unfinished. The command that began it goes on with it.", path

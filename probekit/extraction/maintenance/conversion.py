@@ -25,11 +25,10 @@ from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import fits
 from probekit.store.entry import Entry
-from probekit.store.files import check_room
+from probekit.store.files import check_room, typed_path
 from probekit.store.labels import carry_labels
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.mapping import check_mappable
-from probekit.store.objects.object_path import root_of
 from probekit.store.verified import VerifiedEntry
 
 logger = logging.getLogger(__name__)
@@ -175,9 +174,9 @@ def convert_entries(
     Raises:
         ProbekitError: as `Conversion.of` and `Conversion.apply`.
     """
-    to = None if root is None else root_of(root)
+    to = None if root is None else typed_path(root)
     planned = [
-        Conversion.of(root_of(path), format=format, dtype=dtype, root=to, overwrite=overwrite)
+        Conversion.of(typed_path(path), format=format, dtype=dtype, root=to, overwrite=overwrite)
         for path in _useful(sources, format, dtype)
     ]
     for place in {one.destination.path.parents[2] for one in planned}:

@@ -15,7 +15,6 @@ from probekit.store.layout import (
     MANIFEST,
     PARTIAL,
     beside,
-    content_of,
     entry_folder,
     labels_folder,
     proven_key,
@@ -90,9 +89,7 @@ class Destination:
 
     def left(self, nbytes: int) -> int:
         """Return the bytes that are still to be written of so many."""
-        return (
-            0 if self.there else max(nbytes - disk_bytes(content_of(beside(self.path, PARTIAL))), 0)
-        )
+        return 0 if self.there else max(nbytes - disk_bytes(beside(self.path, PARTIAL)), 0)
 
     def builder(
         self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None = None

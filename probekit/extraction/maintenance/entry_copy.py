@@ -10,12 +10,9 @@ from probekit.extraction.maintenance.destination import Destination, bar_of
 from probekit.extraction.maintenance.entry_part import asked_arrays
 from probekit.extraction.maintenance.part import Part
 from probekit.store.entry import Entry
-from probekit.store.files import check_room
+from probekit.store.files import check_room, typed_path
 from probekit.store.labels import carry_labels
-from probekit.store.objects.object_path import root_of
 from probekit.store.verified import VerifiedEntry
-
-_MADE_BY = "cache copy"
 
 
 @dataclass(frozen=True)
@@ -25,10 +22,12 @@ class EntryCopy:
     Attributes:
         part: what is copied.
         destination: where to.
+        made_by: the command; no other one goes on with what it has begun.
     """
 
     part: Part
     destination: Destination
+    made_by: str = "cache copy"
 
     @classmethod
     def of(
@@ -83,7 +82,7 @@ class EntryCopy:
         if to.there:
             carry_labels(source.path, source.manifest, to.labels)
             return Entry.open(to.path)
-        plan = part.plan(made_by=_MADE_BY, source=digest(source.manifest_text))
+        plan = part.plan(made_by=self.made_by, source=digest(source.manifest_text))
         whole = part.manifest is source.manifest
         with to.builder(plan, source.outlines() if whole else None) as builder:
             part.copy(builder, report)
@@ -122,12 +121,12 @@ def copy_entries(
     """
     planned = [
         EntryCopy.of(
-            root_of(path), root_of(root), layers=layers, arrays=arrays, overwrite=overwrite
+            typed_path(path), typed_path(root), layers=layers, arrays=arrays, overwrite=overwrite
         )
         for path in sources
     ]
     needed = sum(copy.destination.left(copy.nbytes) for copy in planned)
-    check_room(root_of(root), needed, "this copy", "choose another root")
+    check_room(typed_path(root), needed, "this copy", "choose another root")
     damaged = []
     for copy in planned:
         to = copy.destination

@@ -21,7 +21,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import places_of, read_chunk
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
-from probekit.store.files import plain_path
+from probekit.store.files import plain_path, typed_path
 from probekit.store.labels import carry_labels
 from probekit.store.layout import (
     BUILDING,
@@ -30,7 +30,6 @@ from probekit.store.layout import (
     PLAN,
     UNITS,
     beside,
-    content_of,
     labels_folder,
     proven_key,
     split_and_key,
@@ -43,7 +42,6 @@ from probekit.store.marks import (
     read_marks,
     unfinished_plan,
 )
-from probekit.store.objects.object_path import root_of
 
 logger = logging.getLogger(__name__)
 
@@ -101,7 +99,7 @@ class Begun:
     @cached_property
     def _places(self) -> Mapping[str, ChunkPlaces]:
         arrays = map(ArraySpec.from_json, self.plan["arrays"])
-        return places_of(content_of(self.partial), self.plan["backend"], arrays)
+        return places_of(self.partial, self.plan["backend"], arrays)
 
 
 def _is_of(chunk: ChunkSum, array: PlainArray) -> bool:
@@ -134,7 +132,7 @@ def merge_shards(
         EntryLockedError: a shard is at work in the cache.
         StorageError: no space left, or no permission.
     """
-    cache, sources = root_of(cache), [root_of(source) for source in sources]
+    cache, sources = typed_path(cache), [typed_path(source) for source in sources]
     begun_at = {source: _named(source) for source in sources}
     named = [begun for begun in begun_at.values() if begun is not None]
     for begun in named[1:]:

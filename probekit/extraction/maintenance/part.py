@@ -111,7 +111,7 @@ class Part:
 
     def table(self) -> pa.Table:
         """Return the example table, in which arrays that went have no first row."""
-        return part_table(self.source.entry.examples.table, self.manifest)
+        return part_table(self.source.examples.table, self.manifest)
 
     def backbone(self) -> dict[str, bytes]:
         """Return the contents of ``backbone/`` by file name, verified.

@@ -23,18 +23,12 @@ from probekit.store.layout import (
     PLAN,
     REPLACED,
     asked_of,
-    beside,
-    content_of,
-    parts_of,
     proven_key,
     remains,
     split_and_key,
-    standing,
 )
 from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
-from probekit.store.objects.generations import entry_of
-from probekit.store.objects.object_path import ObjectPath
 
 
 @dataclass(frozen=True)
@@ -71,7 +65,7 @@ class Removable:
                 "Nothing was removed; if it is to go, remove it yourself."
             )
         refuse_foreign(path)
-        return cls(path, complete, sum(map(disk_bytes, parts_of(path))))
+        return cls(path, complete, disk_bytes(path))
 
     def remove(self) -> None:
         """Remove the labels of its text that no other entry needs, and then the entry.
@@ -88,8 +82,7 @@ class Removable:
             for file in orphaned_labels(self.path.parent, without=self.path):
                 if file.of == text:
                     remove_path(file.path)
-            for part in parts_of(self.path):  # in an object store the switch goes first
-                remove_path(part)
+            remove_path(self.path)
 
 
 def finish_removals(tasks: Iterable[Path]) -> int:
@@ -100,7 +93,7 @@ def finish_removals(tasks: Iterable[Path]) -> int:
     """
     total = 0
     for task in tasks:
-        if isinstance(task, ObjectPath) or not task.is_dir():
+        if not task.is_dir():
             continue
         count = remove_left(task) + remove_left(task / LABELS)
         for path, entry, what in [*_beside_entries(task)]:
@@ -172,14 +165,8 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
     for path in [*folder.iterdir(), *(folder / LABELS).glob(".*")]:
-        if not isinstance(path, ObjectPath) and is_left(path):
+        if is_left(path):
             yield path, path, "what a kill left half-written or half-removed"
-            continue
-        generation_of = entry_of(path) if isinstance(path, ObjectPath) else None
-        if generation_of is not None:
-            begun = content_of(beside(generation_of, PARTIAL))
-            if split_and_key(generation_of.name) and path not in (standing(generation_of), begun):
-                yield path, generation_of, "an entry that was replaced"
             continue
         for suffix, (what, is_ours) in _SUFFIXES.items():
             entry = path.with_name(path.name.removesuffix(suffix))
@@ -200,8 +187,6 @@ def _is_replaced(path: Path, entry: Path) -> bool:
 
 def _is_old_entry(path: Path, entry: Path) -> bool:
     """Say whether a partial folder is an old entry that was to be renamed, and no begun one."""
-    if isinstance(path, ObjectPath):  # what a kill left after the switch
-        return content_of(path) == standing(entry)
     if (path / BUILDING).exists() or not _is_replaced(path, entry):
         return False
     try:
@@ -240,8 +225,7 @@ def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:
         task: the task's folder in a cache.
         without: an entry that does not count, as it is about to go.
     """
-    gone = parts_of(without) if without else []
-    folders = (folder for folder in task.iterdir() if folder.is_dir() and folder not in gone)
+    folders = (folder for folder in task.iterdir() if folder.is_dir() and folder != without)
     held = {text for folder in folders if (text := _text_of(folder))}
     unknown = {split for split, text in held if text is None}
     return [f for f in _label_files(task / LABELS) if f.of not in held and f.split not in unknown]

@@ -23,8 +23,6 @@ from probekit.extraction.plan import lay_out
 from probekit.extraction.units import Unit, example_row_starts, unit_share
 from probekit.store.arrays import ArraySpec, FeatureDtype
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk
-from probekit.store.objects.chunk_window import REQUESTS
-from probekit.store.objects.object_path import ObjectPath
 from probekit.store.tables import STARTS
 from probekit.store.verified import VerifiedEntry
 
@@ -55,7 +53,7 @@ class Restored:
             EntryError: the entry has an array that no extraction makes, or its table does not say
                 where an array's rows are.
         """
-        examples, manifest = source.entry.examples, source.manifest
+        examples, manifest = source.examples, source.manifest
         by_what = {
             "word": examples.n_rows.astype(np.int64),
             "prediction": examples.n_rows.astype(np.int64),
@@ -111,22 +109,21 @@ class Restored:
             block.index_copy_(0, into, decoded.result().index_select(0, within).to(block.dtype))
 
         threads = min(_MOST_DECODED, usable_cores())
-        readers = REQUESTS if isinstance(self.source.path, ObjectPath) else threads
-        with ThreadPoolExecutor(threads) as decoders, ThreadPoolExecutor(readers) as pool:
+        with ThreadPoolExecutor(threads) as decoders, ThreadPoolExecutor(threads) as pool:
             for _ in pool.map(fill, tasks):
                 pass
         return blocks
 
     def largest(self) -> dict[str, tuple[float, ...]]:
         """Return the largest |x| of each layer, per array, in the unit with most subwords."""
-        tokens = self.source.entry.examples.n_tokens.astype(np.int64)
+        tokens = self.source.examples.n_tokens.astype(np.int64)
         sums = [int(tokens[unit.start : unit.stop].sum()) for unit in self.units]
         blocks = self.read(int(np.argmax(sums)), exact=True)
         return {name: LayerStatistics.of(block).max_abs for name, block in blocks.items()}
 
     def table(self) -> pa.Table:
         """Return the example table, with the first rows of the new layout."""
-        table = self.source.entry.examples.table
+        table = self.source.examples.table
         starts = example_row_starts(self.units, self.counts)
         for column, arrays in STARTS.items():
             for name in arrays:
@@ -147,7 +144,7 @@ class Restored:
     def _parts(self, name: str, unit: Unit) -> Iterator[tuple[int, Tensor, Tensor]]:
         """Yield the chunks that hold a unit's rows: which, their places in the unit, and in it."""
         some = slice(unit.start, unit.stop)
-        first = self.source.entry.examples.starts(name)[some]
+        first = self.source.examples.starts(name)[some]
         rows = ragged_arange(first, self.counts[name][some])
         chunk, within = np.divmod(rows, self.source.manifest.array(name).chunk_rows)
         for row_chunk in np.unique(chunk):

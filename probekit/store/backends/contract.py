@@ -23,7 +23,7 @@ class ChunkPlaces:
 
     Attributes:
         array: the plain array.
-        files: the files that hold chunks, each by its path or its URL.
+        files: the files that hold chunks, each by its path.
         file_index: position in ``files`` per chunk, int64 (row chunks, layers).
         offsets: first byte in that file per chunk, int64 (row chunks, layers); -1: not allocated.
         tail: what each file holds after its chunks; None if files hold other arrays as well.
@@ -91,13 +91,6 @@ class Backend(Protocol):
 
     def n_maps(self, array: PlainArray) -> int:
         """Return how many files a reader maps for ``array``."""
-
-    def check_place(self, folder: Path) -> None:
-        """Check that a store can be written in a folder.
-
-        Raises:
-            OptionError: it cannot, in an object store.
-        """
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Create ``path`` with every array allocated; whole, or not there at all."""

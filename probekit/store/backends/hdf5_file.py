@@ -8,15 +8,15 @@ moment opens, and two files with the same chunks are the same byte for byte.
 
 import os
 from collections.abc import Sequence
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from probekit.errors import EntryError, OptionError
+from probekit.errors import EntryError
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.objects.object_path import ObjectPath
 
 
 class Hdf5File:
@@ -28,15 +28,6 @@ class Hdf5File:
     def n_maps(self, array: PlainArray) -> int:
         """Return 1: the file."""
         return 1
-
-    def check_place(self, folder: Path) -> None:
-        """Refuse an object store, where nothing is written in place."""
-        if isinstance(folder, ObjectPath):
-            raise OptionError(
-                f"{folder}: an HDF5 file is written in place, which an object store cannot do. "
-                "Leave --format hdf5 out, or choose a folder; `probekit cache convert --format "
-                "zarr` makes of such an entry one that can be copied there."
-            )
 
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Allocate every chunk of ``arrays`` and close the file; replaces what was there."""
@@ -59,10 +50,15 @@ class Hdf5File:
         """Return a writer at the chunk offsets of ``arrays``."""
         return _Hdf5Writer(path, {array.name: self.places(path, array) for array in arrays})
 
-    def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
-        """Return the chunk offsets, after comparing the data set's layout with ``array``."""
-        file_index = np.zeros(array.grid, dtype=np.int64)
-        return ChunkPlaces(array, (str(path),), file_index, _read_offsets(path, array), tail=None)
+    def places(
+        self, path: Path, array: PlainArray, source: BufferedIOBase | None = None
+    ) -> ChunkPlaces:
+        """Return the chunk offsets, after comparing the data set's layout with ``array``.
+
+        ``source`` is the file's content, where that lies elsewhere.
+        """
+        file_index, offsets = np.zeros(array.grid, np.int64), _read_offsets(path, array, source)
+        return ChunkPlaces(array, (str(path),), file_index, offsets, tail=None)
 
 
 class _Hdf5Writer:
@@ -89,14 +85,13 @@ class _Hdf5Writer:
             self._descriptor = -1
 
 
-def _read_offsets(path: Path, array: PlainArray) -> np.ndarray:
+def _read_offsets(path: Path, array: PlainArray, source: BufferedIOBase | None) -> np.ndarray:
     import h5py
 
     offsets = np.full(array.grid, -1, dtype=np.int64)
-    if isinstance(path, ObjectPath):
-        raise EntryError(f"{path}: an HDF5 file can be read in a folder alone. Copy it to one.")
     try:
-        with h5py.File(path, "r", locking=False) as file:
+        opened = h5py.File(source, "r") if source else h5py.File(path, "r", locking=False)
+        with opened as file:
             dataset = file.get(array.name)
             if not isinstance(dataset, h5py.Dataset):
                 raise EntryError(f"{path} has no array {array.name!r}. {REMEDY}")

@@ -13,8 +13,6 @@ import json
 import math
 import os
 import shutil
-import tempfile
-import threading
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -25,11 +23,11 @@ from typing import Any
 
 import numpy as np
 
+from probekit.base.replacing import sync_path
 from probekit.errors import EntryError, reason_of
 from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.files import WholeFiles, sync_path, walk_files
-from probekit.store.objects.object_path import ObjectPath, root_of
+from probekit.store.files import WholeFiles
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
@@ -53,18 +51,8 @@ class ZarrFolder:
         rows, layers = array.grid
         return rows if layers > 1 and rows * layers > _MOST_FILES else rows * layers
 
-    def check_place(self, folder: Path) -> None:
-        """Accept any: files are written as a whole."""
-
     def create(self, path: Path, arrays: Sequence[PlainArray]) -> None:
         """Write the metadata of a group with ``arrays``; replaces what a killed run left."""
-        if isinstance(path, ObjectPath):
-            with tempfile.TemporaryDirectory() as beside:
-                made = Path(beside, self.filename)
-                self.create(made, arrays)
-                for name in walk_files(made):
-                    (path / name).write_bytes((made / name).read_bytes())
-            return
         import zarr
         from zarr.codecs import BytesCodec, ShardingCodec
 
@@ -104,7 +92,7 @@ class ZarrFolder:
             if (metadata["zarr_format"], metadata["node_type"]) != (3, "group"):
                 raise ValueError("not a group")
         places = {array.name: self.places(path, array) for array in arrays}
-        return _ObjectWriter(places) if isinstance(path, ObjectPath) else _ZarrWriter(path, places)
+        return _ZarrWriter(path, places)
 
     def places(self, path: Path, array: PlainArray) -> ChunkPlaces:
         """Return the chunk files, after comparing the array's metadata with ``array``."""
@@ -148,43 +136,6 @@ class _ZarrWriter:
             if _METADATA in files:  # chunks are on the disk already, but for their names
                 sync_path(Path(folder, _METADATA))
             sync_path(Path(folder))
-
-    def close(self) -> None:
-        pass
-
-
-class _ObjectWriter:
-    """Puts each chunk; of a shard, whose object is put whole, all layers when the last one comes.
-
-    A unit writes whole shards, so that no more is held than the unit itself.
-    """
-
-    def __init__(self, places: dict[str, ChunkPlaces]) -> None:
-        self._places = places
-        self._waiting: dict[str, dict[int, bytes]] = {}
-        self._lock = threading.Lock()
-
-    def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:
-        places, at = self._places[array.name], (row_chunk, layer_index)
-        file = places.files[places.file_index[at]]
-        whole: bytes | memoryview | None = data.data.cast("B")
-        if places.tail:
-            whole = self._shard(file, layer_index, data.tobytes(), array.grid[1], places.tail)
-        if whole is not None:
-            root_of(file).write_bytes(whole)
-
-    def _shard(self, file: str, layer: int, data: bytes, layers: int, tail: bytes) -> bytes | None:
-        """Keep a layer of a shard; return the shard where this was the last one to come."""
-        with self._lock:
-            held = self._waiting.setdefault(file, {})
-            held[layer] = data
-            if len(held) < layers:
-                return None
-            del self._waiting[file]
-        return b"".join([*(held[at] for at in range(layers)), tail])
-
-    def sync(self) -> None:
-        pass
 
     def close(self) -> None:
         pass

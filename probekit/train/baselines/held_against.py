@@ -11,8 +11,8 @@ from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
 from probekit.results import Record
 from probekit.store.entry import list_entries
+from probekit.store.files import typed_path
 from probekit.store.manifest import read_manifest
-from probekit.store.objects.object_path import root_of
 from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
@@ -200,7 +200,9 @@ def random_models(splits: Splits, location: Location) -> list[str]:
     """
     own = splits.manifest.request
     folders = [
-        f for f in list_entries(root_of(location.cache)) if f.complete and f.split == splits.fit_on
+        f
+        for f in list_entries(typed_path(location.cache))
+        if f.complete and f.split == splits.fit_on
     ]
     asked = [(folder.model, read_manifest(folder.path).request) for folder in folders]
     same_text = [(name, one["model"]) for name, one in asked if one["text"] == own["text"]]

@@ -15,7 +15,6 @@ from probekit.features import Location, open_features
 from probekit.results import Records
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
-from probekit.store.objects.object_path import check_seen_by_others, root_of
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
 from probekit.train.sweeps.given_heads import GivenHead, in_memory, named, spec_of
@@ -106,8 +105,6 @@ def sweep(
     if workers < 1:
         raise OptionError(f"--workers must be at least 1; found {workers}.")
     here = runs_here(engine)
-    if location is not None and not (here and workers == 1):
-        check_seen_by_others(root_of(location.cache))
     device = pick_device(device) if here else device  # which others have is theirs to say
     if memory is None:
         memory = default_memory(torch.device(device if here else "cpu"))

@@ -202,7 +202,9 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
     few = ("--cache", "few", "--layers", "2,3", "--hold-out", "0.2")
     done("train", *inputs, "--head", "mean", *few)
     assert "already: give another root" in refused("cache", "copy", "cache", "cache")
-    assert "a cache is a folder, or a URL" in refused("cache", "copy", "cache", "ftp://host/x")
+    assert "ftp://host/x is a URL, and a cache is a folder" in refused(
+        "cache", "copy", "cache", "ftp://host/x"
+    )
     assert "no cache entry matches nothing" in refused("cache", "copy", "nothing", "to")
     partial = path.with_name(f"{path.name[:-8]}00000000.partial")
     partial.mkdir()

@@ -1,6 +1,7 @@
 """Entries without their text: what is left out of a table, and put back by whoever has the text."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,8 +12,16 @@ from probekit.base.kinds import KINDS
 from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryError, OptionError
+from probekit.store.backends.contract import REMEDY
 from probekit.store.manifest import Manifest
-from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+from probekit.store.marks import checksum
+from probekit.store.tables import (
+    EXAMPLE_SCHEMA,
+    OPTIONAL_SCHEMA,
+    ExampleTable,
+    read_table,
+    table_bytes,
+)
 from probekit.tasks import TASKS, Example, Split, Task, TextOptions, get_task
 
 _TEXT = ("id", "words", "text", "text_pair", "subwords")
@@ -21,9 +30,17 @@ _TEXT = ("id", "words", "text", "text_pair", "subwords")
 UNKNOWN = -1
 """What stands for a subword that was not pushed."""
 
+_NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
 
-def withhold(table: pa.Table, manifest: Manifest) -> pa.Table:
-    """Return an example table without its text.
+
+def withheld_sum(name: str) -> str | None:
+    """Return the checksum in the name of a table without its text; None for any other file."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else found[1]
+
+
+def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
+    """Return an example table without its text as a file: its name and its bytes.
 
     Raises:
         OptionError: the labels are the text, as in language modelling.
@@ -33,7 +50,8 @@ def withhold(table: pa.Table, manifest: Manifest) -> pa.Table:
             f"{manifest.task} {manifest.split}: what language modelling predicts is the text, so "
             "an entry of it cannot be pushed without."
         )
-    return table.drop_columns([name for name in _TEXT if name in table.column_names])
+    left = table_bytes(table.drop_columns([n for n in _TEXT if n in table.column_names]))
+    return f"withheld-{checksum(left)}.parquet", left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,34 +112,38 @@ def check_text(split: Split, manifest: Manifest) -> Split:
     return split
 
 
-def restore(file: Path, split: Split, where: str) -> pa.Table:
+def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
     """Read an example table, and put the text of a split back.
 
     Args:
         file: a table as `withhold` leaves it, from anybody.
         split: of the entry's text (`check_text`).
-        where: what messages call the file.
+        rows: how many the entry's arrays have.
 
     Raises:
         EntryError: it is damaged, or does not tell of these examples.
     """
+    if checksum(file.read_bytes()) != withheld_sum(file.name):
+        raise EntryError(f"{file} is not as it was written. {REMEDY}")
     needed, optional = (
         pa.schema([item for item in schema if item.name not in _TEXT])
         for schema in (EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
     )
     table, examples = read_table(file, needed, optional), split.examples
     if len(table) != len(examples):
-        raise EntryError(f"{where} does not tell of the {len(examples):,} examples of its text.")
+        raise EntryError(f"{file} does not tell of the {len(examples):,} examples of its text.")
     counts = [len(example.words) for example in examples]
     if any(counts) and table["n_rows"].to_pylist() != counts:
-        raise EntryError(f"{where} tells of other words than its text has.")
+        raise EntryError(f"{file} tells of other words than its text has.")
     columns = {name: table[name].combine_chunks() for name in table.column_names} | {
         "id": [example.id for example in examples],
         "words": [list(example.words) for example in examples],
         "subwords": _unknown_subwords(table),
         **_texts(examples),
     }
-    return ExampleTable.from_columns(columns).table
+    restored = ExampleTable.from_columns(columns)
+    restored.check(rows, str(file))
+    return restored
 
 
 def _texts(examples: Sequence[Example]) -> dict[str, list[str | None]]:

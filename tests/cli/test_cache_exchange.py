@@ -7,6 +7,7 @@ from tests.cli.console import done, refused, run
 from tests.hub_server import HubServer
 
 REPO = "me/states"
+URL = f"hf://datasets/{REPO}"
 pytestmark = pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning")
 
 
@@ -18,39 +19,37 @@ def hub(here, monkeypatch):
 
 
 def test_push_and_pull(bert, corpus, cache, hub, here):
-    listed = done("cache", "push", bert, corpus, REPO, "--split", "dev", "--dry-run")
+    listed = done("cache", "push", bert, corpus, URL, "--split", "dev", "--dry-run")
     assert hub.requests == [], "nothing is asked of the Hub"
     assert listed.out.splitlines()[0].split() == ["size", "file"]
-    assert "features/words/layer-003-000.bin" in listed.out
-    assert listed.err.splitlines()[0].endswith(" in 11 files")
+    assert "features.zarr/words/c.0.3.0" in listed.out
+    assert listed.err.splitlines()[0].endswith(f" in {len(listed.out.splitlines()) - 1} files")
     assert "where things lay on this machine: " in listed.err
     assert str(bert) in listed.err and str(corpus) in listed.err
-    rows = done("cache", "push", bert, corpus, REPO, "--split", "dev", "--dry-run", "--json").rows
-    assert {*rows[0]} == {"bytes", "file"} and len(rows) == 11
+    rows = done("cache", "push", bert, corpus, URL, "--split", "dev", "--dry-run", "--json").rows
+    assert {*rows[0]} == {"bytes", "file"} and len(rows) == len(listed.out.splitlines()) - 1
 
-    no = run("cache", "push", bert, corpus, REPO, text="n\n")
-    assert no.code == 1 and "in 22 files to the data set me/states (public, unless" in no.err
+    no = run("cache", "push", bert, corpus, URL, text="n\n")
+    assert no.code == 1 and f" files to {URL} (public, unless" in no.err
     assert hub.requests == []
-    asked = done("cache", "push", bert, corpus, REPO, text="y\n")
+    asked = done("cache", "push", bert, corpus, URL, text="y\n")
     assert asked.out.splitlines()[-1].startswith(f"{hub.url}/datasets/{REPO}/commit/")
 
-    listed = done("cache", "pull", REPO, "--layers", "1,2", "--dry-run", "--cache", "new")
-    assert listed.out.count("/layer-") == 4 and not (here / "new").exists()
-    pulled = done("cache", "pull", REPO, "--cache", "new")
+    listed = done("cache", "pull", URL, "--layers", "1,2", "--dry-run", "--cache", "new")
+    assert listed.out.count("new/bert/") == 2 and not (here / "new").exists()
+    pulled = done("cache", "pull", URL, "--cache", "new")
     assert [here / line for line in pulled.out.split()] == [
         entry_of(here / "new", split) for split in ("dev", "train")
     ]
-    assert pulled.err.startswith("pulling ") and f" from {REPO}@" in pulled.err
+    assert pulled.err.startswith("pulling ") and f" from {URL}\n" in pulled.err
     done("cache", "verify", "bert", corpus, "--cache", "new")
-    again = done("cache", "pull", REPO, "--split", "dev", "--cache", "new", "--json")
-    assert "complete already" in again.err
-    (row,) = again.rows
+    (row,) = done("cache", "pull", URL, "--split", "dev", "--cache", "new", "--json").rows
     assert row["split"] == "dev"
 
 
 def test_without_the_text(bert, corpus, cache, hub, here):
-    done("cache", "push", entry_of(cache, "train"), REPO, "--no-text", "--yes")
-    command = ("cache", "pull", REPO, "--cache", "new")
+    done("cache", "push", entry_of(cache, "train"), URL, "--no-text", "--yes")
+    command = ("cache", "pull", URL, "--cache", "new")
     outcome = run(*command)
     assert outcome.code == 1 and "was pushed without its text" in outcome.err
     outcome = run(*command, "--data", here)
@@ -63,10 +62,13 @@ def test_without_the_text(bert, corpus, cache, hub, here):
 
 def test_what_is_refused(cache, corpus, bert, hub):
     assert "no entry of split 'test' is among those that are named, which are of dev, train" in (
-        refused("cache", "push", bert, corpus, REPO, "--split", "test", "--yes")
+        refused("cache", "push", bert, corpus, URL, "--split", "test", "--yes")
     )
-    assert "say whose it is as well, OWNER/states" in (
-        refused("cache", "push", bert, corpus, "states", "--yes")
+    assert "write hf://datasets/OWNER/NAME" in (
+        refused("cache", "push", bert, corpus, "hf://datasets/states", "--yes")
     )
-    assert "no cache entry matches other in cache" in refused("cache", "push", "other", REPO)
-    assert "does not exist, or is not open to you" in refused("cache", "pull", REPO)
+    assert "me/states holds no entries" in refused("cache", "pull", "me/states")
+    told = refused("train", bert, corpus, "--head", "last", "--cache", "s3://bucket/x")
+    assert "s3://bucket/x is a URL, and a cache is a folder. `probekit cache pull URL`" in told
+    assert "no cache entry matches other in cache" in refused("cache", "push", "other", URL)
+    assert "does not exist, or is not open to you" in refused("cache", "pull", URL)

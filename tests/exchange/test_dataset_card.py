@@ -5,16 +5,17 @@ from dataclasses import replace
 import pytest
 from huggingface_hub import DatasetCard
 
-from probekit.extraction.transport import Push
-from probekit.extraction.transport.dataset_card import CardEntry, write_card
-from tests.extraction.transport.conftest import REPO, stored
+from probekit.exchange.dataset_card import CardEntry, write_card
+from tests.exchange.conftest import URL, push, stored
 from tests.store import synthetic
 
 MANIFEST = synthetic.manifest("zarr", "float32")
 
 
 def card(manifest=MANIFEST, before=None, text=True):
-    return write_card("me/x", [CardEntry("tiny/demo/train-0", manifest, text)], before)
+    return write_card(
+        "hf://datasets/me/x", [CardEntry("tiny/demo/train-0", manifest, text)], before
+    )
 
 
 def test_what_a_card_says():
@@ -35,7 +36,7 @@ def test_what_a_card_says():
         told,
         "org/tiny, revision abc",
         "after the final norm",
-        "probekit cache pull me/x",
+        "probekit cache pull hf://datasets/me/x",
     ):
         assert line in found.text
     assert "whoever publishes this repository has to check" in found.text
@@ -76,20 +77,20 @@ def test_what_the_owner_wrote_stays(before):
 
 
 def test_a_push_without_text_takes_labels_away(hub, made, repo):
-    Push.of([made["train"].path], REPO).apply()
+    push(made["train"], URL)
     assert list(repo.rglob("labels/*.parquet"))
     (repo / "README.md").write_text((repo / "README.md").read_text() + "\nMore of mine.\n")
     (repo / "notes.txt").write_text("mine")
-    Push.of([made["train"].path], REPO, text=False).apply()
+    push(made["train"], URL, text=False)
     assert not list(repo.rglob("labels/*.parquet"))
     assert "More of mine." in (repo / "README.md").read_text() and (repo / "notes.txt").exists()
 
 
 def test_an_entry_that_cannot_be_read_is_left_out_of_the_card(hub, tmp_path, repo, caplog):
     train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
-    Push.of([train.path], REPO).apply()
+    push(train, URL)
     (file,) = repo.rglob("manifest.json")
     file.write_text("{")
-    Push.of([dev.path], REPO).apply()
+    push(dev, URL)
     assert "| demo | dev |" in (repo / "README.md").read_text()
     assert "the card leaves tiny/demo/train-" in caplog.text

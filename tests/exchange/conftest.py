@@ -1,10 +1,11 @@
-"""A local Hub that takes uploads, and entries of a model that is gone."""
+"""Places that take what is pushed, and entries of a model that is gone."""
 
 import shutil
 from pathlib import Path
 
 import pytest
 
+from probekit.exchange import Pull, Push
 from probekit.store.entry import Entry
 from probekit.store.layout import entry_folder
 from tests import tiny
@@ -14,6 +15,7 @@ from tests.hub_server import HubServer
 from tests.store import synthetic
 
 REPO = "me/states"
+URL = f"hf://datasets/{REPO}"
 
 
 def pytest_collection_modifyitems(items):
@@ -33,8 +35,38 @@ def hub(tmp_path, monkeypatch):
 
 @pytest.fixture
 def repo(tmp_path):
-    """The folder that holds what was pushed."""
+    """The folder that holds what was pushed to the Hub."""
     return tmp_path / "hub" / "datasets" / REPO
+
+
+@pytest.fixture(scope="session")
+def server():
+    pytest.importorskip("obstore")
+    pytest.importorskip("moto")
+    from tests.s3_server import S3Server
+
+    server = S3Server()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def bucket(server, monkeypatch):
+    """The URL of a place in a new bucket, and the environment in which it is found."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", server.url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "somebody")
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+    yield f"s3://{server.bucket()}/states"
+    server.faults, server.refuses = None, False
+
+
+@pytest.fixture(params=["folder", "bucket", "hub"])
+def url(request, tmp_path):
+    """A place of each kind."""
+    if request.param == "hub":
+        request.getfixturevalue("hub")
+        return URL
+    return request.getfixturevalue("bucket") if request.param == "bucket" else tmp_path / "there"
 
 
 @pytest.fixture(scope="session")
@@ -65,3 +97,12 @@ def stored(root, backend="zarr", dtype="float32", split="train"):
     key = synthetic.manifest(backend, dtype, split).key
     path = entry_folder(root, "tiny", "demo", split, key)
     return synthetic.build(path, backend, dtype, split=split)
+
+
+def push(entry, url, **options):
+    return Push.of([entry.path], url, **options).apply()
+
+
+def pull(url, cache, **options):
+    (entry,) = Pull.of(url, cache, **options).apply()
+    return entry

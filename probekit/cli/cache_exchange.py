@@ -1,4 +1,4 @@
-"""``probekit cache push`` and ``pull``: entries as data set repositories of the Hub."""
+"""``probekit cache push`` and ``pull``: entries to and from a folder, a bucket or the Hub."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -7,15 +7,20 @@ from typing import Annotated
 
 import typer
 
+from probekit import exchange  # its names load on first use, as do those of `maintenance`
 from probekit.base.notices import human_bytes
 from probekit.cli import arguments
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError
-from probekit.extraction import maintenance, transport  # their names load on first use
+from probekit.extraction import maintenance
 
-Repo = Annotated[
-    str, typer.Argument(metavar="REPO", help="A data set repository of the Hub, OWNER/NAME.")
+Url = Annotated[
+    str,
+    typer.Argument(
+        metavar="URL",
+        help="A folder, s3://BUCKET/PREFIX (gs://, az://) or hf://datasets/OWNER/NAME[@REVISION].",
+    ),
 ]
 Split = Annotated[
     str | None, typer.Option("--split", help="Splits, e.g. train,dev; all by default.")
@@ -30,44 +35,43 @@ def push(
         list[str],
         typer.Argument(metavar="ENTRY...", help="Paths of entries, or MODEL TASK [SPLIT]."),
     ],
-    repo: Repo,
+    url: Url,
     split: Split = None,
     no_text: Annotated[
         bool, typer.Option("--no-text", help="Leave words, texts and labels out.")
     ] = False,
     private: Annotated[
-        bool, typer.Option("--private", help="Make a new repository private.")
+        bool, typer.Option("--private", help="Make a new repository of the Hub private.")
     ] = False,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="Branch to push to; made if need be.")
-    ] = None,
     dry_run: DryRun = False,
     cache: arguments.Cache = Path("cache"),
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
     json: arguments.Json = False,
 ) -> None:
-    """Push entries to the Hub, a file per layer, in one commit; the same command resumes it."""
+    """Push entries to a folder, a bucket or the Hub; the same command goes on after a kill."""
     paths = _of_splits(maintenance.select_folders(entry, cache), split)
-    planned = transport.Push.of(paths, repo, text=not no_text, revision=revision, private=private)
+    planned = exchange.Push.of(paths, url, text=not no_text, private=private)
     if dry_run:
         _print_sizes(planned.sizes, json)
     if places := planned.told_places:
         show(f"the manifest tells where things lay on this machine: {', '.join(places)}", err=True)
     if dry_run:
         return
-    seen = "private if it is new" if private else "public, unless it is private already"
-    what = f"{_total(planned.sizes)} to the data set {repo} ({seen})"
+    what = f"{_total(planned.sizes)} to {planned.place}"
+    if url.startswith("hf:"):
+        seen = "private if it is new" if private else "public, unless it is private already"
+        what = f"{what} ({seen})"
     if yes:
         show(f"pushing {what}", err=True)
     else:
         typer.confirm(f"Push {what}?", abort=True, err=True)
     address = planned.apply(progress=progress_wanted())
-    print_json([{"commit": address}]) if json else show(address)
+    print_json([{"url": address}]) if json else show(address)
 
 
 @spread
 def pull(
-    repo: Repo,
+    url: Url,
     *,
     split: Split = None,
     layers: Annotated[
@@ -79,9 +83,6 @@ def pull(
     ] = None,
     entry: Annotated[
         str | None, typer.Option("--entry", help="Key of one, where a split has several.")
-    ] = None,
-    revision: Annotated[
-        str | None, typer.Option("--revision", help="Branch, tag or commit to pull from.")
     ] = None,
     data: Annotated[
         Path | None,
@@ -99,22 +100,22 @@ def pull(
     cache: arguments.Cache = Path("cache"),
     json: arguments.Json = False,
 ) -> None:
-    """Pull entries from the Hub, or some of their layers; the same command resumes it."""
-    source = transport.TextSource(data=data, label=label, **asdict(own))
-    planned = transport.Pull.of(
-        repo,
+    """Pull entries, or some of their layers, to a cache; the same command goes on after a kill."""
+    source = exchange.TextSource(data=data, label=label, **asdict(own))
+    planned = exchange.Pull.of(
+        url,
         cache,
         splits=arguments.split_list(split or ""),
         entry=entry,
         layers=layers,
         arrays=array or (),
-        revision=revision,
         source=source,
     )
     if dry_run:
-        _print_sizes(planned.sizes, json)
+        _print_sizes({str(path): size for path, size in planned.sizes.items()}, json)
         return
-    show(f"pulling {_total(planned.sizes)} from {planned.remote}", err=True)
+    total = human_bytes(sum(planned.sizes.values()))
+    show(f"pulling {total} from {planned.place}", err=True)
     print_entries(planned.apply(progress=progress_wanted()), json=json)
 
 

@@ -1,4 +1,4 @@
-"""Entries as Hub data set repositories: pushed, and pulled as a whole or in part."""
+"""Entries pushed to a folder, a bucket or the Hub, and pulled from there, whole or in part."""
 
 import lazy_loader
 

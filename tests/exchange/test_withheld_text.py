@@ -1,7 +1,6 @@
 """Pushed without its text: the words are nowhere, and whoever has them gets the whole entry."""
 
-import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -9,23 +8,25 @@ import pytest
 import torch
 
 from probekit.errors import DataError, EntryError, OptionError
+from probekit.exchange import Pull, Push, TextSource, url_places
+from probekit.exchange.withheld_text import restore, withhold
 from probekit.extraction.maintenance import check_chunks
-from probekit.extraction.transport import Pull, Push, TextSource
-from probekit.extraction.transport.transport_form import FileSum
-from probekit.extraction.transport.withheld_text import restore, withhold
 from probekit.store.labels import label_columns, labels_for, read_labels
+from probekit.store.marks import checksum
 from probekit.tasks import Example, Split, get_task
 from tests.cli.console import done
+from tests.exchange.conftest import URL, pull, stored
 from tests.extraction.corpus import WORDS, write_corpus
-from tests.extraction.transport.conftest import REPO, stored
 from tests.planted_texts import plant_texts
 from tests.store import synthetic
+from tests.store.synthetic import folder_bytes
 
 
 @pytest.fixture
-def pushed(hub, made):
-    Push.of([entry.path for entry in made.values()], REPO, text=False).apply()
-    return made["train"]
+def there(tmp_path, made):
+    """A folder to which train and dev were pushed without their text."""
+    Push.of([entry.path for entry in made.values()], tmp_path / "there", text=False).apply()
+    return tmp_path / "there"
 
 
 def source(data, **options):
@@ -39,11 +40,12 @@ def all_values(folder):
             yield from (
                 str(v) for column in pq.read_table(file).to_pydict().values() for v in column
             )
-        elif file.is_file() and file.suffix != ".bin":
+        elif file.is_file() and not file.name.startswith("c."):
             yield file.read_text()
 
 
-def test_no_word_and_no_label_is_pushed(pushed, repo):
+def test_no_word_and_no_label_is_pushed(hub, made, repo):
+    Push.of([entry.path for entry in made.values()], URL, text=False).apply()
     names = {column for file in repo.rglob("*.parquet") for column in pq.read_schema(file).names}
     assert not {"words", "text", "id", "subwords", "labels"} & names
     words = {word for word in WORDS if word.istitle()} | {"river", "B-LOC", "train-1"}
@@ -53,8 +55,21 @@ def test_no_word_and_no_label_is_pushed(pushed, repo):
     assert "--data PATH" in card and "left out of dev, train" in card
 
 
-def test_who_has_the_text_gets_the_entry(pushed, cache, corpus):
-    (pulled,) = Pull.of(REPO, cache, splits=["train"], source=source(corpus)).apply()
+def test_a_push_without_text_takes_the_text_away(url, made, cache, corpus):
+    pushed = made["train"]
+    Push.of([pushed.path], url).apply()
+    Push.of([pushed.path], url, text=False).apply()
+    with pytest.raises(OptionError, match="pushed without its text"):
+        pull(url, cache)
+    pulled = pull(url, cache, source=source(corpus))
+    assert pulled.examples.ids == pushed.examples.ids
+    Push.of([pushed.path], url).apply()
+    assert folder_bytes(pull(url, cache.with_name("again")).path) == folder_bytes(pushed.path)
+
+
+def test_who_has_the_text_gets_the_entry(there, made, cache, corpus):
+    pushed = made["train"]
+    pulled = pull(there, cache, splits=["train"], source=source(corpus))
     assert check_chunks(pulled.path) > 0
     assert pulled.manifest.key == pushed.manifest.key
     theirs, ours = pushed.examples.table, pulled.examples.table
@@ -66,14 +81,16 @@ def test_who_has_the_text_gets_the_entry(pushed, cache, corpus):
     assert label_columns(pulled) == label_columns(pushed) == ["2"]
     values = [read_labels(labels_for(entry, "2")[0].path).values for entry in (pulled, pushed)]
     assert values[0] == values[1]
-    (again,) = Pull.of(REPO, cache, splits=["train"], source=source(corpus)).apply()
+    again = pull(there, cache, splits=["train"], source=source(corpus))
     assert again.path == pulled.path
+    part = pull(there, cache, splits=["train"], source=source(corpus), layers="1")
+    assert part.arrays["words"].layers == (1,) and part.examples.ids == pushed.examples.ids
 
 
-def test_subwords_heads_train_on_it(pushed, cache, corpus, tmp_path):
-    _, pulled = Pull.of(REPO, cache, source=source(corpus)).apply()
+def test_subwords_heads_train_on_it(there, made, cache, corpus, tmp_path):
+    _, pulled = Pull.of(there, cache, source=source(corpus)).apply()
     scores = []
-    for number, entry in enumerate((pulled, pushed)):
+    for number, entry in enumerate((pulled, made["train"])):
         options = ("--head", "extra-layers:n=1", "--epochs", "1", "--json")
         out = ("--out", tmp_path / f"{number}.jsonl")
         (row,) = done("train", entry.path, *options, *out).rows
@@ -82,7 +99,7 @@ def test_subwords_heads_train_on_it(pushed, cache, corpus, tmp_path):
 
 
 @pytest.mark.parametrize("change", ["a word", "fewer", "order"])
-def test_another_text_is_refused(hub, pushed, cache, tmp_path, change):
+def test_another_text_is_refused(there, cache, tmp_path, monkeypatch, change):
     corpus = write_corpus(tmp_path / "own", sentences=39 if change == "fewer" else 40)
     text = (corpus / "train.conll").read_text()
     if change == "a word":
@@ -91,49 +108,52 @@ def test_another_text_is_refused(hub, pushed, cache, tmp_path, change):
         first, rest = text.split("\n\n", 1)
         text = f"{rest.rstrip()}\n\n{first}\n\n"
     (corpus / "train.conll").write_text(text)
-    planned = Pull.of(REPO, cache, splits=["train"], source=source(corpus))
-    hub.sent.clear()
+    planned = Pull.of(there, cache, splits=["train"], source=source(corpus))
+    monkeypatch.setattr(url_places.Folder, "read", None)  # nothing is loaded before that is known
     with pytest.raises(DataError, match="is not the text of corpus-") as caught:
         planned.apply()
     told = "39 examples, not 40" if change == "fewer" else "as many, other ones"
     assert told in str(caught.value)
-    assert not hub.sent and not cache.exists(), "nothing is loaded before that is known"
+    assert not cache.exists()
 
 
-def test_it_must_be_said_where_the_text_is(pushed, cache):
+def test_it_must_be_said_where_the_text_is(there, cache):
     with pytest.raises(OptionError, match=r"pushed without its text.*--data PATH"):
-        Pull.of(REPO, cache).apply()
+        Pull.of(there, cache).apply()
 
 
-def test_tables_that_tell_of_other_words_are_refused(pushed, cache, corpus, repo):
-    (file,) = repo.glob("*/*/train-*/examples.parquet")
-    form = file.with_name("probekit.json")
+def test_tables_that_tell_of_other_words_are_refused(there, cache, corpus):
+    (file,) = there.glob("*/*/train-*/withheld-*.parquet")
     table = pq.read_table(file)
     first, second, *others = table["n_rows"].to_pylist()
     counts = pa.array([first + 1, second - 1, *others], pa.int32())
     pq.write_table(table.set_column(table.column_names.index("n_rows"), "n_rows", counts), file)
-    told = asdict(FileSum.of(file.read_bytes()))
-    form.write_text(json.dumps(json.loads(form.read_text()) | {"examples": told}))
+    with pytest.raises(EntryError, match=r"withheld-.* is not as it was written. Ask whoever"):
+        Pull.of(there, cache, source=source(corpus)).apply()
+    file.rename(file.with_name(f"withheld-{checksum(file.read_bytes())}.parquet"))
     with pytest.raises(EntryError, match="tells of other words than its text has"):
-        Pull.of(REPO, cache, source=source(corpus)).apply()
+        Pull.of(there, cache, source=source(corpus)).apply()
 
 
 def test_texts_are_put_back(tmp_path):
     for task in ("glue/sst2", "glue/rte"):
         entry = plant_texts(tmp_path / "cache", task)
-        table, file = entry.examples.table, tmp_path / "examples.parquet"
-        pq.write_table(withhold(table, entry.manifest), file)
+        table = entry.examples.table
+        name, data = withhold(table, entry.manifest)
+        file = tmp_path / name
+        file.write_bytes(data)
+        rows = {spec.name: spec.rows for spec in entry.manifest.arrays}
         examples = tuple(
             Example(id=name, text=text, text_pair=pair)
             for name, (text, pair) in zip(entry.examples.ids, entry.examples.texts, strict=True)
         )
         split = Split(task=task, name="train", examples=examples, labels={}, origin="here")
-        restored = restore(file, split, "there")
+        restored = restore(file, split, rows).table
         others = [name for name in restored.column_names if name != "subwords"]
         assert restored.select(others).equals(table.select(others))
         assert ("text_pair" in others) == (task == "glue/rte")
         with pytest.raises(EntryError, match="does not tell of the 7 examples of its text"):
-            restore(file, split.first(7), "there")
+            restore(file, split.first(7), rows)
 
 
 def test_language_modelling_needs_its_text(tmp_path):
@@ -141,7 +161,7 @@ def test_language_modelling_needs_its_text(tmp_path):
     manifest = replace(entry.manifest, kind="language-modelling")
     (entry.path / "manifest.json").write_text(manifest.to_json())
     with pytest.raises(OptionError, match="what language modelling predicts is the text"):
-        Push.of([entry.path], REPO, text=False)
+        Push.of([entry.path], URL, text=False)
 
 
 def test_a_task_is_read_from_where_it_is_published():

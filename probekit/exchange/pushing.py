@@ -1,0 +1,275 @@
+"""Push entries to a folder, a bucket or the Hub: the same files, the manifest last."""
+
+import logging
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from probekit.base.notices import ProgressBar
+from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
+from probekit.exchange.addresses import place_at
+from probekit.exchange.dataset_card import CARD, CardEntry, write_card
+from probekit.exchange.hub_place import Hub
+from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of
+from probekit.exchange.url_places import Folder, Place, Writable, nbytes_of
+from probekit.exchange.withheld_text import withhold
+from probekit.store.checksums import verify_checksums, verify_files
+from probekit.store.files import typed_path, walk_files
+from probekit.store.labels import files_of, read_label_file
+from probekit.store.layout import EXAMPLES, LABELS, MANIFEST
+from probekit.store.verified import VerifiedEntry
+
+logger = logging.getLogger(__name__)
+
+_BEGUN = f"{MANIFEST}.begun"
+"""At a place: the manifest of an entry that is on its way there."""
+
+
+@dataclass(frozen=True)
+class PushedEntry:
+    """An entry as it is to lie at a place.
+
+    Attributes:
+        source: the entry.
+        files: every file but the manifest, by its path in the entry's folder.
+        labels: the label files, by their names.
+        text: whether its text is among them.
+    """
+
+    source: VerifiedEntry
+    files: Mapping[str, bytes | Path]
+    labels: Mapping[str, bytes | Path]
+    text: bool
+
+    @classmethod
+    def of(cls, path: Path, *, text: bool) -> "PushedEntry":
+        """List what is sent of an entry.
+
+        Args:
+            path: the entry's folder.
+            text: whether words, texts and labels are sent.
+
+        Raises:
+            EntryError: it is unfinished or damaged.
+            OptionError: its text cannot be left out.
+        """
+        if wrong := verify_files(path):
+            raise EntryError(f"{path}: {wrong[0]}. It is not pushed. {EXTRACT_AGAIN}")
+        source = VerifiedEntry(path)
+        names = (str(name) for name in walk_files(source.path))
+        files: dict[str, bytes | Path] = {
+            name: source.path / name for name in names if name != MANIFEST
+        }
+        if text:
+            labels = {file.path.name: file.path for file in files_of(source.entry)}
+        else:
+            labels = {}
+            del files[EXAMPLES]
+            files |= [withhold(source.examples.table, source.manifest)]
+        return cls(source, files, labels, text)
+
+    @property
+    def folder(self) -> str:
+        """Its folder at the place: ``<model>/<task>/<split>-<key8>``, as in a cache."""
+        return folder_of(self.source.manifest)
+
+    @property
+    def label_folder(self) -> str:
+        """The folder of the labels of its task there."""
+        return f"{self.folder.rpartition('/')[0]}/{LABELS}"
+
+    @property
+    def paths(self) -> dict[str, bytes | Path]:
+        """Every file but the manifest, by its path at the place."""
+        inside = {f"{self.folder}/{name}": data for name, data in self.files.items()}
+        return inside | {f"{self.label_folder}/{name}": d for name, d in self.labels.items()}
+
+    @property
+    def manifest(self) -> tuple[str, bytes]:
+        """Path and bytes of the manifest there."""
+        return f"{self.folder}/{MANIFEST}", self.source.manifest_text.encode()
+
+    @property
+    def every(self) -> dict[str, bytes | Path]:
+        """Every file, by its path there, the manifest last."""
+        name, text = self.manifest
+        return {**self.paths, name: text}
+
+    def check(self) -> None:
+        """Compare every chunk with its checksum.
+
+        Raises:
+            EntryError: one is damaged.
+        """
+        if damaged := verify_checksums(self.source.path):
+            raise EntryError(f"{damaged[0]}. It is not pushed. {EXTRACT_AGAIN}")
+
+    def outdated(self, place: Place, sizes: Mapping[str, int]) -> list[str]:
+        """Return files of this entry there that are not sent now, the labels of its text included.
+
+        Args:
+            place: where it goes.
+            sizes: of the files that are there.
+        """
+        sent = self.every
+        gone = [n for n in sizes if n.startswith(f"{self.folder}/") and n not in sent]
+        if not self.text:
+            labels = [n for n in sizes if n.startswith(f"{self.label_folder}/")]
+            gone += [name for name in labels if self._labels_text(place, name, sizes[name])]
+        return gone
+
+    def _labels_text(self, place: Place, name: str, nbytes: int) -> bool:
+        """Say whether a label file there labels the text of this entry."""
+        with tempfile.TemporaryDirectory() as here:
+            file = Path(here, "labels.parquet")
+            file.write_bytes(place.read(name, 0, nbytes))
+            try:
+                return read_label_file(file).of == (
+                    self.source.manifest.split,
+                    self.source.manifest.request["text"],
+                )
+            except EntryError:  # no label file
+                return False
+
+
+@dataclass(frozen=True)
+class Push:
+    """Entries, and the place that they are to lie at.
+
+    Attributes:
+        place: where they go.
+        entries: what is sent.
+        private: whether a new repository of the Hub is open to its owner alone.
+    """
+
+    place: Place
+    entries: Sequence[PushedEntry]
+    private: bool = False
+
+    @classmethod
+    def of(
+        cls,
+        paths: Sequence[str | Path],
+        url: str | Path,
+        *,
+        text: bool = True,
+        private: bool = False,
+    ) -> "Push":
+        """Plan it; nothing is sent, and nobody is asked.
+
+        Args:
+            paths: folders of entries.
+            url: as for `place_at`; a repository of the Hub may be new.
+            text: whether words, texts and labels are sent along.
+            private: whether a new repository is private.
+
+        Raises:
+            EntryError: an entry is unfinished or damaged.
+            OptionError: a text cannot be left out, or it is no URL, or the cache itself.
+            HubError: it is no name of a repository.
+            EntryNotFoundError: there is no entry at a path.
+        """
+        place, folders = place_at(url), list(map(typed_path, paths))
+        if private and not isinstance(place, Hub):
+            raise OptionError(f"--private is for the Hub, hf://datasets/OWNER/NAME, not {place}.")
+        if isinstance(place, Folder):
+            for path in folders:
+                if place.path.resolve() in path.resolve().parents:
+                    raise OptionError(f"{path} lies in {place} already: push it elsewhere.")
+        return cls(place, [PushedEntry.of(path, text=text) for path in folders], private)
+
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of every file that is sent, but a card, by its path at the place."""
+        return {n: nbytes_of(data) for one in self.entries for n, data in one.every.items()}
+
+    @property
+    def told_places(self) -> list[str]:
+        """Paths on this machine that manifests tell, which are sent with them."""
+        manifests = [one.source.manifest for one in self.entries]
+        told = [
+            str(text)
+            for one in manifests
+            for text in (*map(one.model_info.get, ("name", "base", "source")), one.origin)
+        ]
+        return sorted({path for text in told for path in re.findall(r"(?<!\S)/\S+", text)})
+
+    def apply(self, *, progress: bool = False) -> str:
+        """Send everything; return where it lies.
+
+        A reader finds an entry that is whole, or none. What an interrupted push has sent is not
+        sent again.
+
+        Args:
+            progress: show progress on stderr.
+
+        Raises:
+            HubError: the Hub refuses, or cannot be reached.
+            StorageError: another place does.
+            EntryError: a chunk is damaged.
+        """
+        for one in self.entries:
+            one.check()
+        if isinstance(self.place, Hub):
+            return self._commit(self.place, progress)
+        assert isinstance(self.place, Writable)
+        with ProgressBar(
+            total=sum(self.sizes.values()), desc=f"push to {self.place}", unit="B",
+            unit_scale=True, shown=progress,
+        ) as bar:  # fmt: skip
+            for one in self.entries:
+                _send(one, self.place, bar.report)
+        return str(self.place)
+
+    def _commit(self, hub: Hub, progress: bool) -> str:
+        """Send everything in one commit: the Hub keeps what a push that was killed has sent."""
+        hub.open_for_push(private=self.private)
+        before = hub.sizes()
+        files: dict[str, bytes | Path] = {CARD: self._card(hub, before).encode()}
+        for one in self.entries:
+            files |= one.every
+        gone = [name for one in self.entries for name in one.outdated(hub, before)]
+        names = ", ".join(one.folder for one in self.entries)
+        message = f"Push {names} with probekit"
+        return hub.commit(message, files, gone, progress=progress)
+
+    def _card(self, hub: Hub, before: Mapping[str, int]) -> str:
+        """Return the card of all entries, those included that lie in the repository already."""
+        own = [CardEntry(one.folder, one.source.manifest, one.text) for one in self.entries]
+        others = sorted(set(entry_folders(hub, before)) - {one.folder for one in own})
+        with tempfile.TemporaryDirectory(prefix="probekit-push-") as here:
+            for folder in others:
+                try:
+                    found = RemoteEntry(hub, before, folder, Path(here))
+                    own.append(CardEntry(folder, found.manifest, not found.withheld))
+                except EntryError as error:
+                    logger.warning("the card leaves %s out: %s", folder, error)
+        old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
+        return write_card(hub.url, sorted(own, key=lambda one: one.folder), old)
+
+
+def _send(one: PushedEntry, place: Writable, report: Callable[[int], None]) -> None:
+    """Send an entry: its manifest under another name first, and under its own one last."""
+    sizes = place.sizes()
+    manifest, text = one.manifest
+    begun = f"{one.folder}/{_BEGUN}"
+    paths = one.paths
+    if not (_holds(place, sizes, begun, text) or _holds(place, sizes, manifest, text)):
+        place.remove([name for name in (manifest, begun) if name in sizes])
+        place.write(begun, text)
+        sizes = {}
+    done = {
+        name
+        for name, data in paths.items()
+        if name.startswith(f"{one.folder}/") and sizes.get(name) == nbytes_of(data)
+    }
+    report(sum(nbytes_of(paths[name]) for name in done))
+    place.write_all({name: data for name, data in paths.items() if name not in done}, report)
+    place.write_all({manifest: text}, report)
+    place.remove(one.outdated(place, place.sizes()))
+
+
+def _holds(place: Place, sizes: Mapping[str, int], name: str, text: bytes) -> bool:
+    return sizes.get(name) == len(text) and place.read(name, 0, len(text)) == text

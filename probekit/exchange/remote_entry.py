@@ -1,0 +1,270 @@
+"""An entry at a URL, read as a copy of it is made: what is small lies here, chunks stay there."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError
+from probekit.exchange.url_places import Place
+from probekit.exchange.withheld_text import restore, withheld_sum
+from probekit.store.arrays import ArraySpec
+from probekit.store.backends.contract import REMEDY
+from probekit.store.backends.hdf5_file import Hdf5File
+from probekit.store.checksums import chunk_spans
+from probekit.store.entry import read_examples
+from probekit.store.files import check_room, write_whole
+from probekit.store.json_types import is_name
+from probekit.store.labels import label_files, read_labels
+from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
+from probekit.store.manifest import LARGEST, Manifest
+from probekit.store.marks import ChunkSum, checksum
+from probekit.store.tables import ExampleTable
+from probekit.store.verified import FileOutline, VerifiedEntry, parts_between
+from probekit.tasks import Split
+from probekit.tasks.task import slugify
+
+PUSH_AGAIN = "Ask whoever pushed it to push it again."
+PULL_AGAIN = "Pull again; if that does not help, ask whoever pushed it to push it again."
+
+_OLD_FORM = "probekit.json"  # of entries that were pushed as a file for each layer
+
+
+def folder_of(manifest: Manifest) -> str:
+    """Return the folder of an entry at a place: ``<model>/<task>/<split>-<key8>``."""
+    name = entry_name(manifest.split, manifest.key)
+    return f"{manifest.model}/{slugify(manifest.task)}/{name}"
+
+
+def entry_folders(place: Place, sizes: Mapping[str, int]) -> list[str]:
+    """Return the folders of the entries at a place, sorted.
+
+    Raises:
+        EntryVersionError: one is of a form that is not read any more.
+    """
+    found = []
+    for name in sizes:
+        *parts, file = name.split("/")
+        if file != MANIFEST or len(parts) != 3 or not all(map(is_name, parts)):
+            continue
+        folder = "/".join(parts)
+        if f"{folder}/{_OLD_FORM}" in sizes:
+            raise EntryVersionError(
+                f"{place}: {folder} was pushed by an earlier version, as a file for each layer. "
+                "Pull it with a checkout of probekit from before December 2026, or ask whoever "
+                "pushed it to push it again."
+            )
+        if split_and_key(parts[2]):
+            found.append(folder)
+    return sorted(found)
+
+
+class RemoteEntry(VerifiedEntry):
+    """An entry at a URL; see `VerifiedEntry`.
+
+    Attributes:
+        place: where it is.
+        folder: its folder there.
+        path: the folder on this machine of its small files.
+    """
+
+    def __init__(self, place: Place, sizes: Mapping[str, int], folder: str, here: Path) -> None:
+        """Read what an entry says of itself.
+
+        Args:
+            place: where it is.
+            sizes: bytes of all files there.
+            folder: its folder there.
+            here: a folder for small files, which lie as they do there.
+
+        Raises:
+            EntryError: that is damaged, altered, of a newer version, or of another entry than the
+                folder's name says.
+            HubError: the Hub refuses, or does not answer.
+            StorageError: another place does.
+        """
+        self.place, self.folder = place, folder
+        self.named = self.path = here / folder
+        self._here, self._sizes = here, sizes
+        self._split: Split | None = None
+        manifest = f"{folder}/{MANIFEST}"
+        here_too = f"{folder}/{EXAMPLES}" in sizes
+        self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
+        with self._told():
+            if sizes[manifest] > LARGEST:
+                raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")
+            write_whole(here / manifest, place.read(manifest, 0, sizes[manifest]))
+            self.manifest, self.manifest_text = self.sealed_manifest()
+        if folder_of(self.manifest) != folder:
+            raise EntryError(
+                f"{place}: {folder} holds another entry, {folder_of(self.manifest)!r:.200}."
+            )
+        if self.withheld:
+            told = {n: sums for n, sums in self.manifest.files.items() if n != EXAMPLES}
+            self.manifest = replace(self.manifest, files=told)
+
+    @property
+    def withheld(self) -> bool:
+        """Whether its text was left out."""
+        return self._withheld is not None
+
+    @property
+    def small_nbytes(self) -> int:
+        """Bytes of what is downloaded before chunks are."""
+        return sum(self._sizes[name] for name in self._small if name != self._hdf5)
+
+    def download_labels(self) -> None:
+        """Download the labels that lie beside it; errors as of `download`."""
+        with self._told():
+            for name in self._labels:
+                write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
+            for file in label_files(self.path, self.manifest.split):
+                read_labels(file)
+
+    def download(self, kept: Sequence[ArraySpec], split: Split | None = None) -> None:
+        """Download all but labels and chunks, and check it.
+
+        Args:
+            kept: the arrays whose chunks are wanted, with their layers.
+            split: the text of an entry that was pushed without.
+
+        Raises:
+            EntryError: a file is missing, or not as it was pushed.
+            HubError: the Hub refuses, or does not answer.
+            StorageError: another place does; or there is no room for the small files.
+        """
+        self._split = split
+        advice = "set TMPDIR to a folder that has room"
+        check_room(self._here, self.small_nbytes, "this transfer", advice)
+        with self._told():
+            for name in self._small:
+                if name == self._hdf5:
+                    self._lay_out(name)
+                else:
+                    write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
+            self.small_files()
+            self.outlines()
+            self._check_chunk_files(kept)
+            _ = self.examples, self._chunk_sums
+
+    @cached_property
+    def examples(self) -> ExampleTable:
+        """The example table, with the text that was put back."""
+        if self._split is None:
+            return read_examples(self.path, self.manifest)
+        file = self._here / str(self._withheld)
+        return restore(file, self._split, {spec.name: spec.rows for spec in self.manifest.arrays})
+
+    def chunk(self, found: ChunkSum) -> bytes:
+        """Return a chunk, by its checksum.
+
+        Raises:
+            EntryError: it is damaged.
+            HubError: the Hub refuses, or does not answer.
+            StorageError: another place does.
+        """
+        place, at = self.places[found.array], (found.row_chunk, found.layer_index)
+        name = self._there(place.files[place.file_index[at]])
+        start = int(place.offsets[at])
+        data = self.place.read(name, start, found.nbytes)
+        if checksum(data) != found.xxh128:
+            raise EntryError(
+                f"{self.place}: {name} is damaged at byte {start}: expected checksum "
+                f"{found.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
+            )
+        return data
+
+    def check_standing(self) -> None:
+        """Do nothing: chunks of another entry have other checksums."""
+
+    @cached_property
+    def _small(self) -> list[str]:
+        """Paths at the place of what is not chunks alone; each is there, in its size."""
+        for name, told in self.manifest.files.items():
+            self._expect(f"{self.folder}/{name}", told["nbytes"])
+        text = [] if self._withheld is None else [self._withheld]
+        return [*(f"{self.folder}/{name}" for name in self.manifest.files), *text]
+
+    @property
+    def _labels(self) -> list[str]:
+        folder = f"{self.folder.rpartition('/')[0]}/{LABELS}/"
+        return [n for n in self._sizes if n.startswith(folder) and is_name(n[len(folder) :])]
+
+    def _is_withheld(self, name: str) -> bool:
+        folder, _, file = name.rpartition("/")
+        return folder == self.folder and withheld_sum(file) is not None
+
+    @property
+    def _hdf5(self) -> str:
+        return f"{self.folder}/{Hdf5File.filename}"
+
+    def _lay_out(self, name: str) -> None:
+        """Write what an HDF5 file holds besides chunks, with room for these."""
+        size, file = self._sizes[name], self._here / name
+        source = io.BufferedReader(_Reader(self.place, name, size), 2**16)
+        plain = (array for spec in self.manifest.arrays for array in spec.plain())
+        places = [Hdf5File().places(file, array, source) for array in plain]
+        spans = chunk_spans(places)[str(file)]
+        FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
+
+    def _check_chunk_files(self, kept: Sequence[ArraySpec]) -> None:
+        """Check that the files of chunks alone are there, in their size."""
+        for spec in kept:
+            stored = self.manifest.array(spec.name)
+            at = [stored.layers.index(layer) for layer in spec.layers]
+            for place in (self.places[plain.name] for plain in stored.plain()):
+                if place.tail is None:
+                    continue
+                end = int(place.offsets.max()) + place.array.chunk_nbytes + len(place.tail)
+                for index in dict.fromkeys(place.file_index[:, at].ravel().tolist()):
+                    self._expect(self._there(place.files[index]), end)
+
+    def _expect(self, name: str, nbytes: int) -> None:
+        held = self._sizes.get(name)
+        if held is None:
+            raise EntryError(f"{self.place}: {name} is missing. {PUSH_AGAIN}")
+        if held != nbytes:
+            raise EntryError(
+                f"{self.place}: {name} has {held:,} bytes, expected {nbytes:,}. {PUSH_AGAIN}"
+            )
+
+    def _there(self, file: str) -> str:
+        return Path(file).relative_to(self._here).as_posix()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Name the place in errors, and not the copy of a small file that lies here."""
+        try:
+            yield
+        except EntryError as error:
+            told = str(error).replace(str(self._here), str(self.place))
+            for remedy in (EXTRACT_AGAIN, REMEDY):
+                told = told.replace(remedy, PUSH_AGAIN)
+            raise type(error)(told) from error
+
+
+class _Reader(io.RawIOBase):
+    """A file at a place as one that can be sought in."""
+
+    def __init__(self, place: Place, name: str, nbytes: int) -> None:
+        self._place, self._name, self._nbytes, self._at = place, name, nbytes, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._nbytes)[whence]
+        return self._at
+
+    def readinto(self, into: Any) -> int:
+        wanted = min(len(into), max(self._nbytes - self._at, 0))
+        data = self._place.read(self._name, self._at, wanted)
+        into[: len(data)] = data
+        self._at += len(data)
+        return len(data)

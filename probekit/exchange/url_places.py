@@ -1,0 +1,254 @@
+"""Places that entries are pushed to and pulled from: files with sizes, whose paths are relative."""
+
+import os
+import re
+import shutil
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, TypeVar
+
+from probekit.base.replacing import remove_left, replacing
+from probekit.errors import OptionError, StorageError, install_extra, reason_of
+from probekit.store.files import read_span, remove_path, storage_errors, walk_files
+
+T = TypeVar("T")
+
+BUCKETS = ("s3", "gs", "az")
+_REQUESTS = 16  # files that are sent at a time
+_TRIES = 4
+_PAUSE = 0.2  # seconds before the second try, and twice as long before each one after it
+
+_CREDENTIALS = {
+    "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_ENDPOINT_URL, AWS_REGION)",
+    "gs": "GOOGLE_APPLICATION_CREDENTIALS",
+    "az": "AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
+}
+_REFUSED = (
+    *("169.254.", "credential", "Account must be"),
+    *("AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch"),
+)
+_NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
+
+
+class Place(ABC):
+    """Files at a URL.
+
+    Attributes:
+        url: as messages name it.
+    """
+
+    url: str
+
+    def __str__(self) -> str:
+        """Return the URL."""
+        return self.url
+
+    @abstractmethod
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of every file, by its path.
+
+        Raises:
+            StorageError: the place does not answer, or refuses.
+            HubError: the Hub does.
+        """
+
+    @abstractmethod
+    def read(self, name: str, start: int, nbytes: int) -> bytes:
+        """Return bytes of a file: fewer where it ends before; errors as of `sizes`."""
+
+
+class Writable(Place):
+    """A place where each file is written by itself, whole or not at all."""
+
+    @abstractmethod
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Write a file, replacing one that is there; errors as of `sizes`."""
+
+    @abstractmethod
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files; errors as of `sizes`."""
+
+    def write_all(self, files: Mapping[str, bytes | Path], report: Callable[[int], None]) -> None:
+        """Write files, several at a time.
+
+        Args:
+            files: their bytes, or where these lie, by their paths here.
+            report: receives the bytes that were written since the last call.
+        """
+
+        def write(item: tuple[str, bytes | Path]) -> int:
+            name, data = item
+            self.write(name, data)
+            return nbytes_of(data)
+
+        with ThreadPoolExecutor(_REQUESTS) as pool:
+            for nbytes in pool.map(write, files.items()):
+                report(nbytes)
+
+
+def nbytes_of(data: bytes | Path) -> int:
+    """Return the size of what is to be sent."""
+    return len(data) if isinstance(data, bytes) else data.stat().st_size
+
+
+@dataclass(frozen=True)
+class Folder(Writable):
+    """A folder of this machine, or one that is mounted."""
+
+    path: Path
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """Its path."""
+        return str(self.path)
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of every file."""
+        return {str(name): os.lstat(self.path / name).st_size for name in walk_files(self.path)}
+
+    def read(self, name: str, start: int, nbytes: int) -> bytes:
+        """Return bytes of a file."""
+        return read_span(str(self.path / name), start, nbytes)
+
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Write a file; it is on the disk afterwards."""
+        with storage_errors(self.path, option="another folder"), replacing(self.path / name) as new:
+            if isinstance(data, bytes):
+                new.write_bytes(data)
+            else:
+                shutil.copyfile(data, new)
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove files, and what a kill left beside them."""
+        for name in names:
+            remove_path(self.path / name)
+            remove_left((self.path / name).parent)
+
+
+@dataclass(frozen=True)
+class Bucket(Writable):
+    """A prefix of a bucket, through obstore.
+
+    Attributes:
+        url: such as ``s3://bucket/prefix``.
+        store: obstore's.
+    """
+
+    url: str
+    store: Any
+
+    @classmethod
+    def at(cls, url: str) -> "Bucket":
+        """Name it; nothing is asked of it yet.
+
+        Raises:
+            OptionError: obstore is not installed, or it is no name of a bucket.
+        """
+        if find_spec("obstore") is None:
+            raise OptionError(f"{url}: a bucket needs the package obstore. {install_extra('s3')}")
+        from obstore.exceptions import BaseError
+        from obstore.store import from_url
+
+        client: dict[str, Any] = {"timeout": timedelta(minutes=1)}
+        if url.startswith("s3") and _endpoint().startswith("http://"):
+            client["allow_http"] = True
+        retries: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=1)}
+        try:
+            return cls(url, from_url(url, client_options=client, retry_config=retries))
+        except (BaseError, ValueError) as error:
+            raise OptionError(f"{url} is no name of a bucket ({reason_of(error)}).") from error
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of every object."""
+        import obstore
+
+        def ask() -> dict[str, int]:
+            return {one["path"]: one["size"] for page in obstore.list(self.store) for one in page}
+
+        return self._ask("", ask)
+
+    def read(self, name: str, start: int, nbytes: int) -> bytes:
+        """Return bytes of an object."""
+        import obstore
+
+        def ask() -> bytes:
+            return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
+
+        return self._ask(name, ask) if nbytes else b""
+
+    def write(self, name: str, data: bytes | Path) -> None:
+        """Write an object."""
+        import obstore
+
+        self._ask(name, lambda: obstore.put(self.store, name, data))
+
+    def remove(self, names: Sequence[str]) -> None:
+        """Remove objects."""
+        import obstore
+
+        for name in names:
+            self._ask(name, lambda name=name: obstore.delete(self.store, name))  # type: ignore[misc]
+
+    def _ask(self, name: str, ask: Callable[[], T]) -> T:
+        """Send a request, and again where it failed on the way: an object is whole or not there."""
+        from obstore.exceptions import GenericError
+
+        for left in reversed(range(_TRIES)):
+            try:
+                with self._told(f"{self.url}/{name}".rstrip("/")):
+                    return ask()
+            except StorageError as error:
+                final = any(word in str(error.__cause__) for word in (*_NO_BUCKET, *_REFUSED))
+                if not left or final or not isinstance(error.__cause__, GenericError):
+                    raise
+                time.sleep(_PAUSE * 2 ** (_TRIES - 1 - left))
+        raise AssertionError("not reached")
+
+    @contextmanager
+    def _told(self, url: str) -> Iterator[None]:
+        """Turn the store's refusals into errors that say what to do."""
+        from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
+
+        try:
+            yield
+        except (BaseError, FileNotFoundError) as error:
+            text = str(error)
+            if any(word in text for word in _NO_BUCKET):
+                raise StorageError(
+                    f"{self.url}: there is no such bucket (or container). Make it first, or "
+                    "correct the name; AWS_ENDPOINT_URL says which server is asked."
+                ) from error
+            refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
+            if refused or any(word in text for word in _REFUSED):
+                raise StorageError(
+                    f"{url}: the credentials are missing, or refused ({reason_of(error)}). They "
+                    "are those of the environment: set "
+                    f"{_CREDENTIALS[self.url.partition(':')[0]]}."
+                ) from error
+            raise StorageError(
+                f"{url}: the bucket does not answer as it should ({reason_of(error)}). Run the "
+                "same command again: what is finished is kept."
+            ) from error
+
+
+def _endpoint() -> str:
+    """Return the server that the environment names for S3; nothing where it names none.
+
+    Raises:
+        OptionError: it is no URL, of which the store would make a crash.
+    """
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
+        if found := os.environ.get(name, ""):
+            if not re.fullmatch(r"https?://[^\s/]+\S*", found):
+                raise OptionError(
+                    f"{name}={found} is no URL: write http://HOST:PORT or https://HOST."
+                )
+            return found
+    return ""

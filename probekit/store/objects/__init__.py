@@ -1,1 +1,0 @@
-"""Roots at URLs: object stores in place of folders, through ``obstore``."""

@@ -1,0 +1,162 @@
+"""Pulls and pushes that are killed, or broken off, go on where they were."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from probekit.errors import EntryError, HubError, StorageError
+from probekit.exchange import Pull, url_places
+from probekit.exchange.hub_place import Hub
+from probekit.exchange.remote_entry import RemoteEntry
+from probekit.extraction.maintenance import check_chunks
+from probekit.store.entry import Entry
+from tests.exchange import killed
+from tests.exchange.conftest import REPO, URL, pull, push, stored
+from tests.s3_server import Faults
+from tests.store.synthetic import folder_bytes
+
+
+@pytest.fixture(scope="module")
+def processes():
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["tests.exchange.killed"])
+    return context
+
+
+def kill_when(child, reached):
+    """Kill a child process at the moment at which something is reached."""
+    child.start()
+    while child.is_alive() and not reached():
+        time.sleep(0.001)
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+
+
+@pytest.fixture
+def written(monkeypatch):
+    """Names of files that are written to a folder."""
+    write, found = url_places.Folder.write, []
+
+    def noted(self, name, data):
+        found.append(name.partition("/train-")[2].partition("/")[2])
+        write(self, name, data)
+
+    monkeypatch.setattr(url_places.Folder, "write", noted)
+    return found
+
+
+@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+def test_a_pull_that_is_killed_goes_on(tmp_path, cache, processes, backend, monkeypatch):
+    entry, there = stored(tmp_path / "cache", backend), tmp_path / "there"
+    assert entry.manifest.array("words").n_row_chunks > 2
+    push(entry, there)
+    child = processes.Process(target=killed.pull_slowly, args=(there, cache))
+    kill_when(child, lambda: list(cache.glob("*/*/*.partial/building/units/*.json")))
+    assert not list(cache.glob("*/*/train-????????")), "absent until it is whole"
+    (begun,) = cache.glob("*/*/*.partial")
+    with pytest.raises(EntryError, match=r"is unfinished\. Run the same `probekit cache pull`"):
+        Entry.open(begun)
+    done = len(list(begun.glob("building/units/*.json")))
+    chunks, chunk = [], RemoteEntry.chunk
+    monkeypatch.setattr(
+        RemoteEntry,
+        "chunk",
+        lambda self, found: chunks.append(found.row_chunk) or chunk(self, found),
+    )
+    assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
+    assert not set(chunks) & set(range(done)), "what was brought is not read again"
+
+
+def test_a_push_that_is_killed_goes_on(tmp_path, cache, processes, written):
+    entry, there = stored(tmp_path / "cache"), tmp_path / "there"
+    child = processes.Process(target=killed.push_slowly, args=(entry, there))
+    kill_when(child, lambda: len(list(there.rglob("c.*"))) > 9)
+    with pytest.raises(EntryError, match="holds no entries"):
+        Pull.of(there, cache)
+    sent = {
+        str(file.relative_to(begun)) for begun in there.glob("*/*/*") for file in begun.rglob("c.*")
+    }
+    push(entry, there)
+    assert not sent & set(written), "no file is sent twice"
+    assert not list(there.rglob("*.begun"))
+    assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
+
+
+def test_an_entry_that_was_made_anew_replaces_the_old_one(tmp_path, cache, written):
+    entry, there = stored(tmp_path / "cache"), tmp_path / "there"
+    push(entry, there)
+    written.clear()
+    push(entry, there)
+    assert written == ["manifest.json"]
+    (old,) = there.rglob("train-*/manifest.json")
+    old.write_text(old.read_text().replace('"created": "2', '"created": "1'))
+    chunk = old.parent / "features.zarr/words/c.0.0.0"
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
+    written.clear()
+    push(entry, there)
+    assert "features.zarr/words/c.0.0.0" in written, (
+        "chunks of as many bytes are not taken for the same"
+    )
+    assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
+
+
+def test_a_hub_keeps_what_was_sent(hub, tmp_path, cache, repo):
+    entry = stored(tmp_path / "cache")
+    push(entry, URL)
+    before, sent = folder_bytes(repo), len(hub.uploads.received)
+    push(entry, URL)
+    assert folder_bytes(repo) == before and len(hub.uploads.received) == sent
+
+
+def test_a_hub_that_fails_in_the_middle(hub, tmp_path, cache, monkeypatch):
+    entry = stored(tmp_path / "cache")
+    push(entry, URL)
+    read = Hub.read
+
+    def fail(self, name, start, nbytes):
+        if "/c.1." in name:
+            hub.faults[f"datasets/{REPO}"] = "gated-401"
+        return read(self, name, start, nbytes)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "read", fail)
+        with pytest.raises(HubError, match="is gated"):
+            pull(URL, cache)
+    del hub.faults[f"datasets/{REPO}"]
+    hub.sent.clear()
+    assert folder_bytes(pull(URL, cache).path) == folder_bytes(entry.path)
+    assert not any("/c.0." in name for name in hub.sent), "the first rows were there"
+
+
+def test_a_bucket_that_fails(server, bucket, tmp_path, cache):
+    entry = stored(tmp_path / "cache")
+    server.faults = Faults(1, failed=0.08, dropped=0.03, slow=0.05, seconds=0.01)
+    push(entry, bucket)
+    assert folder_bytes(pull(bucket, cache).path) == folder_bytes(entry.path)
+    assert server.faults.met["500"] and server.faults.met["drop"]
+    server.faults, server.refuses = None, True
+    with pytest.raises(StorageError, match=r"credentials are missing, or refused .* AWS_ACCESS"):
+        Pull.of(bucket, cache)
+    server.refuses = False
+    with pytest.raises(StorageError, match="there is no such bucket"):
+        Pull.of("s3://no-such-bucket/x", cache)
+
+
+@pytest.mark.parametrize(("backend", "file"), [("zarr", "words/c.1.2.0"), ("hdf5", "features.h5")])
+def test_a_chunk_that_is_damaged_is_loaded_again(tmp_path, cache, backend, file):
+    entry, there = stored(tmp_path / "cache", backend), tmp_path / "there"
+    push(entry, there)
+    (place,) = there.rglob(file)
+    good, at = place.read_bytes(), -1500 if backend == "zarr" else 40_000
+    place.write_bytes(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :])
+    with pytest.raises(EntryError, match=r"is damaged at byte \d+: expected.*Pull again; if"):
+        pull(there, cache)
+    assert not list(cache.glob("*/*/train-????????"))
+    place.write_bytes(good)
+    pulled = pull(there, cache)
+    assert check_chunks(pulled.path) > 0
+    assert folder_bytes(pulled.path) == folder_bytes(entry.path)

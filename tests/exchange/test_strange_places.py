@@ -1,0 +1,279 @@
+"""Places that hold no entries, broken ones, or what was made to do harm: one clear error each."""
+
+import json
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+
+from probekit.base.fingerprint import digest
+from probekit.errors import (
+    EntryError,
+    EntryVersionError,
+    HubError,
+    OptionError,
+    StorageError,
+    UnknownNameError,
+)
+from probekit.exchange import Pull, Push, url_places
+from probekit.store.labels import labels_of
+from probekit.store.marks import checksum
+from tests.exchange.conftest import REPO, URL, pull, push, stored
+from tests.hub_clients import dead_endpoint, redirect
+from tests.store.synthetic import folder_bytes
+
+
+@pytest.fixture(scope="module")
+def pushed_once(tmp_path_factory):
+    """A folder with one entry, as `Push` leaves it (do not change it)."""
+    root = tmp_path_factory.mktemp("strange")
+    push(stored(root / "cache"), root / "there")
+    return root / "there"
+
+
+@pytest.fixture
+def there(pushed_once, tmp_path):
+    return shutil.copytree(pushed_once, tmp_path / "there")
+
+
+@pytest.fixture
+def entry(there):
+    """The folder of the entry in a copy of that place, which may be changed."""
+    (manifest,) = there.glob("*/*/*/manifest.json")
+    return manifest.parent
+
+
+def resealed(entry, **fields):
+    """Change fields of a manifest, so that its key and seal fit again; return its folder."""
+    file = entry / "manifest.json"
+    values = json.loads(file.read_text()) | fields
+    values["key"] = digest(values["request"])
+    timeless = {k: v for k, v in values.items() if k not in ("created", "seal")}
+    values["seal"] = digest(timeless)
+    file.write_text(json.dumps(values, indent=1, ensure_ascii=False) + "\n")
+    moved = entry.with_name(f"train-{values['key'][:8]}")
+    return entry.rename(moved)
+
+
+def told_of(data):
+    return {"nbytes": len(data), "xxh128": checksum(data)}
+
+
+def refused(there, cache, error=EntryError, **options):
+    """Pull, which must be refused, and leave no entry; return the message."""
+    with pytest.raises(error) as caught:
+        Pull.of(there, cache, **options).apply()
+    assert not list(cache.glob("*/*/*-????????"))
+    assert "xtract the entry again" not in str(caught.value)
+    assert "probekit-pull-" not in str(caught.value), "where it lay on the way helps nobody"
+    return str(caught.value)
+
+
+def test_a_place_that_is_no_cache(there, cache, tmp_path):
+    shutil.rmtree(there / "tiny")
+    (there / "a/b").mkdir(parents=True)
+    (there / "a/b/manifest.json").write_text("{}")
+    assert "holds no entries: no MODEL/TASK/SPLIT-KEY/manifest.json" in refused(there, cache)
+    assert "holds no entries" in refused(tmp_path / "absent", cache)
+
+
+def test_names_that_are_no_entry(entry, there, cache):
+    for name in (
+        "manifest.json",
+        "a/manifest.json",
+        "a/b/c/manifest.json",
+        "a/b/c/d/manifest.json",
+    ):
+        (there / name).parent.mkdir(parents=True, exist_ok=True)
+        (there / name).write_text("{}")
+    assert len(Pull.of(there, cache).entries) == 1
+
+
+def test_newer_entries_and_older_forms(entry, there, cache):
+    file = entry / "manifest.json"
+    good = file.read_text()
+    file.write_text(json.dumps(json.loads(good) | {"format_version": 3}))
+    assert "format version 3, this probekit reads" in refused(there, cache, EntryVersionError)
+    file.write_text(good)
+    (entry / "probekit.json").write_text("{}")
+    assert "was pushed by an earlier version" in refused(there, cache, EntryVersionError)
+
+
+def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):
+    (file,) = entry.glob("features.zarr/words/c.1.2.0")
+    good = file.read_bytes()
+    for data, told in ((good[:-1], f"expected {len(good):,}"), (good + b"0", "bytes, expected")):
+        file.write_bytes(data)
+        with monkeypatch.context() as patch:
+            patch.setattr(url_places.Folder, "write", None)
+            assert told in refused(there, cache), "sizes are looked at before"
+    file.unlink()
+    assert "features.zarr/words/c.1.2.0 is missing" in refused(there, cache)
+    one = pull(there, cache, layers="0,1", arrays=["words"])
+    assert one.arrays["words"].layers == (0, 1), "what is there can be had"
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["examples.parquet", "checksums.parquet", "backbone/config.json", "features.zarr/zarr.json"],
+)
+def test_small_files_that_were_altered(entry, there, cache, name):
+    data = (entry / name).read_bytes()
+    (entry / name).write_bytes(bytes([data[0] ^ 1]) + data[1:])
+    assert f"{name} is not as it was written. Ask whoever" in refused(there, cache)
+    (entry / name).unlink()
+    assert f"{name} is missing. Ask whoever" in refused(there, cache)
+
+
+def test_a_manifest_that_was_altered(entry, there, cache):
+    text = (entry / "manifest.json").read_text()
+    (entry / "manifest.json").write_text(text.replace('"synthetic"', '"elsewhere"'))
+    assert "manifest.json is not as it was written" in refused(there, cache)
+    (entry / "manifest.json").write_bytes(b"\xff" + text.encode())
+    assert "manifest.json cannot be read" in refused(there, cache)
+    (entry / "manifest.json").write_bytes(b" " * 2**25)
+    assert "larger than any manifest" in refused(there, cache)
+
+
+def test_an_entry_under_another_name(entry, there, cache):
+    entry.rename(entry.with_name(f"dev-{entry.name[-8:]}"))
+    assert "holds another entry, 'tiny/demo/train-" in refused(there, cache)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"files": {}}, "does not list checksums.parquet"),
+        ({"files": {"checksums.parquet": {}}}, "files"),
+        ({"model": "../../home"}, "model"),
+        ({"split": "../x"}, "split"),
+        ({"backend": "pickle"}, "backend"),
+    ],
+    ids=str,
+)
+def test_manifests_made_to_do_harm(entry, there, cache, fields, told):
+    resealed(entry, **fields)
+    assert told in refused(there, cache)
+
+
+@pytest.mark.parametrize(
+    "name", ["backbone/../../../../harm", "/harm", "backbone//harm", "backbone/a/b", "../harm"]
+)
+def test_paths_in_a_manifest_lead_nowhere(entry, there, cache, tmp_path, name):
+    files = json.loads((entry / "manifest.json").read_text())["files"]
+    resealed(entry, files=files | {name: told_of(b"x")})
+    assert "no file of an entry" in refused(there, cache)
+    assert not [name for name in folder_bytes(tmp_path) if "harm" in name]
+
+
+def test_tables_made_to_do_harm(entry, there, cache):
+    """Checksums and examples that fit the manifest, but tell of other rows."""
+    file = entry / "examples.parquet"
+    table = pq.read_table(file)
+    at = table.column_names.index("row_start")
+    starts = [[2**40] * len(table)]
+    pq.write_table(table.set_column(at, table.schema.field("row_start"), starts), file)
+    files = json.loads((entry / "manifest.json").read_text())["files"]
+    resealed(entry, files=files | {"examples.parquet": told_of(file.read_bytes())})
+    assert "an example has rows that words or predicted has not" in refused(there, cache)
+
+
+def test_labels_of_another_text_are_not_this_entrys(entry, there, cache, made):
+    data = labels_of(made["train"])[0].path.read_bytes()
+    labels = entry.with_name("labels")
+    labels.mkdir()
+    (labels / "train-ner-00000000.parquet").write_bytes(data)
+    pull(there, cache)
+    assert not list(cache.glob("*/*/labels/*"))
+    (labels / "train-ner-00000000.parquet").write_bytes(data[:-9])
+    shutil.rmtree(cache)
+    assert "labels/train-ner-00000000.parquet" in refused(there, cache)
+
+
+def test_what_is_asked_for_and_not_there(entry, there, cache):
+    assert "layer 3 is not in words, tokens of demo train, which hold [0, 1, 2, 4]" in refused(
+        there, cache, OptionError, layers="3"
+    )
+    assert "layer 9 does not exist" in refused(there, cache, OptionError, layers="9")
+    assert "no array 'cls'; it holds only words, tokens" in refused(there, cache, arrays=["cls"])
+    assert "unknown split at" in refused(there, cache, UnknownNameError, splits=["dev"])
+    assert "has no such entry; it has train-" in refused(there, cache, OptionError, entry="zz")
+
+
+@pytest.mark.parametrize(
+    ("name", "error", "told"),
+    [
+        ("hf://datasets/org/absent", HubError, "does not exist, or is not open to you"),
+        ("hf://datasets/states", HubError, "write hf://datasets/OWNER/NAME"),
+        ("hf://datasets/a/b/c", HubError, "is no name of a Hub data set, OWNER/NAME"),
+        (f"{URL}@v9", HubError, "has no branch, tag or commit 'v9'"),
+        ("hf://org/name", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
+        ("ftp://host/x", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
+        ("s3://", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
+        ("", OptionError, "the path is empty"),
+    ],
+)
+def test_names_that_lead_nowhere(hub, tmp_path, cache, name, error, told):
+    push(stored(tmp_path / "cache"), URL)
+    with pytest.raises(error, match=told):
+        Pull.of(name, cache)
+
+
+def test_an_endpoint_that_is_no_url(cache, monkeypatch):
+    pytest.importorskip("obstore")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", "localhost:9000")
+    with pytest.raises(OptionError, match="AWS_ENDPOINT_URL=localhost:9000 is no URL"):
+        Pull.of("s3://bucket/x", cache)
+
+
+def test_a_hub_that_refuses_or_is_not_there(hub, cache, tmp_path, monkeypatch):
+    entry, key = stored(tmp_path / "cache"), f"datasets/{REPO}"
+    push(entry, URL)
+    for fault, told in (("gated-403", "is gated: accept its terms"), ("error-500", "HTTP 500")):
+        hub.faults[key] = fault
+        assert told in refused(URL, cache, HubError)
+    hub.faults[key] = "read-only"
+    with pytest.raises(HubError, match=r"HTTP 403.*a push needs a token that may write"):
+        push(entry, URL)
+    redirect(monkeypatch, dead_endpoint(), tmp_path / "home")
+    assert "the Hub cannot be reached" in refused(URL, cache, HubError)
+
+
+def test_private_is_for_new_repositories(hub, tmp_path):
+    entry = stored(tmp_path / "cache")
+    push(entry, URL)
+    with pytest.raises(HubError, match=r"exists and is public: --private is for new ones"):
+        push(entry, URL, private=True)
+    push(entry, "hf://datasets/me/hidden", private=True)
+    assert hub.uploads.private == {"datasets/me/hidden"}
+    with pytest.raises(OptionError, match="--private is for the Hub"):
+        push(entry, tmp_path / "there", private=True)
+
+
+def test_a_damaged_entry_is_not_pushed(url, tmp_path):
+    entry = stored(tmp_path / "cache")
+    file = entry.path / "features.zarr" / "words" / "c.0.3.0"
+    good = file.read_bytes()
+    file.write_bytes(bytes([good[0] ^ 1]) + good[1:])
+    with pytest.raises(EntryError, match="row chunk 0, layer index 3"):
+        push(entry, url)
+    with pytest.raises((EntryError, HubError), match=r"holds no entries|does not exist"):
+        Pull.of(url, tmp_path / "pulled")
+    file.write_bytes(good)
+    (entry.path / "backbone" / "config.json").write_text("{ }")
+    with pytest.raises(EntryError, match=r"config\.json is not as it was written. It is not"):
+        push(entry, url)
+
+
+def test_a_cache_is_not_pushed_to_itself(tmp_path):
+    entry = stored(tmp_path / "cache")
+    with pytest.raises(OptionError, match="already: push it elsewhere"):
+        push(entry, tmp_path / "cache")
+
+
+def test_a_folder_that_cannot_be_written(tmp_path):
+    entry = stored(tmp_path / "cache")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(StorageError, match="another folder"):
+        push(entry, tmp_path / "file" / "there")
+    assert Push.of([entry.path], tmp_path / "x").sizes

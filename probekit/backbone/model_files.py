@@ -41,15 +41,21 @@ _FIELDS = {
     "use_dora": "DoRA",
     "layer_replication": "LoRA with layer_replication",
     "megatron_config": "LoRA for Megatron",
+    "alora_invocation_tokens": "activated LoRA",
 }
 """Fields of its configuration that make another form of LoRA; peft imports what the last names."""
 
+_RANDOM_START = "pissa_niter"
+"""How LoRA begins that a random decomposition takes out of the weights, anew at each load."""
+
 _BOUNDS = {
-    re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers"): 2**12,
-    re.compile(r"vocab_size|n_ctx|n_positions|max_position_embeddings"): 2**24,
+    re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"): 2**12,
+    re.compile(r"\w+_(chunk|batch|buffer|dataset)_size"): 2**63,
+    re.compile(r"num_labels"): 2**17,
+    re.compile(r"(\w+_)?vocab_size|n_ctx|n_positions|max_position_embeddings"): 2**24,
     re.compile(
-        r"\w+_(size|dim|labels|heads|experts|buckets)|n_(embd|head|inner)"
-        r"|d_(model|ff|kv|inner)|dim"
+        r"\w+_(size|dim|heads|experts|buckets|groups?|group_num|blocks|rank|width|channels)"
+        r"|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
     ): 2**20,
 }
 """The most of each number by which memory is taken, by its name; the first form counts. Of others,
@@ -77,6 +83,8 @@ def refuse_form(model: str, adapter: Path) -> None:
     """
     said = read_object(adapter) or {}
     forms = [form for field, form in _FIELDS.items() if said.get(field)]
+    if str(said.get("init_lora_weights")).startswith(_RANDOM_START):
+        forms.append("PiSSA with a randomised decomposition")
     form = next(iter(forms), _NOT_READ.get(str(said.get("peft_type"))))
     if form is not None:
         way = "Merge it (peft's merge_and_unload), or move" if form in _MERGED else "Move"
@@ -96,7 +104,10 @@ def refuse_sizes(model: str, config: Path) -> None:
     Raises:
         BackboneError: it has one.
     """
-    for name, value in _numbers(read_object(config) or {}):
+    said = read_object(config) or {}
+    if said.get("num_hidden_layers") == 0:
+        raise BackboneError(f"model {model!r}: its configuration says that it has no blocks.")
+    for name, value in _numbers(said):
         most = next((bound for form, bound in _BOUNDS.items() if form.fullmatch(name)), value)
         if value > most:
             raise BackboneError(

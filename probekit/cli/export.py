@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import print_json, print_table, show
+from probekit.cli.output import checked_default, print_json, print_table, show
 
 
 def export(
@@ -42,13 +42,14 @@ def export(
     folded in.
     """
     from probekit.base.registry import choose
-    from probekit.train.saved.direction_files import SUFFIXES, about, write_directions
+    from probekit.train.saved.direction_files import MARKS, SUFFIXES, about, write_directions
     from probekit.train.saved.directions import VALUE
     from probekit.train.saved.directions import export as directions_of
 
     suffix = choose("format", form, SUFFIXES)
     found = directions_of(head)
-    path = output or head.resolve().with_name(head.resolve().name + suffix)
+    usual = head.resolve().with_name(head.resolve().name + suffix)
+    path = output or checked_default(usual, MARKS[form])
     path = write_directions(found, form, path, name=of_class)
     row = {"path": str(path), "layers": list(found.layers)} | about(found)
     if json:

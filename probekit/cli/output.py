@@ -4,6 +4,7 @@ import json as json_module
 import logging
 import math
 from collections.abc import Mapping, Sequence
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -37,9 +38,17 @@ def checked_default(path: Path, mark: bytes) -> Path:
     Raises:
         OptionError: another file has that name.
     """
-    if path.exists() and not (path.is_file() and mark in path.read_bytes()):
+    if path.exists() and not (path.is_file() and _holds(path, mark)):
         raise OptionError(f"{path} is there, and probekit did not write it: give another with -o.")
     return path
+
+
+def _holds(path: Path, mark: bytes) -> bool:
+    with path.open("rb") as file:
+        if path.stat().st_size == 0:
+            return False
+        with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+            return content.find(mark) >= 0
 
 
 def show(text: str = "", *, err: bool = False, nl: bool = True) -> None:

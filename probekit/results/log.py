@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -113,8 +114,9 @@ def append_line(path: Path, record: Record) -> None:
         sync_path(path.parent)
 
 
-_BEGINS = b'{"model": "'
-"""What every record begins with."""
+_BEGINS = re.compile(rb'\{"model": "(?:[^"\\]|\\.)*(?:"(?P<more>.*)?)?', re.DOTALL)
+_GOES_ON = b', "task": "'
+"""What every record begins with, and goes on with behind the model's name."""
 
 
 def _mend_tail(path: Path, descriptor: int) -> int:
@@ -128,11 +130,10 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     if not tail:
         return size
     if _is_record(tail):  # whole, but saved by an editor without its newline
-        return size + os.write(descriptor, b"\n")
+        return size + os.pwrite(descriptor, b"\n", size)
     earlier = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else None
     ours = path.suffix == ".jsonl" if earlier is None else _is_record(earlier)
-    begun = tail.lstrip(b"\0")  # zeros: power was lost
-    if _is_json(tail) or not (ours and (begun.startswith(_BEGINS) or _BEGINS.startswith(begun))):
+    if _is_json(tail) or not (ours and _begins_a_record(tail.lstrip(b"\0"))):  # zeros: power lost
         raise RecordError(
             f"{path}: not a file of records (its last line is {tail[:40]!r}); "
             "choose another results file with --out."
@@ -140,6 +141,14 @@ def _mend_tail(path: Path, descriptor: int) -> int:
     os.ftruncate(descriptor, size - len(tail))
     logger.warning("%s: cut off a torn last line of %d bytes", path, len(tail))
     return size - len(tail)
+
+
+def _begins_a_record(line: bytes) -> bool:
+    found = _BEGINS.match(line)
+    if found is None:
+        return b'{"model": "'.startswith(line)
+    more = found["more"] or b""
+    return more.startswith(_GOES_ON) or _GOES_ON.startswith(more)
 
 
 def _is_record(line: bytes) -> bool:

@@ -4,7 +4,8 @@ import copy
 import json
 import re
 import shutil
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +18,7 @@ from torch import Tensor
 from probekit.base.fingerprint import digest_file
 from probekit.base.replacing import put
 from probekit.errors import RecordError, reason_of
+from probekit.store.json_types import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -28,6 +30,8 @@ VIRTUAL_TOKENS = ("prompt.embedding.weight", "prefix.embedding.weight")
 """What is before the text, of which peft keeps one tensor under a name of its own."""
 
 _METADATA = {"format": "pt", "made_by": "probekit"}
+_LIST = "probekit_files.json"
+"""Beside the values: the sha256 of each file that their run wrote, so that others are told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,6 +83,8 @@ class Packaging:
         save_file(plain, folder / self.file, metadata=_METADATA)
         _order_metadata(folder / self.file)
         self.write_beside(folder, trained)
+        written = {name: digest_file(path) for name, path in _files(folder).items()}
+        (folder / _LIST).write_text(json.dumps({**_METADATA, "files": written}, indent=1), "utf-8")
 
     def put_into(self, model: "PreTrainedModel", path: Path) -> None:
         """Load the values of a file into a model that their method has been attached to.
@@ -212,28 +218,11 @@ def _order_metadata(path: Path) -> None:
         file.write(text)
 
 
-_AGAIN = "The saved run is damaged: train it again with --save."
+_AGAIN = "The saved run is damaged: move it away, and train it again with --save."
 
 PACKAGINGS: Mapping[str, Packaging] = {
     one.name: one for one in (Packaging(), PeftAdapter(), WholeModel())
 }
-
-
-def is_ours(folder: Path) -> bool:
-    """Say whether a folder holds values that probekit wrote."""
-    for one in PACKAGINGS.values():
-        try:
-            with safe_open(folder / one.file, "pt") as file:
-                if (file.metadata() or {}).get("made_by") == _METADATA["made_by"]:
-                    return True
-        except (OSError, SafetensorError):
-            continue
-    return False
-
-
-def written_files(folder: Path) -> dict[str, str]:
-    """Return the sha256 of each file of a folder, by its path in it."""
-    return {name: digest_file(path) for name, path in _files(folder).items()}
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -241,74 +230,72 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
-def others_in(
-    folder: Path, written: Mapping[str, str] | None, made: Iterable[str] = ()
-) -> set[str]:
+def ours_in(folder: Path) -> set[str]:
+    """Return the files of a folder that a run has written: values, and those that its list tells.
+
+    Args:
+        folder: of a saved run; it need not exist.
+    """
+    found, there = set(), _files(folder)
+    for one in PACKAGINGS.values():
+        with suppress(OSError, SafetensorError), safe_open(folder / one.file, "pt") as file:
+            if (file.metadata() or {}).get("made_by") == _METADATA["made_by"]:
+                found.add(one.file)
+    said = read_object(folder / _LIST) or {}
+    listed = said.get("files")
+    if said.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):
+        found |= {n for n in there.keys() & listed if digest_file(there[n]) == listed[n]} | {_LIST}
+    return found
+
+
+def others_in(folder: Path, made: Iterable[str] = ()) -> set[str]:
     """Return what a run's files would replace in a folder, and no run has written.
 
     Args:
         folder: of a saved run; it need not exist.
-        written: what `written_files` was when it was saved; None of one that does not say it,
-            whose files are known by their names.
         made: paths in it of the files that are to be put there, as far as they are known.
     """
     if folder.exists() and not folder.is_dir():
         return {folder.name}
+    made = set(made)
     folders = {path.name for path in folder.glob("*") if path.is_dir()}
-    blocked = {name for name in folders if _WRITTEN.fullmatch(name) or name in made}
-    there = _files(folder)
-    if written is None:
-        return blocked | (set() if is_ours(folder) else set(there))
-    named = {name for name in there if name in {*written, *made} or _WRITTEN.fullmatch(name)}
-    return blocked | {name for name in named if digest_file(there[name]) != written.get(name)}
+    there = {*folders, *(_files(folder).keys() - ours_in(folder))}
+    return {name for name in there if name in made or _WRITTEN.fullmatch(name)}
 
 
-def check_place(fresh: Path, folder: Path, written: Mapping[str, str] | None) -> set[str]:
+def check_place(fresh: Path, folder: Path) -> None:
     """Refuse to replace what no run has written, before anything is replaced.
 
     Args:
         fresh: holds the new files; it need not exist.
         folder: where they go.
-        written: see `others_in`.
-
-    Returns:
-        Somebody else's files, where nothing is to be put there.
 
     Raises:
         FileExistsError: somebody else's file or folder is in the place of one.
     """
-    made = _files(fresh)
-    others = others_in(folder, written, made)
-    if made and others:
-        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it")
-    return others
+    if (made := _files(fresh)) and (others := others_in(folder, made)):
+        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it: move it away")
 
 
-def put_in_place(
-    fresh: Path, folder: Path, written: Mapping[str, str] | None, others: Collection[str]
-) -> None:
+def put_in_place(fresh: Path, folder: Path) -> None:
     """Put what a packaging wrote into a folder, in place of what an earlier run has there.
 
-    Other files of that folder stay. The values come first and go last, so that what a kill leaves
-    is known for ours.
+    Other files of that folder stay. What was there goes first; the list of files goes last and
+    comes first, so that what a kill leaves is known for ours.
 
     Args:
         fresh: holds the new files; it need not exist, where a run trained nothing of the model.
         folder: where they go; it need not exist.
-        written: see `others_in`.
-        others: what `check_place` returned.
 
     Raises:
         OSError: a file cannot be put there or removed.
     """
-    values = [one.file for one in PACKAGINGS.values()]
-    made, there = _files(fresh), _files(folder)
-    for name in sorted(made, key=lambda name: name not in values):
+    made, ours = _files(fresh), ours_in(folder)
+    for name in sorted(ours, key=lambda name: name == _LIST):
+        (folder / name).unlink()
+    for name in sorted(made, key=lambda name: name != _LIST):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         put(made[name], folder / name)
-    ours = {name for name in there if name in (written or ()) or _WRITTEN.fullmatch(name)}
-    for name in sorted(ours - {*others, *made}, key=lambda name: name in values):
-        there[name].unlink()
     if folder.is_dir() and not any(folder.iterdir()):
         folder.rmdir()
 

@@ -121,6 +121,8 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_
         ({"use_dora": True}, "DoRA, which is not read. Merge it"),
         ({"peft_type": "VERA"}, "VeRA, which is not read. Merge it"),
         ({"peft_type": "ADALORA"}, "AdaLoRA, which is not read. Merge it"),
+        ({"alora_invocation_tokens": [7]}, "activated LoRA, which is not read. Move"),
+        ({"init_lora_weights": "pissa_niter_4"}, "PiSSA with a randomised decomposition, which"),
         ({"layer_replication": [[0, 2], [1, 3]]}, "LoRA with layer_replication, which is not read"),
         (
             {"megatron_config": {"a": 1}, "megatron_core": "tests.plugged"},

@@ -133,6 +133,10 @@ def test_every_command_has_a_config_option():
 def test_an_exported_probe_is_read_as_written(here):
     plant_all(here / "cache")
     done("train", "planted", "conll", "--head", "p32", "--l2", "1", "--save", "ner")
+    Path("ner.npz").write_text("mine")
+    assert "ner.npz is there, and probekit did not write it" in refused("export", "ner")
+    Path("ner.npz").unlink()
+    done("export", "ner")
     (said,) = done("export", "ner", "--json").rows
     assert said["path"] == str(here / "ner.npz") and said["layers"] == [1, 2, 3]
     head = TrainedHead.from_pretrained("ner")

@@ -95,8 +95,10 @@ def test_a_random_model_wider_than_memory(tmp_path):
     "changes",
     [
         {"num_hidden_layers": 10**6},
-        {"num_labels": 5 * 10**7},
-        {"type_vocab_size": 4 * 10**7},
+        {"num_labels": 10**6},
+        {"type_vocab_size": 10**6},
+        {"num_hidden_groups": 10**9},
+        {"inner_group_num": 10**9},
         {"position_buckets": 15 * 10**6},
         {"max_position_embeddings": 10**9},
         {"vocab_size": 10**9},
@@ -112,8 +114,14 @@ def test_a_configuration_of_no_model_is_refused_before_it_is_built(tmp_path, cha
 
 def test_large_numbers_that_take_no_memory_are_none_of_it(tmp_path):
     numbers = {"rope_theta": 10**7, "model_max_length": 10**30, "seed": 1234567890}
+    numbers |= {"shuffle_buffer_size": 10**9, "entity_vocab_size": 1_200_000}
     nested = {"rope_parameters": {"rope_theta": 5 * 10**7}}
     assert inspect_backbone(configured(tmp_path, **numbers, **nested)).info.n_blocks == 3
+
+
+def test_a_configuration_without_blocks(tmp_path):
+    with pytest.raises(BackboneError, match="says that it has no blocks"):
+        inspect_backbone(configured(tmp_path, num_hidden_layers=0))
 
 
 def test_a_card_whose_parts_repeat_each_other(tmp_path, caplog):

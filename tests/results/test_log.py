@@ -14,6 +14,7 @@ import pytest
 
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.results import append_record, load_records
+from probekit.results.log import check_appendable
 from tests.results.samples import make_record
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +65,25 @@ def test_whole_last_line_without_newline_is_kept(tmp_path):
     assert load_records(path) == [first]
     append_record(path, second)
     assert load_records(path) == [first, second]
+
+
+def test_a_whole_last_line_is_kept_before_anything_is_trained(tmp_path):
+    path, records = tmp_path / "task.jsonl", _records(2)
+    for count in (1, 2):
+        append_record(path, records[count - 1])
+        whole = path.read_bytes()
+        path.write_bytes(whole.rstrip(b"\n"))
+        check_appendable(path)
+        assert path.read_bytes() == whole
+
+
+@pytest.mark.parametrize("begun", ['{"model": "gpt-4", "messages": [1,2', '{"model": "a", "x'])
+def test_a_line_that_begins_otherwise_than_records_is_not_cut(tmp_path, begun):
+    path = tmp_path / "task.jsonl"
+    path.write_text(begun)
+    with pytest.raises(RecordError, match="not a file of records"):
+        check_appendable(path)
+    assert path.read_text() == begun
 
 
 def test_torn_tail_longer_than_a_block(tmp_path):

@@ -101,3 +101,23 @@ def test_a_number_without_a_name_is_told_with_the_card(tmp_path: Path, number: s
     write(tmp_path / "train.jsonl", f'{{"tokens": ["Jo"], "ner_tags": [{number}]}}')
     with pytest.raises(DataError, match=rf"line 1: {number} in column 'ner_tags' is no class of "):
         train(tmp_path)
+
+
+@pytest.mark.parametrize("names", ["[x, x]", "[x, ' x']", "[x, n/a]", "[x, 'null']"])
+def test_names_that_are_no_two_classes_are_told(
+    tmp_path: Path, names: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    feature = f"{{name: label, dtype: {{class_label: {{names: {names}}}}}}}"
+    write(tmp_path / "README.md", f"---\ndataset_info: {{features: [{feature}]}}\n---\n")
+    write(tmp_path / "train.csv", "text,label\na,0\nb,1\n")
+    task = get_task(str(tmp_path), kind="sentence")
+    assert task.read("train").labels == {"label": (("0",), ("1",))}
+    assert "what it says of classes cannot be read" in caplog.text
+
+
+def test_numbers_beside_a_card_are_numbers(tmp_path: Path) -> None:
+    feature = "{name: label, dtype: {class_label: {names: [bad, good]}}}"
+    write(tmp_path / "README.md", f"---\ndataset_info: {{features: [{feature}]}}\n---\n")
+    write(tmp_path / "train.csv", "text,label\na,0\nb,1\n")
+    task = get_task(str(tmp_path), kind="regression")
+    assert task.read("train").labels == {"label": (("0",), ("1",))}

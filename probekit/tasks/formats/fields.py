@@ -10,7 +10,7 @@ from typing import Any, Literal, Self
 from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, reason_of
-from probekit.tasks.label_names import NUMBERS, by_name, class_text, trim
+from probekit.tasks.label_names import MARKS, NUMBERS, by_name, class_text, trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
 logger = logging.getLogger(__name__)
@@ -289,7 +289,12 @@ def _feature_names(feature: Mapping[str, Any]) -> list[str]:
             raise ValueError(
                 f"the class {name!r} of {feature['name']!r} is no text: put it in quotes"
             )
-    return list(map(str, names))
+    found = [trim(str(name)) for name in names]
+    if len(set(found)) < len(found):
+        raise ValueError(f"two classes of {feature['name']!r} have one name")
+    if marks := [name for name in found if name.lower() in MARKS - {"_"}]:
+        raise ValueError(f"the class {marks[0]!r} of {feature['name']!r} reads as no label")
+    return found
 
 
 def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:

@@ -137,11 +137,13 @@ def _read(path: Path, choice: Choice) -> Sentences:
         return read_running(path, choice)
     if of_words and form in (*COLUMNS, *TABLES):
         return read_words(path, choice)
+    fields = LOADERS[form](path, choice)
+    if kind.targets != "classes":  # names of classes are of no use to numbers
+        return read_fields(fields, choice)
     card = path.parent / "README.md"
     if not card.exists() and path.parent.name == "data":  # as repositories of the Hub have it
         card = path.parent.with_name("README.md")
-    fields = with_card_names(LOADERS[form](path, choice), card)
-    return read_fields(fields, choice)
+    return read_fields(with_card_names(fields, card), choice)
 
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:

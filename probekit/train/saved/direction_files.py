@@ -21,6 +21,9 @@ GGUF_ARCHITECTURE = "controlvector"
 SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors", "repeng": ".gguf"}
 """Of each format."""
 
+MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit", "repeng": b"probekit"}
+"""What every file of a format holds that is written here; NumPy keeps text in four bytes."""
+
 
 def write_directions(
     found: Directions, form: str, path: str | Path, *, name: str | None = None
@@ -126,6 +129,7 @@ def _write_gguf(found: Directions, path: Path, name: str | None) -> None:
     writer = GGUFWriter(path, GGUF_ARCHITECTURE)
     writer.add_string(f"{GGUF_ARCHITECTURE}.model_hint", model_type(model))
     writer.add_uint32(f"{GGUF_ARCHITECTURE}.layer_count", len(vectors))
+    writer.add_author("probekit")
     for layer, vector in vectors.items():
         writer.add_tensor(f"direction.{layer - 1}", np.ascontiguousarray(vector, np.float32))
     writer.write_header_to_file()

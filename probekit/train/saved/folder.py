@@ -24,7 +24,7 @@ from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
-from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, table_of, text, whole
+from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, whole
 from probekit.tasks import folder_name, is_called
 from probekit.tuning.packaging import (
     BACKBONE_FOLDER,
@@ -33,7 +33,6 @@ from probekit.tuning.packaging import (
     check_place,
     others_in,
     put_in_place,
-    written_files,
 )
 from probekit.version import __version__
 
@@ -128,7 +127,6 @@ class SavedHead(_Form):
         backbone: packaging of what was trained of the model, in the folder ``backbone``; None
             where nothing was.
         tuned: sha256 of its file.
-        backbone_files: sha256 of each file of that folder; empty of the first runs.
         weights: sha256 of ``model.safetensors``; None of heads that earlier versions saved.
         plugins: where plug-ins that are not probekit's own are from, by kind.
         key: of the run's record.
@@ -153,7 +151,6 @@ class SavedHead(_Form):
     init: str | None = None
     backbone: str | None = None
     tuned: str | None = None
-    backbone_files: Mapping[str, str] = field(default_factory=dict)
     weights: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     key: str
@@ -181,7 +178,7 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        later = ("plugins", "backbone", "tuned", "backbone_files", "weights")
+        later = ("plugins", "backbone", "tuned", "weights")
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:
@@ -233,32 +230,20 @@ def save_head(
                 backbone.mkdir()
                 packaging = PACKAGINGS[head.backbone]
                 packaging.write(backbone, trained)
-                files = written_files(backbone)
-                head = replace(head, tuned=files[packaging.file], backbone_files=files)
+                head = replace(head, tuned=digest_file(backbone / packaging.file))
             config = with_checksum(json.loads(json.dumps(head.to_json(), allow_nan=False)))
             text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
             (fresh / CONFIG).write_text(text, "utf-8")
-            before = _written_before(folder)
-            others = check_place(backbone, folder / BACKBONE_FOLDER, before)
+            check_place(backbone, folder / BACKBONE_FOLDER)
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
-            put_in_place(backbone, folder / BACKBONE_FOLDER, before, others)
+            put_in_place(backbone, folder / BACKBONE_FOLDER)
             put(fresh / CONFIG, folder / CONFIG)
     except (OSError, SafetensorError) as error:
         raise StorageError(
             f"{folder}: cannot save the head ({error}). Choose another folder with --save."
         ) from error
     return folder
-
-
-def _written_before(folder: Path) -> dict[str, str] | None:
-    """Return the files that a saved run has in ``backbone``; None where it does not say them."""
-    try:
-        found = parse_json((folder / CONFIG).read_text("utf-8"))
-    except (OSError, ValueError):
-        return None
-    listed = found.get("backbone_files") if isinstance(found, Mapping) else None
-    return dict(listed) if isinstance(listed, Mapping) and table_of(text)(listed) else None
 
 
 def _are_weights(file: Path) -> bool:
@@ -296,10 +281,10 @@ def check_replaceable(
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
     backbone = folder / BACKBONE_FOLDER
-    if tunes and (others := others_in(backbone, _written_before(folder))):
+    if tunes and (others := others_in(backbone)):
         raise OptionError(
             f"--save {folder}: there is something else in {backbone}, where what the run trains of "
-            f"the model would lie ({min(others)}). Choose another folder."
+            f"the model would lie ({min(others)}). Move it away, or choose another folder."
         )
     try:
         config = parse_json((folder / CONFIG).read_text("utf-8"))

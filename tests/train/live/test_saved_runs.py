@@ -24,7 +24,7 @@ from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import write_model_card
 from probekit.tuning import METHODS
 from tests.cli.console import done, refused
-from tests.saved_heads import changed_head, unsealed
+from tests.saved_heads import unsealed
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, IDS, asked, check_states, states
 from tests.train.saved.test_prediction import dev_words
@@ -312,6 +312,9 @@ def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
             extract(str(folder), runs.spec.task, **at)
 
 
+LIST = "probekit_files.json"
+
+
 def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
     spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
     shutil.copytree(runs.model, folder / "backbone")
@@ -365,6 +368,35 @@ def test_files_that_others_put_in_place_of_a_trained_models_stay(runs, tmp_path,
     assert (folder / "backbone" / name).read_text() == "mine"
 
 
+@pytest.mark.parametrize("listed", ["damaged", "gone", "somebody else's"])
+def test_files_that_no_list_names_stay(runs, tmp_path, listed):
+    spec, folder = replace(runs.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
+    fit(spec, location=runs.location, save=folder)
+    (folder / "config.json").unlink()  # as a kill leaves it
+    for name in ("tokenizer.json", "vocab.txt", "notes.txt"):
+        (folder / "backbone" / name).write_text("mine")
+    file = folder / "backbone" / LIST
+    if listed == "damaged":
+        file.write_text("x" + file.read_text()[1:])
+    elif listed == "gone":
+        file.unlink()
+    else:
+        file.write_text(file.read_text().replace("probekit", "another"))
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    left = {path.name for path in (folder / "backbone").iterdir()} - {LIST}
+    assert left == {"notes.txt", "tokenizer.json", "vocab.txt", "adapter_config.json"}
+
+
+def test_values_that_are_damaged_are_replaced(runs, tmp_path):
+    spec, folder = replace(runs.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
+    fit(spec, location=runs.location, save=folder)
+    (values,) = (folder / "backbone").glob("*.safetensors")
+    good = values.read_bytes()
+    values.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
+    fit(spec, location=runs.location, save=folder)
+    assert values.read_bytes() == good
+
+
 def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(runs, tmp_path):
     folder = tmp_path / "run"
     fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)
@@ -380,8 +412,8 @@ def test_a_list_of_files_names_none_elsewhere(runs, tmp_path):
     fit(spec, location=runs.location, save=folder)
     victim = tmp_path / "victim.txt"
     victim.write_text("mine")
-    config = json.loads((folder / "config.json").read_text())
-    files = config["backbone_files"] | {"../../victim.txt": digest_file(victim)}
-    changed_head(folder, weights=config["weights"], backbone_files=files)
+    said = json.loads((folder / "backbone" / LIST).read_text())
+    said["files"] |= {"../../victim.txt": digest_file(victim)}
+    (folder / "backbone" / LIST).write_text(json.dumps(said))
     fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
     assert victim.read_text() == "mine"

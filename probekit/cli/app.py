@@ -48,7 +48,7 @@ _USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 _ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins", "--no-check")
 _SYSTEM = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 _RESUMABLE = (
-    *("extract", "train", "sweep", "depth", "finetune", "overthinking", "exit", "demo"),
+    *("extract", "train", "sweep", "depth", "finetune", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
 )
 

@@ -30,14 +30,8 @@ FIRST: Mapping[str, tuple[str, ...]] = {
     "sweep": ("head", *_OF_RUNS, "normalize", "workers"),
     "depth": ("head", "every", *_OF_RUNS, "workers"),
     "finetune": ("head", "method", *_OF_RUNS, "save"),
-    "overthinking": (
-        *("head", "every", "split", "label", "kind", "shots", "examples", "output", "workers"),
-        "device",
-    ),
-    "exit": (
-        *("head", "every", "split", "label", "kind", "shots", "tolerance", "below", "output"),
-        "workers",
-    ),
+    "overthinking": ("head", "where", "split", "examples", "output"),
+    "exit": ("head", "where", "split", "tolerance", "below", "output"),
     "import": (
         *("layer_ids", "special_tokens", "last_layer", "kind", "label", "data"),
         *("split", "producer", "cache"),

@@ -244,7 +244,7 @@ def test_arguments_and_flags_come_from_a_file(records, here):
         ("xyzzy = 1", "unknown key 'xyzzy' for `probekit train`. See `probekit train --help`."),
         (
             "every = 2",
-            "`probekit train` has no option every; extract, depth, overthinking and ",
+            "`probekit train` has no option every; extract and depth have. Put",
         ),
         ("model = 3", "model must be text; found 3."),
         ("depth = '2'", "depth must be a whole number; found '2'."),

@@ -1,4 +1,4 @@
-"""``overthinking`` and ``exit``: probes are trained where they are missing, and only there."""
+"""``overthinking`` and ``exit`` of what ``depth`` has recorded."""
 
 import json
 import shutil
@@ -8,7 +8,6 @@ import pandas
 import pytest
 from seqeval.metrics import f1_score
 
-from probekit.results import load_records
 from tests.cli.console import done, refused
 from tests.planted import plant_all
 
@@ -21,32 +20,24 @@ def cache(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def first(cache, tmp_path_factory):
-    """The records file of ``depth`` and then ``overthinking``, and what the latter printed."""
+def runs(cache, tmp_path_factory):
+    """The records file of ``depth``."""
     out = tmp_path_factory.mktemp("runs") / "runs.jsonl"
     done("depth", *RUN, "--cache", cache, "--out", out)
-    return out, done("overthinking", *RUN, "--cache", cache, "--out", out, "--samples", 100)
+    return out
 
 
-@pytest.fixture
-def runs(first):
-    return first[0]
-
-
-def test_probes_are_trained_once_and_shared_with_depth(first):
-    runs, outcome = first
-    assert "4 of 4 runs are recorded" in outcome.err
+def test_shares_as_text(runs):
+    outcome = done("overthinking", runs, "--samples", 100)
     title, _, header, *lines = outcome.out.splitlines()
     assert title == ("last (planted, conll, ner, test): 25 sentences, one seed, depths 0 to 3")
     assert header.split()[:3] == ["%", "of", "words"]
     assert {line.split("  ")[0] for line in lines} >= {"wasteful", "destructive", "cumulative"}
     assert "one earlier depth in place of the last: 2 (chosen on dev)" in outcome.out
-    again = done("overthinking", runs, "--samples", 100)
-    assert again.out == outcome.out and again.err == ""
-    assert len([one for one in load_records(runs) if one.head == "last"]) == 4
+    assert outcome.err == ""
 
 
-def test_json_is_one_object_per_head(runs, cache):
+def test_json_is_one_object_per_head(runs):
     (row,) = done("overthinking", runs, "--json", "--samples", 100).rows
     assert (row["kind"], row["split"], row["depths"]) == ("overthinking", "test", [0, 1, 2, 3])
     names = [share["name"] for share in row["shares"]]
@@ -56,7 +47,7 @@ def test_json_is_one_object_per_head(runs, cache):
     assert [one["depth"] for one in row["by_depth"]["earlier"]] == [0, 1, 2]
 
 
-def test_exit_saves_the_planted_layer(runs, cache, here):
+def test_exit_saves_the_planted_layer(runs):
     outcome = done("exit", runs, "--samples", 100)
     rules = [line.split("  ")[0] for line in outcome.out.splitlines()[4:-2]]
     assert rules == ["whole model", "confidence", "patience", "fixed depth", "oracle"]
@@ -65,9 +56,6 @@ def test_exit_saves_the_planted_layer(runs, cache, here):
     assert points["fixed"]["layers"]["value"] == 2
     assert points["fixed"]["thresholds"] == ["depth 2"]
     assert points["fixed"]["saved"]["value"] == pytest.approx(1 / 3)
-    fresh = done("exit", *RUN, "--cache", cache, "--out", "fresh.jsonl", "--json", "--samples", 100)
-    assert fresh.rows[0]["points"] == row["points"]
-    assert len(load_records(here / "fresh.jsonl")) == 4
 
 
 @pytest.fixture(scope="module")
@@ -75,8 +63,8 @@ def lost(tmp_path_factory):
     """The records file of probes where layer 2 alone holds the labels."""
     root = tmp_path_factory.mktemp("lost")
     cache = plant_all(root / "cache", signal=(2,), noise=0.05)
-    options = ("--l2", 0.01, "--cache", cache, "--out", root / "runs.jsonl", "--samples", 100)
-    done("overthinking", *RUN, *options)  # equally right strengths are not equally sure: one given
+    options = ("--l2", 0.01, "--cache", cache, "--out", root / "runs.jsonl")
+    done("depth", *RUN, *options)  # equally right strengths are not equally sure: one given
     return root / "runs.jsonl"
 
 
@@ -152,21 +140,17 @@ def test_figures_of_a_records_file_and_of_the_commands(runs, here):
         done(kind, runs, "--samples", 100, *look, "own.svg")
         assert 'width="216pt"' in (here / f"{kind}.svg").read_text()  # 3 of 72
         assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()
-    message = refused("overthinking", *RUN, *look[:-1])  # before anything is trained
+    message = refused("overthinking", runs, *look[:-1])
     assert message == "--width is for the figure: say where to draw it, -o FILE."
-    assert "a width of 99 inches" in refused("exit", *RUN, "-o", "a.svg", "--width", 99)
+    assert "a width of 99 inches" in refused("exit", runs, "-o", "a.svg", "--width", 99)
 
 
-def test_what_a_records_file_has_no_use_for_is_refused(runs):
-    for option in (("--shots", "8"), ("--seeds", "3"), ("--every", "2"), ("--kind", "tagging")):
-        message = refused("overthinking", runs, *option)
-        assert message.startswith(f"{option[0]}: {runs} is a records file"), message
+def test_records_that_are_not_there(runs, cache, tmp_path):
     assert "no records with head=p32" in refused("exit", runs, "--head", "p32")
-    message = refused("exit", *RUN, "--where", "shots=8")
-    assert "--where chooses among the records of a file, and planted is a model" in message
     assert "no such file" in refused("exit", "nowhere.jsonl")
-    two = refused("overthinking", runs, runs)
-    assert "is a records file, which stands alone" in two and "the folder that holds" in two
+    plain = tmp_path / "plain.jsonl"
+    done("depth", *RUN, "--cache", cache, "--out", plain, "--no-predictions")
+    assert "with --predictions" in refused("overthinking", plain)
 
 
 def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
@@ -179,16 +163,10 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
         assert "empty.jsonl: no record in there" in refused(*command, tmp_path / "empty.jsonl")
 
 
-def test_what_cannot_be_measured_is_refused_in_one_line(runs):
-    assert "--examples -1" in refused("overthinking", runs, "--examples", -1)
-    assert "--tolerance -1" in refused("exit", runs, "--tolerance", -1)
-    assert "--samples 10:" in refused("overthinking", runs, "--samples", 10)
-    assert "'train'" in refused("exit", runs, "--split", "train")
-
-
 @pytest.mark.parametrize(
     ("command", "option", "said"),
     [
+        ("exit", ("--tolerance", -1), "--tolerance -1"),
         ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
         ("exit", ("--below", "frist"), "unknown reference of --below 'frist'"),
         ("exit", ("--samples", 5), "--samples 5:"),
@@ -197,10 +175,8 @@ def test_what_cannot_be_measured_is_refused_in_one_line(runs):
         ("overthinking", ("--examples", -3), "--examples -3:"),
     ],
 )
-def test_what_cannot_be_measured_is_refused_before_anything_is_trained(
-    cache, here, command, option, said
-):
-    assert said in refused(command, *RUN, *option, "--cache", cache, "--out", "new.jsonl")
+def test_what_cannot_be_measured_is_refused(runs, here, command, option, said):
+    assert said in refused(command, runs, *option)
     assert not list(here.iterdir())
 
 

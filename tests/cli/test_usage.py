@@ -67,7 +67,7 @@ def test_the_options_that_matter_first_stand_first(name):
         assert panels[None][: len(FIRST[name])] == list(FIRST[name])
 
 
-@pytest.mark.parametrize("name", ["extract", "sweep", "overthinking", "plot"])
+@pytest.mark.parametrize("name", ["extract", "sweep", "geometry", "plot"])
 def test_help_has_its_options_in_panels(name):
     panels = options_of(name)
     text = done(name, "--help").out

@@ -14,7 +14,7 @@ from shared import markdown, write
 from subjects import SUBJECTS, Subject
 
 from probekit.features.duplicates import Wording, count_copies, joined, left_of_train
-from probekit.features.phrase_groups import LEAST_WORDS, phrase_groups
+from probekit.features.sentence_groups import LEAST_WORDS, phrase_groups
 from probekit.features.sentence_groups import group_sizes
 from probekit.tasks import get_task
 

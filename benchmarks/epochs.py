@@ -33,7 +33,7 @@ from probekit.store import StoredRows
 from probekit.tasks import get_task
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.order import batches
+from probekit.train.stream import batches
 from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source
 from probekit.train.stream import Stream, StreamSpec

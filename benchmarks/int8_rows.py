@@ -18,7 +18,7 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.features import FeatureView
-from probekit.train.order import batches
+from probekit.train.stream import batches
 from probekit.train.residency import resident_bytes
 from probekit.train.source import Source
 

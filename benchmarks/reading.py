@@ -22,7 +22,7 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 from probekit import Location, extract, open_features
 from probekit.base.machine.buffers import empty_buffer
 from probekit.features import FeatureView
-from probekit.train.order import BUFFER_ROWS, epoch_order
+from probekit.train.stream import BUFFER_ROWS, epoch_order
 
 AIM = 0.8
 PROPORTION = 1.5

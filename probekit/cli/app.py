@@ -19,17 +19,13 @@ from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.cli import (
     cache,
-    cache_copy,
     cache_exchange,
-    cache_import,
     catalogue,
     demo,
-    export,
     extract,
     geometry,
     overthinking,
     page,
-    predict,
     record_reading,
     saved_runs,
     train,
@@ -171,11 +167,11 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "sweep": train.sweep,
     "depth": train.depth,
     "finetune": train.finetune,
-    "predict": predict.predict,
+    "predict": saved_runs.predict,
     "plot": record_reading.plot,
     "table": record_reading.table,
     "compare": record_reading.compare,
-    "export": export.export,
+    "export": saved_runs.export,
     "merge": saved_runs.merge,
     "card": saved_runs.card,
     "report": page.report,
@@ -189,9 +185,9 @@ _COMMANDS: dict[str, Callable[..., object]] = {
 for _name, _command in _COMMANDS.items():
     _kind = PlanCommand if _name in ("train", "sweep", "depth", "finetune") else InPanels
     app.command(_name, cls=_kind)(in_panels(_name, _command))
-cache.app.command("copy")(cache_copy.copy)
-cache.app.command("convert")(cache_copy.convert)
-cache.app.command("import", cls=InPanels)(in_panels("import", cache_import.import_entries))
+cache.app.command("copy")(cache_exchange.copy)
+cache.app.command("convert")(cache_exchange.convert)
+cache.app.command("import", cls=InPanels)(in_panels("import", cache_exchange.import_entries))
 cache.app.command("push")(cache_exchange.push)
 cache.app.command("pull")(cache_exchange.pull)
 app.add_typer(cache.app, name="cache")

@@ -1,7 +1,8 @@
-"""``probekit cache push`` and ``pull``: entries to and from a folder, a bucket or the Hub."""
+"""``probekit cache copy``, ``convert``, ``import``, ``push`` and ``pull``: entries that come and go."""
 
+import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -9,11 +10,188 @@ import typer
 
 from probekit import exchange  # its names load on first use, as do those of `maintenance`
 from probekit.base.notices import human_bytes
+from probekit.base.registry import option
 from probekit.cli import arguments
+from probekit.cli.cache import Entries
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
-from probekit.errors import EntryNotFoundError
-from probekit.extraction import maintenance
+from probekit.errors import EntryNotFoundError, OptionError
+from probekit.extraction import maintenance  # its names load on first use
+from probekit.extraction.imports.import_options import ImportOptions
+
+logger = logging.getLogger(__name__)
+
+Overwrite = Annotated[
+    bool, typer.Option("--overwrite", help="Replace entries that are there, finished or not.")
+]
+
+
+def copy(
+    source: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SRC", help="A cache root, paths or keys of entries, or MODEL TASK [SPLIT]."
+        ),
+    ],
+    to: Annotated[str, typer.Argument(metavar="DST", help="The cache root that gets the copies.")],
+    layers: Annotated[
+        str | None, typer.Option("--layers", help="Copy these layers alone: -1, 0,4,8 or 1:6.")
+    ] = None,
+    array: Annotated[
+        list[str] | None,
+        typer.Option("--array", help="Copy this array alone, such as words; may be repeated."),
+    ] = None,
+    overwrite: Overwrite = False,
+    cache: arguments.Cache = Path("cache"),
+) -> None:
+    """Copy entries with their labels to another cache, verified; goes on after a kill."""
+    copies = maintenance.copy_entries(
+        maintenance.select_sources(source, cache),
+        arguments.cache_root(to),
+        layers=layers,
+        arrays=array or (),
+        overwrite=overwrite,
+        progress=progress_wanted(),
+    )
+    for made, there in copies:
+        _say("copied to", made.destination.path, there, made.nbytes)
+
+
+def convert(
+    entry: Entries,
+    format: Annotated[
+        str | None, typer.Option("--format", help="zarr or hdf5; as it is if unset.")
+    ] = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--dtype", help="float16, bfloat16, float32, int8 or auto; as it is if unset."
+        ),
+    ] = None,
+    to: Annotated[
+        str | None,
+        typer.Option("--to", help="The cache root that gets the entries; their own if unset."),
+    ] = None,
+    overwrite: Overwrite = False,
+    cache: arguments.Cache = Path("cache"),
+) -> None:
+    """Store entries in another format or dtype, without the model; goes on after a kill."""
+    if format is None and dtype is None:
+        raise OptionError("say what is to change: --format zarr or hdf5, --dtype, or both.")
+    made = maintenance.convert_entries(
+        maintenance.select_sources(entry, cache),
+        format=format,
+        dtype=dtype,
+        root=None if to is None else arguments.cache_root(to),
+        overwrite=overwrite,
+        progress=progress_wanted(),
+    )
+    for one, there in made:
+        _say("converted to", one.destination.path, there, one.nbytes)
+        if one.rounded and not there:
+            gone = " and ".join(one.manifest.request["through"])
+            logger.warning(
+                "%s was rounded to %s before: `probekit extract` does not take it for what it "
+                "would store, and extracts anew; `train` reads it.",
+                one.destination.path.name,
+                gone,
+            )
+
+
+def _say(done: str, path: Path, there: bool, nbytes: int) -> None:
+    said = f"there already: {path}" if there else f"{done} {path} ({human_bytes(nbytes)})"
+    show(said, err=True)
+
+
+States = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="STATES...",
+        help="SPLIT=PATH of a folder of vLLM's files for each split; PATH alone serves all splits "
+        "of --split.",
+    ),
+]
+Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportPlace:
+    """Which text the states are of, and what becomes of entries that are there."""
+
+    data: arguments.Data = None
+    split: str | None = option(
+        None, "Splits, where STATES is a PATH alone, e.g. train,dev; all by default."
+    )
+    cache: arguments.Cache = Path("cache")
+    overwrite: bool = option(False, "Replace a complete entry of the same key.")
+    restart: bool = option(
+        False, "Throw away what an unfinished import with other options has finished."
+    )
+    name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
+    revision: str | None = option(None, "Hub branch, tag or commit.")
+
+
+@spread
+def import_entries(
+    model: arguments.Model,
+    task: arguments.Task,
+    states: States,
+    *,
+    place: ImportPlace,
+    own: arguments.OwnData,
+    label: Label = None,
+    log_file: arguments.LogFile = None,
+    json: arguments.Json = False,
+    shared: ImportOptions,
+) -> None:
+    """Make entries of hidden states that vLLM computed of TASK's text, one file per request.
+
+    They are checked against the text, token by token with MODEL's tokenizer. Arrays are imported in
+    Python: probekit.import_states.
+    """
+    from probekit.extraction.imports import import_states
+
+    arguments.check_order(model, task)
+    given = vars(place).copy()
+    split = given.pop("split")
+    splits = None if split is None else arguments.split_list(split)
+    found = import_states(
+        model,
+        task,
+        _by_split(states, splits),
+        splits=splits,
+        options=shared,
+        label=label,
+        progress=progress_wanted(),
+        **vars(own),
+        **given,
+    )
+    print_entries(found, json=json)
+
+
+def _by_split(states: Sequence[str], splits: list[str] | None) -> str | dict[str, str]:
+    """Return one path, or the path of each split.
+
+    Raises:
+        OptionError: there are several without a split, two of one split, or a split beside them.
+    """
+    pairs = [one.partition("=") for one in states]
+    alone = [one for one in states if Path(one).exists() or "=" not in one]
+    if alone:
+        if len(states) > 1:
+            raise OptionError(
+                f"{alone[0]} is of which split? With several STATES, write SPLIT=PATH for each."
+            )
+        return alone[0]
+    if splits is not None:
+        raise OptionError(
+            f"{states[0]} says its split itself: leave --split {','.join(splits)} out."
+        )
+    named = {split: path for split, _, path in pairs}
+    if len(named) < len(pairs):
+        raise OptionError(f"two STATES of one split: {' '.join(states)}. Give one for each.")
+    return named
+
 
 Url = Annotated[
     str,

@@ -2,7 +2,10 @@
 
 import functools
 import inspect
+import itertools
+import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
@@ -10,10 +13,222 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
-from probekit.cli.config_file import Commands, Setting, read_config
+from probekit.base.registry import flag, nearest
 from probekit.cli.help_panels import MACHINE, InPanels
 from probekit.cli.planned_runs import PlannedRuns, carry_out
 from probekit.cli.training_options import OF_RUNS
+from probekit.errors import MissingFileError, OptionError
+
+RUN = "run"
+"""Name of the tables of a plan: ``[[run]]``."""
+
+_VARIED = ("model", "task")
+"""What a plan may have several of beside the options that take lists: every pair is a run."""
+
+_TYPED_ALONE = frozenset({"trust_remote_code"})
+"""Options that must be typed anew every time."""
+
+_WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
+_LIST_WORDS = "text, a number, or an array of these"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """An option or argument of a command, as a config file may set it.
+
+    Attributes:
+        parameter: its name in the command's signature.
+        type: ``str``, ``int``, ``float`` or ``bool``; a path is text.
+        repeated: whether it may be given several times, so that a list is a list.
+        listed: whether its text may hold several values with commas between them, which an array
+            stands for.
+    """
+
+    parameter: str
+    type: type
+    repeated: bool = False
+    listed: bool = False
+
+    @property
+    def words(self) -> str:
+        """What may stand for it in a file."""
+        if self.repeated:
+            return f"{_WORDS[self.type]}, or an array of {_WORDS[self.type]}"
+        return _LIST_WORDS if self.listed else _WORDS[self.type]
+
+    def read(self, value: Any) -> Any:
+        """Return a value of a file as the command line would have it.
+
+        Raises:
+            ValueError: it is of another type.
+        """
+        items = value if isinstance(value, list) else [value]
+        if self.repeated:
+            return [self._one(item) for item in items]
+        if isinstance(value, list) and not self.listed:
+            raise ValueError
+        if not self.listed:
+            return self._one(value)
+        if not items or any(isinstance(one, bool | dict | list) for one in items):
+            raise ValueError
+        if any(not isinstance(one, str | int | float) for one in items):
+            raise ValueError
+        if self.parameter == "seeds" and isinstance(value, list) and len(items) == 1:
+            return f"{items[0]},"  # 5 alone would be five seeds, not seed 5
+        return ",".join(map(str, items))
+
+    def _one(self, value: Any) -> Any:
+        fits = isinstance(value, int | float) if self.type is float else type(value) is self.type
+        if not fits or (self.type is float and isinstance(value, bool)):
+            raise ValueError
+        return value
+
+
+Commands = Mapping[str, Mapping[str, Setting]]
+"""The settings of each command, such as ``cache ls``, by the key that a file has for them."""
+
+
+def read_config(
+    path: Path, command: str, commands: Commands, *, plans: Sequence[str]
+) -> list[dict[str, Any]]:
+    """Return the options that a file gives a command, by parameter: of each of its runs.
+
+    What stands before all sections is of the command, whichever it is. A section ``[train]`` is of
+    that command alone, so that one file serves several. ``[[run]]`` tables, and several models or
+    tasks, are the runs of a plan.
+
+    Args:
+        path: the file.
+        command: the command that is run.
+        commands: all commands.
+        plans: those of them that train a plan.
+
+    Raises:
+        MissingFileError: there is no such file.
+        OptionError: it is no TOML; a key or section is unknown, a value has the wrong type; or it
+            holds a plan, and the command runs once.
+    """
+    found = _load(path)
+    sections = {name: one for name, one in found.items() if isinstance(one, dict)}
+    shared = {name: one for name, one in found.items() if name not in sections}
+    sections = _by_command(path, sections, commands)
+    for name, section in sections.items():
+        options = {key: value for key, value in section.items() if key != RUN}
+        for one in _pairs(options, name in plans):
+            _read(path, one, name, commands)
+    own = sections.get(command, {})
+    runs = [*_runs(path, shared.pop(RUN, []), RUN), *_runs(path, own.pop(RUN, []), RUN)]
+    if runs and command not in plans:
+        raise OptionError(
+            f"{path}: [[{RUN}]] tables are for {_listed(plans)}; `probekit {command}` runs once. "
+            f"Write [[{plans[0]}.{RUN}]] for tables of one command in a file for several."
+        )
+    base = shared | own
+    tables = [base | run for run in runs] or [base]
+    plain = [one for table in tables for one in _pairs(table, command in plans)]
+    return [_read(path, one, command, commands) for one in plain]
+
+
+def _load(path: Path) -> dict[str, Any]:
+    try:
+        found = tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a mark in front
+    except FileNotFoundError:
+        raise MissingFileError(f"--config {path}: no such file.") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise OptionError(f"--config {path}: not TOML ({error}).") from None
+    except OSError as error:
+        reason = error.strerror or error
+        raise OptionError(f"--config {path}: cannot be read ({reason}).") from None
+    return {name.replace("-", "_") if not isinstance(one, dict) else name: one
+            for name, one in found.items()}  # fmt: skip
+
+
+def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> dict[str, Any]:
+    """Return the sections by command: ``[cache-ls]`` is that of ``cache ls``.
+
+    Raises:
+        OptionError: a section is of no command.
+    """
+    named = {_section(command): command for command in commands}
+    found = {}
+    for name, section in sections.items():
+        if name == RUN:
+            raise OptionError(f"{path}: the runs of a plan are [[{RUN}]] tables; found [{RUN}].")
+        if name not in named:
+            raise OptionError(
+                f"{path}: section [{name}] is of no command.{nearest(name, named)} A section "
+                "is named after a command, such as [train] or [cache-ls]."
+            )
+        found[named[name]] = {key.replace("-", "_"): value for key, value in section.items()}
+    return found
+
+
+def _section(command: str) -> str:
+    return command.replace(" ", "-")
+
+
+def _runs(path: Path, found: Any, name: str) -> list[dict[str, Any]]:
+    if not isinstance(found, list) or any(not isinstance(one, dict) for one in found):
+        raise OptionError(f"{path}: the runs of a plan are [[{name}]] tables; found {name} = ....")
+    return [{key.replace("-", "_"): value for key, value in one.items()} for one in found]
+
+
+def _pairs(table: Mapping[str, Any], several: bool) -> list[dict[str, Any]]:
+    """Return a table for every model and task that it names."""
+    if not several:
+        return [dict(table)]
+    # model = ["a", "b"] and task = ["x", "y"] are a x, a y, b x, b y
+    given = [name for name in _VARIED if isinstance(table.get(name), list)]
+    choices = itertools.product(*(table[name] for name in given))
+    return [{**table, **dict(zip(given, chosen, strict=True))} for chosen in choices]
+
+
+def _read(path: Path, table: Mapping[str, Any], command: str, commands: Commands) -> dict[str, Any]:
+    """Return the values of a table by parameter.
+
+    Raises:
+        OptionError: a key is none of the command's or is to be typed, or its value has another
+            type.
+    """
+    known, read = commands[command], {}
+    for key, value in table.items():
+        if key in _TYPED_ALONE:
+            raise OptionError(
+                f"{path}: {key} is taken from no file, which may be another's: type "
+                f"{flag(key)} on the command line, or leave it out."
+            )
+        if key not in known:
+            raise OptionError(f"{path}: {_unknown(key, command, commands)}")
+        try:
+            read[known[key].parameter] = known[key].read(value)
+        except ValueError:
+            expected, found = known[key].words, _shown(value)
+            raise OptionError(f"{path}: {key} must be {expected}; found {found}.") from None
+    return read
+
+
+def _unknown(key: str, command: str, commands: Commands) -> str:
+    """Return what is wrong with a key, and the nearest one that is known."""
+    having = [name for name, settings in commands.items() if key in settings]
+    if having:
+        section = _section(having[0])
+        return (
+            f"`probekit {command}` has no option {key}; {_listed(having[:4])} "
+            f"{'has' if len(having) == 1 else 'have'}. Put it below a section, [{section}]."
+        )
+    hint = nearest(key, commands[command])
+    return f"unknown key {key!r} for `probekit {command}`.{hint} See `probekit {command} --help`."
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else names[0]
+
+
+def _shown(value: Any) -> str:
+    kinds = {bool: "", int: "", float: "", str: "", list: "an array, ", dict: "a table, "}
+    text = str(value).lower() if isinstance(value, bool) else repr(value)
+    return f"{kinds.get(type(value), f'a {type(value).__name__}, ')}{text:.80}"
+
 
 PLANS = ("train", "sweep", "depth")
 """Commands that train a plan."""

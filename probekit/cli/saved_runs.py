@@ -1,12 +1,168 @@
-"""``probekit merge`` and ``card``: the folder of a saved run, made ready for others."""
+"""``probekit predict``, ``export``, ``merge`` and ``card``: what is done with saved runs."""
 
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import show
+from probekit.cli.output import checked_default, print_json, print_table, progress_wanted, show
+from probekit.cli.spread import OptionsOf, spread
+
+if TYPE_CHECKING:
+    from probekit.train.saved.items import Item
+
+    Label = list[str] | str | float
+    Probabilities = dict[str, float] | list[dict[str, float]]
+
+_DIGITS = 6
+"""Decimals of a probability."""
+
+_OF_FILES = OptionsOf((arguments.OwnData,), apart=("kind", "skip_unlabelled"))
+
+
+@spread
+def predict(
+    head: Annotated[Path, typer.Argument(metavar="HEAD", help="Folder of a saved head.")],
+    file: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE",
+            help="One text per line, as the head was trained: words apart by spaces, running text, "
+            "or two texts apart by a TAB; - is stdin. Files of other formats (see `probekit "
+            "tasks`) are read as `probekit extract` reads them, without their labels.",
+        ),
+    ],
+    model: arguments.ModelNow = None,
+    device: arguments.Device = "auto",
+    device_map: arguments.DeviceMap = None,
+    trust_remote_code: arguments.TrustRemoteCode = False,
+    *,
+    of_files: Annotated[Mapping[str, Any], _OF_FILES],
+    json: arguments.Json = False,
+) -> None:
+    """Label new text with a saved head: each word, each text or each pair of texts."""
+    from probekit.tasks import TextOptions
+    from probekit.train.saved.head import TrainedHead
+    from probekit.train.saved.items import file_items, line_items
+    from probekit.train.saved.labelling import predict as label_texts
+
+    trained = TrainedHead.from_pretrained(head)
+    own = TextOptions(**of_files)
+    if file == "-":
+        items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
+    else:
+        items = file_items(Path(file), trained, own)
+    how: dict[str, Any] = {
+        "model": model,
+        "device": device,
+        "device_map": device_map,
+        "progress": progress_wanted(),
+        "trust_remote_code": trust_remote_code,
+    }
+    if json and trained.labels:
+        said = label_texts(trained, items, probabilities=True, **how)
+        print_json([_row(item, *astuple(one)) for item, one in zip(items, said, strict=True)])
+        return
+    found: Sequence[Label] = label_texts(trained, items, **how)
+    if json:
+        print_json([_row(item, label) for item, label in zip(items, found, strict=True)])
+        return
+    for item, label in zip(items, found, strict=True):
+        if isinstance(label, list):
+            for word, tag in zip(item, label, strict=True):
+                show(f"{word}\t{tag}")
+            show("")
+        else:
+            show(f"{_one_line(item)}\t{label}")
+
+
+def _row(
+    item: "Item", label: "Label", probabilities: "Probabilities | None" = None
+) -> dict[str, Any]:
+    """Return a text and its label, or a sentence's words and theirs, for a JSON line."""
+    labelled: dict[str, Any] = {"labels" if isinstance(label, list) else "label": label}
+    if isinstance(probabilities, list):
+        labelled["probabilities"] = [_rounded(word) for word in probabilities]
+    elif probabilities is not None:
+        labelled["probabilities"] = _rounded(probabilities)
+    if isinstance(item, list):
+        return {"words": item} | labelled
+    if isinstance(item, str):
+        return {"text": item} | labelled
+    return {"text": item[0], "text_pair": item[1]} | labelled
+
+
+def _rounded(probabilities: Mapping[str, float]) -> dict[str, float]:
+    return {name: round(value, _DIGITS) for name, value in probabilities.items()}
+
+
+def _one_line(item: "Item") -> str:
+    if isinstance(item, str):
+        return item
+    return (" " if isinstance(item, list) else "\t").join(item)
+
+
+def export(
+    head: Annotated[
+        Path,
+        typer.Argument(
+            metavar="HEAD",
+            help="Folder of a saved head; or of several, each of one layer, as `probekit depth "
+            "--save DIR` writes them.",
+        ),
+    ],
+    form: Annotated[
+        str,
+        typer.Option(
+            "--as",
+            help="npz or safetensors (direction and bias of every layer and class), or repeng (one "
+            "direction per layer, a GGUF control vector for repeng and llama.cpp).",
+        ),
+    ] = "npz",
+    output: Annotated[
+        Path | None,
+        typer.Option("-o", "--output", help="The file.", show_default="HEAD.npz, ..."),
+    ] = None,
+    of_class: Annotated[
+        str | None,
+        typer.Option("--class", help="repeng: the class that the direction leads to."),
+    ] = None,
+    json: arguments.Json = False,
+) -> None:
+    """Write a linear probe as a direction per layer and class, for the model's own states.
+
+    Direction and bias, applied to raw hidden states, give the probe's logits: its normalisation is
+    folded in.
+    """
+    from probekit.base.registry import choose
+    from probekit.train.saved.direction_files import MARKS, SUFFIXES, about, write_directions
+    from probekit.train.saved.directions import VALUE
+    from probekit.train.saved.directions import export as directions_of
+
+    suffix = choose("format", form, SUFFIXES)
+    found = directions_of(head)
+    usual = head.resolve().with_name(head.resolve().name + suffix)
+    path = output or checked_default(usual, MARKS[form])
+    path = write_directions(found, form, path, name=of_class)
+    row = {"path": str(path), "layers": list(found.layers)} | about(found)
+    if json:
+        print_json([row])
+        return
+    one = form == "repeng"
+    written = found.contrast(of_class).unsqueeze(1) if one else found.direction
+    names = [f"|{name}|" for name in ([of_class or VALUE] if one else found.classes)]
+    norms = written.norm(dim=2).tolist()
+    print_table(
+        [
+            {"layer": layer, **{name: f"{norm:.4g}" for name, norm in zip(names, own, strict=True)}}
+            for layer, own in zip(found.layers, norms, strict=True)
+        ]
+    )
+    show(str(path), err=True)
 
 
 def merge(

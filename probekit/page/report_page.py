@@ -1,30 +1,216 @@
 """The report of some records: everything that they hold, on one page in one file."""
 
+import base64
+import hashlib
+import json
 import logging
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 from probekit.base.registry import choose
 from probekit.base.replacing import replacing
-from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
+from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
 from probekit.page.asked_facts import find_asked
 from probekit.page.example_grids import example_grids
-from probekit.page.layer_cells import layer_figures
+from probekit.page.page_figure import Cell, PageFigure
 from probekit.page.probe_depths import exit_figures, overthinking_figures
-from probekit.page.rendering import render
 from probekit.page.rerun_commands import rerun_commands
-from probekit.page.score_curves import amount_figures, depth_figures
-from probekit.page.score_tables import score_tables
+from probekit.page.score_curves import amount_figures, depth_figures, task_title
+from probekit.results import tables
+from probekit.results.comparison import Verdicts, verdicts
 from probekit.results.overthinking.estimates import Bootstrap
 from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
+from probekit.results.summaries.grouping import full_depth, grouped, series, varying
+from probekit.results.summaries.layer_measures import ABLATION, SHARES, WEIGHTS, LayerMeasure
 from probekit.results.summaries.scored import SCORE_OF, Scored
-from probekit.results.summaries.wording import model_text
+from probekit.results.summaries.text_layout import NOTHING, Column
+from probekit.results.summaries.wording import OPTIONS, model_text
 from probekit.version import __version__
 
 logger = logging.getLogger(__name__)
+
+_SHOWN = {"weights": WEIGHTS, "shares of the logits": SHARES, "loss without a layer": ABLATION}
+
+_LEAST_LAYERS = 2  # a head of one layer has nothing to divide
+
+
+def layer_figures(records: Sequence[Record]) -> Iterator[PageFigure]:
+    """Yield a heatmap per model and measure: tasks and heads as rows, layers as columns."""
+    for what, measure in _SHOWN.items():
+        held = [one for one in records if len(measure.values(one)) >= _LEAST_LAYERS]
+        held = [one for one in held if one.depth is None] or held
+        for (model,), group in grouped(held, ["model"]).items():
+            ways = sorted({measure.way(record) or "" for record in group})
+            for way in ways:
+                own = [record for record in group if (measure.way(record) or "") == way]
+                title = ", ".join(part for part in (what, model_text(model), way) if part)
+                yield _figure(title, own, measure)
+
+
+def _figure(title: str, records: Sequence[Record], measure: LayerMeasure) -> PageFigure:
+    lead = ["task", "label", "head"] if varying(records, ["task", "label"]) else ["head"]
+    rows: list[Sequence[Cell]] = []
+    for name, members in series(records, lead=lead).items():
+        means = measure.means(members, name)
+        # coloured by the multiple of an equal part, or by the share of the row's largest
+        largest = max(abs(one.mean) for one in means.values()) or 1.0
+        unit = 1 / len(means) if measure.lifted else largest
+        for layer, one in means.items():
+            rows.append([name, layer, one.mean, one.mean / unit, one.half, one.n])
+    coloured_by = "times an equal part" if measure.lifted else "of the largest in its row"
+    said = measure.text(records)
+    if measure.lifted:
+        said += "\ncoloured by how many times an equal part it is (1: all layers alike)"
+    return PageFigure(
+        section="weights",
+        kind="cells",
+        title=title,
+        caption=said,
+        columns=["row", "layer", title.split(",")[0], coloured_by, "half width", "seeds"],
+        rows=rows,
+    )
+
+
+_SAME = ("task", "label", "metric")
+
+_HOW = {name.replace("_", " ") for name, one in OPTIONS.items() if one.origin in ("head", "steps")}
+"""Headings of how heads were trained: they come last, so that the scores are seen first."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScoreTable:
+    """One table of scores.
+
+    Attributes:
+        title: whose scores.
+        headings: of its columns.
+        words: which of them hold words, which stand left.
+        rows: its cells as text.
+        notes: what marks mean, what is wrong, and what the numbers are.
+        csv: all of it as plain numbers.
+    """
+
+    title: str
+    headings: Sequence[str]
+    words: Sequence[bool]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    csv: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as the page reads it."""
+        return asdict(self)
+
+
+def score_tables(
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
+) -> Iterator[ScoreTable]:
+    """Yield a table per task of what was trained on all layers, or of depths where all is.
+
+    Args:
+        records: any.
+        against: what rows are compared with: a head, or conditions; None is ``last``, of heads on
+            all layers alone: what depths differ by is said of their curves.
+        split: of the comparison with the reference; None is test where all have one, else dev.
+        samples: bootstrap samples of that comparison.
+    """
+    for group in grouped(records, _SAME).values():
+        shown = beside_heads(full_depth(group))
+        rows = tables.summarise(shown)
+        of_depths = against is None and any(record.depth is not None for record in shown)
+        wanted = len(rows) > 1 and not of_depths
+        judged = _judged(shown, against, split, samples) if wanted else None
+        if isinstance(judged, Verdicts):
+            rows = tables.with_verdicts(rows, judged)
+        said = judged.lines if isinstance(judged, Verdicts) else [judged] if judged else []
+        notes = [*tables.footnotes(shown, more=said).splitlines(), tables.caption(rows)]
+        columns = [one for one in tables.score_columns(rows) if not _is_empty(one)]
+        columns.sort(key=lambda one: one.heading in _HOW)
+        first = group[0]
+        yield ScoreTable(
+            title=f"{first.task}, {first.label}" if first.label else task_title(first),
+            headings=[column.heading for column in columns],
+            words=[column.words for column in columns],
+            rows=[
+                [cell.strip() for cell in row]
+                for row in zip(*(column.cells for column in columns), strict=True)
+            ],
+            notes=notes,
+            csv=tables.table(rows, "csv"),
+        )
+
+
+def _is_empty(column: Column) -> bool:
+    return all(cell.strip() == NOTHING for cell in column.cells)
+
+
+def _judged(
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
+) -> Verdicts | str:
+    """Return the verdicts against the reference, or why there are none."""
+    try:
+        return verdicts(without_baselines(records), against, split=split, samples=samples)
+    except ProbekitError as error:
+        return f"no row is compared with a reference: {error}"
+
+
+_STATIC = files("probekit.page") / "static"
+
+LIBRARIES = ("d3.min.js", "plot.umd.min.js")
+"""Kept libraries, as published: see ``static/vendor/README.md``."""
+
+_SCRIPTS = ("csv_copies.js", "pictures.js", "judges.js", "examples.js", "page.js")
+
+_HARMLESS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+"""What ends a script element, or begins a comment in one, written as JSON may write it."""
+
+
+def render(title: str, data: Mapping[str, Any]) -> bytes:
+    """Return the page.
+
+    Args:
+        title: of the page.
+        data: what its scripts draw, JSON values; texts in it are shown as text, whatever they hold.
+    """
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
+
+    environment = Environment(
+        loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
+    )
+    scripts = [static_text(f"vendor/{name}") for name in LIBRARIES]
+    scripts += [static_text(name) for name in _SCRIPTS]
+    page = environment.get_template("report.html.j2").render(
+        title=title,
+        style=static_text("report.css"),
+        scripts=scripts,
+        hashes=[script_hash(one) for one in scripts],
+        data=script_json(data),
+    )
+    # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON
+    return page.encode("utf-8", errors="backslashreplace")
+
+
+def script_json(data: Mapping[str, Any]) -> str:
+    """Return JSON that may stand in a script element: no text in it can end that element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_HARMLESS)
+
+
+def script_hash(script: str) -> str:
+    """Return what a content security policy calls an inline script that may run."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def static_text(name: str) -> str:
+    """Return a file of the page's own."""
+    return _STATIC.joinpath(name).read_text(encoding="utf-8")
+
 
 SUFFIXES = (".html", ".htm")
 EXAMPLES = 20_000

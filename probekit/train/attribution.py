@@ -4,14 +4,123 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
+from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.probe.heads.contract import HeadInput, LayerWeights
+from probekit.base.numbers.precision import full
+from probekit.probe.heads.contract import FusionHead, HeadInput, LayerWeights
 from probekit.train.ablation import Ablation, MeanRows
-from probekit.train.contributions import Contributions
 from probekit.train.member import Member
 from probekit.train.scoring import ScoredSplit
 from probekit.train.source import Inputs
+
+_AT_ONCE = 1 << 22  # values of contributions that are held at a time
+_CLASSES = 4096  # classes whose products are summed at a time
+
+
+class Contributions:
+    """Shares of the logits' variance that the layers of a sum bring about.
+
+    The logits of a row are sum_i c_i + constant, where c_i is what layer i adds to them: W w_i z_i
+    of a mixture of layers and a linear decoder W, W a_i(z) z_i where the weights differ by row,
+    W W_i z_i of ``concat``; of ``dwatt`` the last layer has its residual z_L besides what the
+    attention picks of it. z is what the head reads, that is after the normalisation. The share of
+    layer i is
+
+        Cov(c_i, logits) / Var(logits),
+
+    summed over the classes, with the mean over the classes taken out of every row (no prediction
+    depends on it; a regression has but one output) and the mean over the rows out of every class:
+    the slope of c_i over the logits, and the natural decomposition of a variance by the parts of a
+    sum (Shorrocks 1982, "Inequality decomposition by factor components"). The shares sum to 1; one
+    is negative where a layer speaks against the others. Of layers that are alike it does not say
+    how much would be lost without one of them.
+
+    Blocks are added one by one, in float64: each has its own means, and what the means of two
+    differ by is added as Chan, Golub and LeVeque (1983) do.
+    """
+
+    def __init__(
+        self, head: FusionHead, weight: Float[Tensor, "classes width"] | None = None
+    ) -> None:
+        """Start without rows.
+
+        Args:
+            head: one that is ``additive``.
+            weight: of the map from h to the logits. Without one, the shares are those in h itself,
+                with its channels in the place of the classes (of a head with parameters).
+        """
+        self._head = head
+        self._weight = None if weight is None else full(reduced(weight).float())
+        outputs = head.width if self._weight is None else len(self._weight)
+        device = (next(head.parameters()) if weight is None else weight).device
+        shape = (len(head.layers), outputs)
+        self._means = torch.zeros(shape, dtype=torch.float64, device=device)
+        self._covariance = torch.zeros(shape[0], dtype=torch.float64, device=device)
+        self._rows = 0
+
+    def add(self, z: Float[Tensor, "rows layers dim"]) -> None:
+        """Add a block of rows."""
+        at_once = max(1, _AT_ONCE // self._means.numel())
+        for first in range(0, len(z), at_once):
+            parts = self._head.layer_parts(z[first : first + at_once], self._weight).double()
+            if self._weight is None:  # a weight has no mean over the classes
+                parts = parts - parts.mean(2, keepdim=True)
+            self._merge(parts)
+
+    def _merge(self, parts: Float64[Tensor, "layers rows outputs"]) -> None:
+        # To the only output two layers add 3 and 1 in both rows of a block, then 5 and 1 in both of
+        # the next. Inside a block nothing varies; the means are 2 and 0 apart, 2 together, and two
+        # rows beside two weigh 2 * 2 / 4: the first layer gets 2 * 2 * 1, the second 0. The outputs
+        # 4 4 6 6 do have squares of 4 about their mean.
+        rows = parts.shape[1]
+        means = parts.mean(1)
+        parts = parts - means[:, None]
+        within = (parts * parts.sum(0)).sum((1, 2))
+        total = self._rows + rows
+        apart = means - self._means
+        between = (apart * apart.sum(0)).sum(1) * (self._rows * rows / total)
+        self._covariance += within + between
+        self._means += apart * (rows / total)
+        self._rows = total
+
+    def shares(self) -> dict[int, float]:
+        """Return the share of every layer, by number; none where the logits do not vary."""
+        variance = self._covariance.sum()
+        if not variance > 0:  # not a number either
+            return {}
+        found = (self._covariance / variance).tolist()
+        return dict(zip(self._head.layers, found, strict=True))
+
+    def weights(self) -> LayerWeights:
+        """Return the shares as weights; even ones where the logits do not vary."""
+        variance = self._covariance.sum()
+        shares = self._covariance / variance
+        if variance == 0:
+            shares = torch.full_like(shares, 1 / len(self._head.layers))
+        return LayerWeights(self._head.layers, shares)
+
+
+def reduced(weight: Float[Tensor, "classes width"]) -> Float64[Tensor, "outputs width"]:
+    """Return a map of at most ``width`` outputs whose products are those of the centred logits.
+
+    Of the logits W h only products that are summed over the classes count, (W a) . (W b). With the
+    mean over the classes taken out of W, which takes it out of every row, W^T W = R^T R for an R of
+    as many rows as W has columns: of 50,000 classes and 576 channels, 576 outputs are left.
+    """
+    classes, width = weight.shape
+    weight = weight.detach()
+    centre = weight.double().mean(0) if classes > 1 else weight.new_zeros(width).double()
+    if classes <= width:
+        return weight.double() - centre
+    gram = centre.new_zeros(width, width)
+    for some in torch.split(weight, _CLASSES):
+        part = some.double() - centre
+        gram += part.t() @ part
+    if not gram.isfinite().all():
+        return gram
+    values, vectors = torch.linalg.eigh(gram)
+    return values.clamp(min=0).sqrt().unsqueeze(1) * vectors.t()
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -79,7 +79,7 @@ def seen(monkeypatch):
             if self.own:
                 found[-1][1] += news
 
-    monkeypatch.setattr("probekit.extraction.workers.ProgressBar", Bar)
+    monkeypatch.setattr("probekit.extraction.extraction_call.ProgressBar", Bar)
     return found
 
 

@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.features.duplicates import Wording
-from probekit.features.phrase_groups import LEAST_WORDS, phrase_groups, phrases
+from probekit.features.sentence_groups import LEAST_WORDS, phrase_groups, phrases
 
 TEXTS = st.lists(
     st.lists(st.sampled_from("abc"), min_size=1, max_size=9).map(" ".join), unique=True, max_size=25

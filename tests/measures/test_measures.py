@@ -11,9 +11,8 @@ from sklearn.metrics.pairwise import cosine_similarity
 
 from probekit.errors import EntryError
 from probekit.measures.layer_sums import sum_layers
-from probekit.measures.magnitudes import massive_channels, medians
-from probekit.measures.neighbours import intrinsic_dimension
-from probekit.measures.similarity import LayerSimilarity, effective_rank
+from probekit.measures.measuring import massive_channels, medians
+from probekit.measures.similarity import LayerSimilarity, effective_rank, intrinsic_dimension
 from tests.measures.stored import measured
 
 

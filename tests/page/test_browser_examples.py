@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 
 from probekit.page.example_grids import ExampleGrid
-from probekit.page.rendering import render
-from probekit.page.report_page import ReportOptions, write_report
+from probekit.page.report_page import ReportOptions, render, write_report
 from probekit.results.predictions import Predicted, read_predicted
 from tests.page.conftest import expect
 from tests.page.samples import (

@@ -9,7 +9,7 @@ from importlib.resources import files
 
 import pytest
 
-from probekit.page.rendering import LIBRARIES, render, script_json
+from probekit.page.report_page import LIBRARIES, render, script_json
 from tests.page.samples import HOSTILE, PageReader, links_of
 
 VENDOR = files("probekit.page") / "static" / "vendor"

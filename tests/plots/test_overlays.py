@@ -6,7 +6,7 @@ import pytest
 
 from probekit import plot_depth, plot_fewshot
 from probekit.errors import UnknownNameError
-from probekit.plots.reference_lines import original_model
+from probekit.plots.depth import original_model
 from tests.results.samples import make_record
 
 SCORES = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.8, 0.6, 0.7, 0.5]}

@@ -3,8 +3,7 @@
 import pytest
 
 from probekit.results import Record
-from probekit.results.summaries.copied_texts import SAID_FROM, copied_texts
-from probekit.results.summaries.diagnosis import marks, notes
+from probekit.results.summaries.diagnosis import SAID_FROM, copied_texts, marks, notes
 from tests.results.samples import make_record
 
 

@@ -10,7 +10,7 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.laya import LAYA
-from probekit.train.contributions import Contributions, reduced
+from probekit.train.attribution import Contributions, reduced
 from probekit.train.fit import fit_group
 from tests.planted import MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec

@@ -8,7 +8,7 @@ from probekit.features import Location, open_features
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.contributions import Contributions
+from probekit.train.attribution import Contributions
 from probekit.train.fit import fit_group
 from probekit.train.probe import Probe
 from tests.planted import MODEL, TASK, plant_all

@@ -11,7 +11,7 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train.fit import fit_group
-from probekit.train.order import batches
+from probekit.train.stream import batches
 from tests.planted import DIM, MODEL, NAMES, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
 

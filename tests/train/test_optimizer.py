@@ -7,9 +7,9 @@ from torch.optim.lr_scheduler import ConstantLR, LinearLR, SequentialLR
 from probekit.base.numbers.seeding import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.optimizer import Optimizer
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
+from probekit.train.steps import Optimizer
 
 MIXING = 1e-2
 RATES = {"lr": 3e-2, "rates": (("mixing", MIXING),), "weight_decay": 0.1}

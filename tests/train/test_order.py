@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.train.order import (
+from probekit.train.stream import (
     BUFFER_ROWS,
     batches,
     epoch_order,

@@ -11,9 +11,9 @@ from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
-from probekit.train.order import batches
 from probekit.train.residency import Residency, resident_bytes
 from probekit.train.source import Source, block_rows, select
+from probekit.train.stream import batches
 from tests.planted import MODEL, TASK, plant
 from tests.train.grouped import member_spec, stream_spec
 

@@ -2,19 +2,24 @@
 
 import logging
 import shlex
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import cast
+from typing import Any, cast
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.machine.buffers import ReusedMemory
+from probekit.data.batching import PADDED, Batching
+from probekit.data.token_batch import TokenBatch
 from probekit.errors import DataError, OptionError
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_request import ImportRequest, make_request, named_info
-from probekit.extraction.imports.imported_states import ImportedStates
-from probekit.extraction.imports.layer_numbers import settle_layers
 from probekit.extraction.imports.matching import Matched, Specials, match_words
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.token_matching import match_tokens
@@ -25,6 +30,107 @@ from probekit.store.entry import Entry
 from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ImportedStates:
+    """A `StateSource` that reads what another program wrote, one sequence at a time.
+
+    Attributes:
+        info: the facts of the model whose states they are.
+        sequences: the states.
+        matched: which sequence a window is.
+        layer_ids: the numbers of the sequences' layers, in their order.
+        config: the model's configuration, where it is known.
+    """
+
+    info: BackboneInfo
+    sequences: Sequences
+    matched: Matched
+    layer_ids: tuple[int, ...]
+    config: dict[str, Any]
+
+    device = torch.device("cpu")
+    batching: Batching = PADDED
+    pad_id = 0
+    final_norm: None = None
+    computed_on = "imported"
+
+    @property
+    def compute_dtype(self) -> torch.dtype:
+        """The dtype of the states."""
+        return self.sequences.shape.dtype
+
+    @property
+    def compute_dtype_name(self) -> str:
+        """The same as manifests write it."""
+        return str(self.compute_dtype).removeprefix("torch.")
+
+    @property
+    def overflow(self) -> str:
+        """Where values that are not finite come from."""
+        return f"They stand so in {self.sequences.where}: have them computed again."
+
+    def states_of(
+        self, batch: TokenBatch, layers: Sequence[int]
+    ) -> list[Float[Tensor, "batch time dim"]]:
+        """Read the states of a batch's windows; padding is zeros."""
+        shape = (*batch.input_ids.shape, self.info.dim)
+        places = [self.layer_ids.index(layer) for layer in layers]
+        blocks = [torch.zeros(shape, dtype=self.compute_dtype) for _ in layers]
+        for row, sequence in enumerate(self.matched.sequence[batch.windows].tolist()):
+            states = self.sequences.read(sequence)
+            for block, place in zip(blocks, places, strict=True):
+                block[row, : len(states)] = states[:, place]
+        return blocks
+
+    def config_json(self) -> dict[str, Any]:
+        """Return the model's configuration."""
+        return self.config
+
+
+def settle_layers(
+    sequences: Sequences, options: ImportOptions, info: BackboneInfo
+) -> tuple[int, ...]:
+    """Return the numbers of the file's layers, in its order.
+
+    Raises:
+        OptionError: they are not said, or do not fit.
+        DataError: the states are of another width than the model's.
+    """
+    count, dim = sequences.shape.layers, sequences.shape.dim
+    if dim != info.dim:
+        raise DataError(
+            f"{sequences.where}: the states are {dim} wide, and those of {info.name} {info.dim}. "
+            "They are of another model, or their axes are in another order (layers_first)."
+        )
+    numbers = options.numbers(info.n_blocks)
+    if numbers is None:
+        raise OptionError(
+            f"{sequences.where} has {count} layers. Give their numbers as "
+            f"transformers counts hidden_states: --layer-ids. {_suggested(count, info)}"
+        )
+    wrong = [number for number in numbers if not 0 <= number <= info.n_blocks]
+    if len(numbers) != count or wrong or len(set(numbers)) < len(numbers):
+        raise OptionError(
+            f"the layers {','.join(map(str, numbers))} are said of {sequences.where}, which has "
+            f"{count} layers, of {info.name}, whose layers are 0 (embeddings) to {info.n_blocks}. "
+            f"Expected the number of each, once. {_suggested(count, info)}"
+        )
+    return numbers
+
+
+def _suggested(count: int, info: BackboneInfo) -> str:
+    """Return what a number of layers suggests."""
+    blocks = info.n_blocks
+    if count == blocks + 1:
+        return f"{count} layers are as many as {info.name} has: 0:{count} if they are all of them."
+    if count == blocks:
+        return (
+            f"{count} layers are one fewer than {info.name} has: 1:{count + 1} if the embeddings "
+            f"are left out, 0:{count} if the last one is."
+        )
+    return f"{info.name} has {blocks + 1} layers, 0 to {blocks}; whoever computed them knows which."
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,7 +1,8 @@
 """A mixture of the layers with its decoder, solved, and never behind what it contains."""
 
 import math
-from collections.abc import Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,11 +22,65 @@ from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixtur
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.member import Member
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS
-from probekit.train.solving.candidates import Candidate, Descended, Start
 from probekit.train.solving.path_fit import Decoders, LinearFit
 from probekit.train.solving.solved_fit import Solved, SolvedFit, drive
 from probekit.train.solving.split_rows import Visit, Visits
 from probekit.train.source import Inputs
+
+
+@dataclass(frozen=True, eq=False)
+class Start:
+    """Where mixture and decoder are fitted together from.
+
+    Attributes:
+        points: decoder and mixture, for every part of the rows.
+        strength: of L2, as what is there chose it.
+    """
+
+    points: Points
+    strength: float
+
+
+@dataclass(frozen=True, eq=False)
+class Descended:
+    """Mixture and decoder as they were found together.
+
+    Attributes:
+        solved: the problems that were solved side by side.
+        place: of its own in them.
+        score: on what chooses.
+        cut: whether the descent was cut short, and goes on if it is chosen.
+    """
+
+    solved: Solved
+    place: int
+    score: float
+    cut: bool
+
+    @property
+    def end(self) -> Start:
+        """Where it ended."""
+        return Start(self.solved.of_parts(self.place), self.solved.strengths[self.place])
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A solution that may be chosen.
+
+    Attributes:
+        name: where it was found: ``average``, ``layer 4``, ``from average``, ``trained``.
+        score: on what chooses.
+        load: puts it into the member.
+        found: what a record says of it.
+        descended: what was found; None if a fit that is contained found it.
+    """
+
+    name: str
+    score: float
+    load: Callable[[], None]
+    found: Mapping[str, Any]
+    descended: Descended | None = None
+
 
 MOST_LAYERS = 3
 """Layers near which a fit starts: those that read best alone."""

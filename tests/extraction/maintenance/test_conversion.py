@@ -24,7 +24,7 @@ from probekit.extraction.maintenance import (
     convert_entries,
     verify_rows,
 )
-from probekit.extraction.maintenance.stored_values import is_exact, through
+from probekit.extraction.maintenance.conversion import is_exact, through
 from probekit.page.rerun_commands import extract_command
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry

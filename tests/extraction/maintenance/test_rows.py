@@ -14,7 +14,7 @@ from probekit.data.stored import window_lengths
 from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.maintenance import verify_against, verify_rows
-from probekit.extraction.maintenance.sample import sample_rows
+from probekit.extraction.maintenance.row_errors import sample_rows
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import write_pairs, write_texts

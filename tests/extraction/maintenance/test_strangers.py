@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
-from probekit.extraction.maintenance.sample import sample_rows
+from probekit.extraction.maintenance.row_errors import sample_rows
 from probekit.store.entry import Entry
 from probekit.store.manifest import Manifest
 from tests.cli.console import done, run

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from probekit.errors import OptionError
-from probekit.probe.heads.block_stack import BlockStack
-from probekit.probe.heads.extra_layers import build_blocks, essential
+from probekit.probe.heads.extra_layers import BlockStack, build_blocks, essential
 from tests.probe.blocks.families import DIM, block_list, tiny_model
 
 LENGTHS = torch.tensor([4, 9, 2])

@@ -3,8 +3,7 @@
 import pytest
 import torch
 
-from probekit.probe.heads.block_stack import BlockStack
-from probekit.probe.heads.extra_layers import FAMILIES, build_blocks
+from probekit.probe.heads.extra_layers import FAMILIES, BlockStack, build_blocks
 from tests.probe.blocks.families import (
     CONFIGS,
     DIM,

@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.probe.heads.block_stack import group_by_length
+from probekit.probe.heads.extra_layers import group_by_length
 
 CPU = torch.device("cpu")
 

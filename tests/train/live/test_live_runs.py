@@ -20,8 +20,8 @@ from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
 from probekit.probe.decoders.linear import Linear
-from probekit.train.order import batches
 from probekit.train.saved.labelling import predict
+from probekit.train.stream import batches
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.specs import product as spec_product

@@ -138,7 +138,7 @@ def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch)
         return rows
 
     words = dev_words(corpus)
-    monkeypatch.setattr("probekit.train.saved.text_rows.read_arrays", too_large)
+    monkeypatch.setattr("probekit.train.saved.labelling.read_arrays", too_large)
     with pytest.raises(StateRangeError, match=r"text-2: .* stored in float16 .* --dtype bfloat16"):
         predict(root / "head", words)
 

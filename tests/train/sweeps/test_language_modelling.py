@@ -18,7 +18,7 @@ from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
 from probekit.train.row_probabilities import TOP_KEPT
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps.predicted_splits import write_predictions
+from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec, product

@@ -14,7 +14,7 @@ from probekit.features import Location
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.train.saved.head import TrainedHead
-from probekit.train.sweeps.given_heads import spec_of
+from probekit.train.sweeps.run import spec_of
 from probekit.train.sweeps.specs import TrainSpec, product
 from tests.planted import DIM, MODEL, TASK, plant_all
 from tests.plugged import Layered, Mixed

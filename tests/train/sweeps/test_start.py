@@ -11,8 +11,8 @@ from safetensors.torch import load_file, save_file
 from probekit.errors import MissingFileError, OptionError, RecordError
 from probekit.features import Location, open_features
 from probekit.results.tables import summarise
-from probekit.train.order import batches
 from probekit.train.saved.head import TrainedHead
+from probekit.train.stream import batches
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import product

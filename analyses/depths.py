@@ -19,9 +19,9 @@ from subjects import SUBJECTS, subject
 from probekit import Location, Record, TrainSpec, open_features, plot_depth, product, save_figure
 from probekit.results.comparison import best_depth
 from probekit.results.comparison.bootstrap import Resampled, bootstrap
-from probekit.results.comparison.families import LEVEL, holm
+from probekit.results.comparison.judging import LEVEL, holm
 from probekit.results.overthinking import depth_curves
-from probekit.results.overthinking.choosers import choosers
+from probekit.results.overthinking.chosen_depth import choosers
 from probekit.results.overthinking.chosen_depth import best_place
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.summaries.grouping import grouped

@@ -39,7 +39,7 @@ from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import compute_unit
 from probekit.extraction.estimate import tokens_per_second
 from probekit.extraction.plan import Plan
-from probekit.extraction.session import Session
+from probekit.extraction.opening import Session
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Split
 

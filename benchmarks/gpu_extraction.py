@@ -21,7 +21,7 @@ from sessions import all_batches, conll_session, run_forward
 from subjects import DECODER, LARGE, MINILM, parser, work_folder
 
 from probekit.extraction.plan import Plan
-from probekit.extraction.session import Session
+from probekit.extraction.opening import Session
 from probekit.tasks import Split
 
 NUMBERS = {LARGE: 35, DECODER: 36, MINILM: 35}

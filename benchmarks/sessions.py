@@ -13,7 +13,7 @@ from probekit.data.token_batch import TokenBatch
 from probekit.extraction import ExtractOptions, ExtractTarget, open_session
 from probekit.extraction.compute import batches_of
 from probekit.extraction.plan import Plan
-from probekit.extraction.session import Session
+from probekit.extraction.opening import Session
 from probekit.tasks import Split
 
 

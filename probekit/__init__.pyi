@@ -20,7 +20,7 @@ from .plots.exit_curves import plot_exit as plot_exit
 from .plots.geometry_panels import plot_geometry as plot_geometry
 from .plots.learning import plot_learning as plot_learning
 from .plots.look import Look as Look
-from .plots.overthinking_shares import plot_overthinking as plot_overthinking
+from .plots.measured_panels import plot_overthinking as plot_overthinking
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS

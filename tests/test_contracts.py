@@ -14,7 +14,7 @@ from probekit.base import plugins
 from probekit.errors import PluginError
 from probekit.features import Location
 from probekit.metrics import METRICS
-from probekit.metrics.accuracy import Accuracy
+from probekit.metrics.class_metrics import Accuracy
 from probekit.probe.decoders import DECODERS
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS

@@ -20,8 +20,7 @@ from operator import attrgetter
 from typing import Any, TypeVar, cast
 
 from probekit.base.notices import warn_once
-from probekit.base.plugin_origin import PluginOrigin
-from probekit.base.source_hash import import_path
+from probekit.base.source_hash import PluginOrigin, import_path
 from probekit.errors import PluginError, UnknownNameError, reason_of
 
 logger = logging.getLogger(__name__)

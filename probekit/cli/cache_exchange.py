@@ -1,4 +1,4 @@
-"""``probekit cache copy``, ``convert``, ``import``, ``push`` and ``pull``: entries that come and go."""
+"""``probekit cache copy``, ``convert``, ``import``, ``push``, ``pull``: entries come and go."""
 
 import logging
 from collections.abc import Mapping, Sequence

@@ -31,7 +31,7 @@ FIRST: Mapping[str, tuple[str, ...]] = {
     "depth": ("head", "every", *_OF_RUNS, "workers"),
     "finetune": ("head", "method", *_OF_RUNS, "save"),
     "overthinking": ("head", "where", "split", "examples", "output"),
-    "exit": ("head", "where", "split", "tolerance", "below", "output"),
+    "exit": ("head", "where", "split", "tolerance", "output"),
     "import": (
         *("layer_ids", "special_tokens", "last_layer", "kind", "label", "data"),
         *("split", "producer", "cache"),

@@ -102,13 +102,6 @@ def exit_early(
             help="Score that may be lost where thresholds are chosen; 0.01 is one point of 100.",
         ),
     ] = 0.01,
-    below: Annotated[
-        str,
-        typer.Option(
-            "--below",
-            help="What a loss is counted from: the last depth, or best: the rule's best threshold.",
-        ),
-    ] = "last",
     look: arguments.FigureLook,
 ) -> None:
     """Let sentences leave early at the probe of a depth: score against layers used.
@@ -116,14 +109,14 @@ def exit_early(
     RUNS are what `probekit depth` recorded.
     """
     from probekit.results.overthinking import early_exit
-    from probekit.results.overthinking.exit_thresholds import Allowance
+    from probekit.results.overthinking.exit_rules import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
     look.check(probes.output)
-    allowed = asdict(Allowance(tolerance=tolerance, below=below))
+    check_tolerance(tolerance)
     records = probes.records(runs)
-    found = early_exit(records, split=probes.split, samples=probes.samples, **allowed)
-    probes.draw("exit", records, look.parse(), **allowed)
+    found = early_exit(records, split=probes.split, samples=probes.samples, tolerance=tolerance)
+    probes.draw("exit", records, look.parse(), tolerance=tolerance)
     if probes.json:
         print_json([asdict(one) for one in found])
     else:

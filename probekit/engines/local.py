@@ -26,8 +26,7 @@ from typing import Any
 from probekit.base.machine.hardware import usable_cores
 from probekit.base.machine.process import STOP
 from probekit.base.plugins import carried
-from probekit.engines.contract import Job, Report
-from probekit.engines.job_run import heed_stop, pass_on, run_job
+from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2

@@ -21,8 +21,8 @@ from probekit.extraction.estimate import (
     tokens_per_second,
 )
 from probekit.extraction.extract_target import Place
+from probekit.extraction.opening import Session
 from probekit.extraction.plan import Plan
-from probekit.extraction.session import Session
 from probekit.store.files import WholeFiles
 from probekit.tasks import Split
 

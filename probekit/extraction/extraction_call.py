@@ -16,9 +16,8 @@ from probekit.base.notices import ProgressBar
 from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.opening import open_session
+from probekit.extraction.opening import Session, open_session
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.session import Session
 from probekit.extraction.shards import Shard
 from probekit.extraction.split_duplicates import say_duplicates
 from probekit.store.entry import Entries

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from probekit.errors import OptionError
 from probekit.features import Location
-from probekit.measures.layer_sums import sum_layers
 from probekit.measures.measured_rows import MeasuredRows
-from probekit.measures.similarity import MEMORY, LayerSimilarity, intrinsic_dimension
+from probekit.measures.similarity import MEMORY, LayerSimilarity, intrinsic_dimension, sum_layers
 from probekit.results.layer_geometry import Geometry, LayerGeometry, MassiveChannel
 from probekit.store import Entry, find_entries
 from probekit.store.files import typed_path

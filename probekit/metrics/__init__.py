@@ -6,11 +6,8 @@ To add a metric to probekit, write one file with a `Metric`, and one line in ``_
 from collections.abc import Mapping
 
 from probekit.base.plugins import Registry
-from probekit.metrics.accuracy import Accuracy, MicroF1
-from probekit.metrics.brier import Brier
-from probekit.metrics.calibration import CalibrationError
+from probekit.metrics.class_metrics import F1, Accuracy, Matthews, MicroF1
 from probekit.metrics.contract import Metric, Scale
-from probekit.metrics.f1 import F1
 from probekit.metrics.gold import (
     AnyGold,
     Gold,
@@ -19,13 +16,11 @@ from probekit.metrics.gold import (
     confusion,
     encode_gold,
 )
-from probekit.metrics.log_loss import UNSEEN, LogLoss
-from probekit.metrics.matthews import Matthews
+from probekit.metrics.number_metrics import Spearman, SquaredError
 from probekit.metrics.perplexity import Perplexity
+from probekit.metrics.probability_metrics import UNSEEN, Brier, CalibrationError, LogLoss
 from probekit.metrics.row_scores import ROW_SCORES
 from probekit.metrics.span_f1 import SpanF1
-from probekit.metrics.spearman import Spearman
-from probekit.metrics.squared_error import SquaredError
 
 _OWN: Mapping[str, type[Metric]] = {
     "span-f1": SpanF1,

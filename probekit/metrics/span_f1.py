@@ -18,7 +18,7 @@ from typing import ClassVar
 import numpy as np
 from jaxtyping import Bool, Float64, Int64, Num
 
-from probekit.metrics.accuracy import Accuracy
+from probekit.metrics.class_metrics import Accuracy
 from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
 from probekit.metrics.gold import Gold, Ids, Offsets
 

@@ -6,14 +6,20 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.metrics.contract import ClassMetric
-from probekit.page.page_figure import CURVE_COLUMNS, Cell, PageFigure, Section
-from probekit.page.score_curves import TASK, score_limits, task_title
+from probekit.page.score_curves import (
+    CURVE_COLUMNS,
+    TASK,
+    Cell,
+    PageFigure,
+    Section,
+    score_limits,
+    task_title,
+)
 from probekit.results.comparison.pairing import recorded_metric
 from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.exit_rules import TEXTS
-from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
@@ -135,7 +141,7 @@ def _exit_figure(curve: DepthCurve, split: Scored | None, bootstrap: Bootstrap) 
         title=f"{curve.name}: {task_title(curve.records[0])}",
         caption="a line goes through all thresholds of a rule; a point is the threshold that "
         f"{'the other half' if found.chosen_on == 'halves' else found.chosen_on} chose for a loss "
-        f"of at most {found.tolerance * factor:g} against {BELOW[found.below]}\n95 % bootstrap "
+        f"of at most {found.tolerance * factor:g} against the whole model\n95 % bootstrap "
         f"intervals over {found.drawn.text} of {found.split}",
         columns=["rule", "mean layers used", f"{found.split} {metric_text(found.metric)}",
                  *CURVE_COLUMNS],

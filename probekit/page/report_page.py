@@ -16,10 +16,9 @@ from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
 from probekit.page.asked_facts import find_asked
 from probekit.page.example_grids import example_grids
-from probekit.page.page_figure import Cell, PageFigure
 from probekit.page.probe_depths import exit_figures, overthinking_figures
 from probekit.page.rerun_commands import rerun_commands
-from probekit.page.score_curves import amount_figures, depth_figures, task_title
+from probekit.page.score_curves import Cell, PageFigure, amount_figures, depth_figures, task_title
 from probekit.results import tables
 from probekit.results.comparison import Verdicts, verdicts
 from probekit.results.overthinking.estimates import Bootstrap

@@ -24,7 +24,7 @@ PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
         "classes": f"{_HERE}.classes:plot_classes",
         "confusion": f"{_HERE}.confusion:plot_confusion",
         "attention": f"{_HERE}.attention:plot_attention",
-        "overthinking": f"{_HERE}.overthinking_shares:plot_overthinking",
+        "overthinking": f"{_HERE}.measured_panels:plot_overthinking",
         "exit": f"{_HERE}.exit_curves:plot_exit",
     }
 )

@@ -12,8 +12,7 @@ from probekit.plots.panels import panel_figure, share_scores
 from probekit.results.overthinking import EarlyExit, depth_curves
 from probekit.results.overthinking.early_exit import measure_exits
 from probekit.results.overthinking.estimates import Bootstrap
-from probekit.results.overthinking.exit_rules import TEXTS
-from probekit.results.overthinking.exit_thresholds import Allowance
+from probekit.results.overthinking.exit_rules import TEXTS, TOLERANCE, check_tolerance
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.record import Record
 from probekit.results.summaries.wording import metric_text
@@ -35,8 +34,7 @@ def plot_exit(
     records: Sequence[Record],
     split: str | None = None,
     *,
-    tolerance: float = 0.01,
-    below: str = "last",
+    tolerance: float = TOLERANCE,
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
@@ -49,10 +47,9 @@ def plot_exit(
     that is right.
 
     Args:
-        records: of ``probekit depth`` or ``exit``.
+        records: of ``probekit depth``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
-        tolerance: loss of score that is allowed where thresholds are chosen.
-        below: what it is counted from: the ``last`` depth, or the ``best`` threshold of the rule.
+        tolerance: loss of score against the last depth that is allowed where thresholds are chosen.
         ax: axes of your own, one per head, model and task.
         look: width, title and font size.
 
@@ -61,9 +58,8 @@ def plot_exit(
             many.
         MissingFileError: a side file of predictions does not exist.
         OptionError: the axes do not fit the panels, or a tolerance below 0 or above 1.
-        UnknownNameError: ``below`` is neither.
     """
-    allowance = Allowance(tolerance=tolerance, below=below)
+    check_tolerance(tolerance)
     curves = depth_curves(records)
     panels = panels_of(curves)
     pairs = [read_reported(curve, split) for curve in curves]
@@ -72,7 +68,7 @@ def plot_exit(
     labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
-        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), allowance))
+        _draw(axes, measure_exits(*pair, Bootstrap(samples=2_000), tolerance))
     share_scores(drawn)
     explain(drawn, curves, [*entries, ring], [one.groups.drawn for one, _ in pairs])
     return drawn.figure

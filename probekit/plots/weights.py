@@ -25,9 +25,9 @@ from probekit.results.summaries.layer_measures import (
     MEASURES,
     RAW_WEIGHTS,
     LayerMeasure,
+    caution_text,
     one_ablation,
 )
-from probekit.results.summaries.learned_weights import caution_text
 
 MAX_ROWS = 60
 MAX_PANELS = 12

@@ -34,8 +34,7 @@ from probekit.sklearn.layered_input import (
     in_layers,
     side_by_side,
 )
-from probekit.sklearn.linear_rule import LinearRule
-from probekit.sklearn.strengths import Fit, Fold, Judge, Path
+from probekit.sklearn.strengths import Fit, Fold, Judge, LinearRule, Path
 from probekit.train.sampling import fold_numbers, held_out
 
 

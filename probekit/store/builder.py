@@ -17,14 +17,13 @@ from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.building_site import recover, refuse_foreign
+from probekit.store.building_site import check_laid, note_laid, recover, refuse_foreign
 from probekit.store.checksums import damaged_chunks, other_files, places_of
 from probekit.store.chunk_writing import write_copied_chunks, write_pieces
 from probekit.store.codec import cut_pieces
 from probekit.store.draft import Draft, is_drafted
 from probekit.store.entry import Entry, write_copied, write_sealed
 from probekit.store.files import remove_path, storage_errors, write_whole
-from probekit.store.laid_files import check_laid, note_laid
 from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
 from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest

@@ -1,21 +1,61 @@
-"""What a kill left where an entry is built, and what may lie there."""
+"""What a kill left where an entry is built, and what lies there besides chunks.
+
+The latter is noted when it is laid down, and compared at the seal: shards write chunks into these
+files for hours, and `cache verify` compares them with what was sealed.
+"""
 
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
+from probekit.base.fingerprint import CHECKSUM, canonical_json, is_changed, with_checksum
 from probekit.base.replacing import is_left
-from probekit.errors import OptionError
-from probekit.store.backends import BACKENDS
+from probekit.errors import EntryError, OptionError
+from probekit.store.backends import BACKENDS, ChunkPlaces
+from probekit.store.checksums import other_files
+from probekit.store.files import write_whole
+from probekit.store.json_types import read_object
 from probekit.store.layout import (
     BACKBONE,
     BUILDING,
     CHECKSUMS,
     EXAMPLES,
+    LAID,
     MANIFEST,
     PARTIAL,
     REPLACED,
     beside,
 )
+
+
+def note_laid(partial: Path, content: Path, places: Iterable[ChunkPlaces]) -> None:
+    """Write bytes and checksum of each file, before any chunk.
+
+    Args:
+        partial: the folder of what is begun.
+        content: where the store lies.
+        places: of all its stored arrays.
+    """
+    laid = with_checksum(other_files(content, places))
+    write_whole(partial / BUILDING / LAID, canonical_json(laid).encode())
+
+
+def check_laid(partial: Path, content: Path, places: Iterable[ChunkPlaces]) -> None:
+    """Check that the files are as they were laid down; arguments as for `note_laid`.
+
+    Raises:
+        EntryError: one is not.
+    """
+    laid, found = read_object(partial / BUILDING / LAID) or {}, other_files(content, places)
+    odd = [name for name in laid if name != CHECKSUM and found.get(name) != laid[name]]
+    if is_changed(laid):
+        odd = [f"{BUILDING}/{LAID}"]
+    if odd:
+        raise EntryError(
+            f"{content / odd[0]} is damaged: it is not as it was written. Remove the folder with "
+            f"`probekit cache rm {partial}`, and extract again."
+        )
+
 
 _PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
     backend.filename for backend in BACKENDS.values()

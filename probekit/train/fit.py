@@ -13,8 +13,7 @@ from probekit.base.machine.process import interrupts_held, keep_few_kernels, kee
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.metrics import Metric
-from probekit.train.ablation import MeanRows, mean_rows
-from probekit.train.attribution import attribute
+from probekit.train.attribution import MeanRows, attribute, mean_rows
 from probekit.train.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.residency import Residency

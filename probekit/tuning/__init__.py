@@ -7,15 +7,12 @@ from collections.abc import Mapping
 
 from probekit.base.registry import parse
 from probekit.tuning.adapter import Adapter
-from probekit.tuning.bitfit import BitFit
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.diff_prune import DiffPrune
-from probekit.tuning.frozen import Frozen
-from probekit.tuning.full import Full
-from probekit.tuning.lora import LoRA
+from probekit.tuning.full import BitFit, Frozen, Full
+from probekit.tuning.lora import LoRA, QLoRA
 from probekit.tuning.prefix import Prefix
 from probekit.tuning.prompt import Prompt
-from probekit.tuning.qlora import QLoRA
 
 METHODS: Mapping[str, type[Method]] = {
     "frozen": Frozen,

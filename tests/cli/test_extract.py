@@ -38,7 +38,7 @@ def test_both_formats_hold_the_same_rows(entries):
 
 
 def test_a_complete_entry_is_named_again_and_not_computed_again(bert, corpus, cache, monkeypatch):
-    monkeypatch.setattr("probekit.extraction.session.load_backbone", None)
+    monkeypatch.setattr("probekit.extraction.opening.load_backbone", None)
     outcome = done("extract", bert, corpus, *FLOAT32)
     assert len(outcome.out.splitlines()) == 2
     assert re.match(r"train: complete already, at cache/bert/", outcome.err)

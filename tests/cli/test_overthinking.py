@@ -91,26 +91,14 @@ def test_shares_are_those_of_the_parquet_files(lost):
     assert shares["destructive"]["share"]["value"] > 0.5  # layer 2 knows, and the last does not
 
 
-def test_exit_below_the_best_saves_the_planted_layer_by_the_parquet_files(lost, here):
-    (loose,) = done("exit", lost, "--samples", 100, "--json").rows
-    command = ("exit", lost, "--samples", 100, "--below", "best")
-    (found,) = done(*command, "--json", "-o", "best.svg").rows
-    assert (loose["below"], found["below"]) == ("last", "best")
+def test_exits_are_those_of_the_parquet_files(lost):
+    (found,) = done("exit", lost, "--samples", 100, "--json").rows
     points = {point["rule"]: point for point in found["points"]}
-    for point in loose["points"][1:2]:  # as bad as the last depth, at the first
-        assert point["layers"]["value"] < 0.1 and point["score"]["value"] < 0.4
-    for rule, most in (("confidence", 2), ("fixed", 2)):
-        assert most - 0.1 < points[rule]["layers"]["value"] <= most
-        assert points[rule]["score"]["value"] > 0.99
-    assert "against the rule's best threshold there" in done(*command).out
-    done("exit", lost, "--samples", 100, "-o", "last.svg")
-    assert (here / "best.svg").read_bytes() != (here / "last.svg").read_bytes()
-
     test, dev = ([read_rows(lost, split)[depth] for depth in range(4)] for split in ("test", "dev"))
     grid = [*np.quantile(least_sure(dev)[:-1], np.linspace(0, 1, 41)), np.inf]
     tried = [left_early(dev, threshold) for threshold in grid]
-    best = max(score for score, _ in tried)
-    *_, n = min((layers, -f1, n) for n, (f1, layers) in enumerate(tried) if f1 >= best - 0.01)
+    last, _ = tried[-1]
+    *_, n = min((layers, -f1, n) for n, (f1, layers) in enumerate(tried) if f1 >= last - 0.01)
     score, layers = left_early(test, grid[n])
     assert points["confidence"]["layers"]["value"] == pytest.approx(layers)
     assert points["confidence"]["score"]["value"] == pytest.approx(score)
@@ -168,7 +156,6 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     [
         ("exit", ("--tolerance", -1), "--tolerance -1"),
         ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
-        ("exit", ("--below", "frist"), "unknown reference of --below 'frist'"),
         ("exit", ("--samples", 5), "--samples 5:"),
         ("exit", ("-o", "a.gif"), "a.gif: cannot write a figure as '.gif'"),
         ("exit", ("--split", "tset"), "Did you mean 'test'?"),

@@ -174,7 +174,7 @@ def test_a_complete_entry_is_not_computed_again(bert, corpus, tmp_path, monkeypa
     def refuse(*args, **kwargs):
         raise AssertionError("the model was loaded")
 
-    monkeypatch.setattr("probekit.extraction.session.load_backbone", refuse)
+    monkeypatch.setattr("probekit.extraction.opening.load_backbone", refuse)
     again = run(bert, corpus, tmp_path)
     assert again.path == first.path
     assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()} == before

@@ -142,7 +142,7 @@ def test_texts_without_a_prediction(llama, tmp_path):
 
 def test_a_model_without_an_output_head(headless, texts, tmp_path, monkeypatch):
     with monkeypatch.context() as patch:
-        patch.setattr("probekit.extraction.session.load_backbone", None)
+        patch.setattr("probekit.extraction.opening.load_backbone", None)
         patch.setattr("probekit.backbone.Inspection.encode", None)
         with pytest.raises(BackboneError, match=r"has no masked-language-model head.*--tie input"):
             run(headless, texts, tmp_path)

@@ -58,7 +58,7 @@ def test_what_cannot_be_mapped_is_refused_before_the_model_runs(
 ):
     limit(tmp_path, monkeypatch, 8)
     with monkeypatch.context() as patch:
-        patch.setattr("probekit.extraction.session.load_backbone", None)
+        patch.setattr("probekit.extraction.opening.load_backbone", None)
         with pytest.raises(OptionError, match=r"--format hdf5 .* sysctl -w vm.max_map_count=\d+"):
             run(bert, corpus, tmp_path / "cache")
     assert not list((tmp_path / "cache").rglob("*.*"))

@@ -10,9 +10,13 @@ from scipy.stats import ortho_group
 from sklearn.metrics.pairwise import cosine_similarity
 
 from probekit.errors import EntryError
-from probekit.measures.layer_sums import sum_layers
 from probekit.measures.measuring import massive_channels, medians
-from probekit.measures.similarity import LayerSimilarity, effective_rank, intrinsic_dimension
+from probekit.measures.similarity import (
+    LayerSimilarity,
+    effective_rank,
+    intrinsic_dimension,
+    sum_layers,
+)
 from tests.measures.stored import measured
 
 

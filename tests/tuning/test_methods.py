@@ -9,8 +9,8 @@ from probekit.backbone.cutting import cut, reached
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.tuning import METHODS, Tuned, peft_parts
-from probekit.tuning.bitfit import BitFit
 from probekit.tuning.blocks import blocks_of
+from probekit.tuning.full import BitFit
 from tests import tiny
 from tests.random_models import save_random
 

@@ -13,8 +13,7 @@ from typing import Any, Self
 
 import lazy_loader
 
-from probekit.engines.contract import Job, Report
-from probekit.engines.job_run import pass_on
+from probekit.engines.contract import Job, Report, pass_on
 from probekit.engines.ray_cluster.ray_staff import Run, Staff, Worker
 from probekit.engines.ray_cluster.ray_worker import Early
 from probekit.errors import EngineError, EntryLockedError

@@ -17,8 +17,7 @@ from typing import Any
 import lazy_loader
 
 from probekit.base.machine.process import STOP
-from probekit.engines.contract import Job
-from probekit.engines.job_run import heed_stop, run_job
+from probekit.engines.contract import Job, heed_stop, run_job
 from probekit.version import __version__
 
 ray = lazy_loader.load("ray")  # which may not be installed

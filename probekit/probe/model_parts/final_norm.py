@@ -4,6 +4,8 @@ On disk it is ``backbone/final_norm.safetensors`` in an entry: tensors ``weight`
 (D,) in float32, metadata ``kind`` and ``eps``.
 """
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, cast
@@ -11,10 +13,25 @@ from typing import Literal, cast
 import torch
 from jaxtyping import Float
 from safetensors import safe_open
+from safetensors.torch import save
 from torch import Tensor
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.probe.model_parts.tensor_file import tensor_file
+
+
+def tensor_file(tensors: Mapping[str, Tensor], metadata: Mapping[str, str]) -> bytes:
+    """Return the content of a safetensors file, its metadata in the order of their names.
+
+    The library writes them in another order in each call, and an entry that is made again, or
+    resumed after a kill, has the same bytes.
+    """
+    data = save(dict(tensors), metadata=dict(metadata))
+    # 8 bytes: the length n of the header; n bytes: the header as JSON, blanks behind it; tensors
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length]) | {"__metadata__": dict(sorted(metadata.items()))}
+    text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
+    return b"".join((data[:8], text.ljust(length), memoryview(data)[8 + length :]))
+
 
 FILE = "final_norm.safetensors"
 NormKind = Literal["layernorm", "rmsnorm"]

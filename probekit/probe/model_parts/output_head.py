@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.probe.model_parts.tensor_file import tensor_file
+from probekit.probe.model_parts.final_norm import tensor_file
 
 FILE = "output_head.safetensors"
 HEAD_KINDS = ("masked", "causal", "tied-input")

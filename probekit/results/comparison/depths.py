@@ -10,7 +10,7 @@ from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
 from probekit.results import Record
 from probekit.results.comparison.bootstrap import resample, resampled
-from probekit.results.comparison.families import LEVEL, SAMPLES_EACH, holm
+from probekit.results.comparison.judging import LEVEL, SAMPLES_EACH, holm
 from probekit.results.comparison.pairing import pair
 from probekit.results.comparison.resampled_groups import Drawn, drawn_text, shared_groups
 from probekit.results.comparison.runs import RecordedRun

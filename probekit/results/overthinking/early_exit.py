@@ -10,19 +10,19 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts
-from probekit.results.overthinking.choosers import choosers, chosen_on
+from probekit.results.overthinking.chosen_depth import choosers, chosen_on
 from probekit.results.overthinking.depth_curves import CurveReport
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.exit_rules import RULES, Exits, oracle
-from probekit.results.overthinking.exit_thresholds import (
-    Allowance,
+from probekit.results.overthinking.exit_rules import (
+    RULES,
+    TOLERANCE,
+    Exits,
     FittedRule,
     layers_of,
+    oracle,
     score_of,
 )
-
-_USUAL = Allowance()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,7 +71,6 @@ class EarlyExit(CurveReport):
         chosen_on: the split that chose thresholds, or ``halves``: each half of the reported split
             has those of the other.
         tolerance: loss of score that was allowed where they were chosen.
-        below: what it was counted from, see `Allowance`.
         depths: ascending; the last is that of the whole model.
         n_sentences: sentences of the reported split.
         n_seeds: seeds.
@@ -82,7 +81,6 @@ class EarlyExit(CurveReport):
     metric: str
     chosen_on: str
     tolerance: float
-    below: str
     depths: tuple[int, ...]
     n_sentences: int
     n_seeds: int
@@ -94,7 +92,7 @@ def measure_exits(
     reported: DepthPredictions,
     dev: DepthPredictions | None,
     bootstrap: Bootstrap,
-    allowance: Allowance = _USUAL,
+    tolerance: float = TOLERANCE,
 ) -> EarlyExit:
     """Let the sentences of a split leave early by every rule.
 
@@ -105,7 +103,7 @@ def measure_exits(
         reported: the split that is reported.
         dev: the split that chooses; None chooses on each half of the reported one for the other.
         bootstrap: how sentences are resampled; its seed makes the halves.
-        allowance: loss of score that is allowed.
+        tolerance: loss of score that is allowed, against the last depth.
 
     Raises:
         RecordError: the side files hold no probabilities.
@@ -118,7 +116,7 @@ def measure_exits(
         found = [
             FittedRule.of(rule, reported, choosing, seed) for seed in range(len(reported.seeds))
         ]
-        picks = [one.choose(allowance) for one in found]
+        picks = [one.choose(tolerance) for one in found]
         chosen[name] = [one.exits(pick) for one, pick in zip(found, picks, strict=True)]
         said = [w for one, pick in zip(found, picks, strict=True) for w in one.words(pick)]
         words[name] = tuple(dict.fromkeys(said))
@@ -131,8 +129,7 @@ def measure_exits(
         **reported.about,
         metric=reported.scorer.name,
         chosen_on=chosen_on(dev),
-        tolerance=allowance.tolerance,
-        below=allowance.below,
+        tolerance=tolerance,
         n_sentences=reported.n_sentences,
         n_seeds=len(reported.seeds),
         points=_points(reported, chosen, words, bootstrap),

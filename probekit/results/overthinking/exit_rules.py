@@ -7,12 +7,15 @@ that it leaves as a whole, when its least sure word may.
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from jaxtyping import Float, Float64, Int64
 
-from probekit.metrics.contract import per_example
+from probekit.errors import OptionError
+from probekit.metrics.contract import Counts, per_example
+from probekit.results.overthinking.chosen_depth import Chooser
 from probekit.results.overthinking.depth_predictions import DepthPredictions, probabilities_of
 
 Signal = Float64[np.ndarray, "depths sentences"]
@@ -155,3 +158,111 @@ def per_sentence(found: DepthPredictions, rows: Float[np.ndarray, "depths rows"]
     least = np.ones((len(rows), found.n_sentences))
     least[:, held] = np.minimum.reduceat(rows, found.scorer.gold.offsets[:-1][held], axis=1)
     return least
+
+
+TOLERANCE = 0.01
+"""Loss of score that is allowed where thresholds are chosen: one point of a percentage."""
+
+_ROUNDING = 1e-12  # a loss of exactly the tolerance is allowed
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a loss that no score can have.
+
+    Raises:
+        OptionError: it is one.
+    """
+    if not 0 <= tolerance <= 1:
+        raise OptionError(
+            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
+            "a percentage, and usual."
+        )
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class FittedRule:
+    """A rule on one seed.
+
+    Attributes:
+        rule: the rule.
+        reported: what it is judged on.
+        seed: the place of the seed.
+        signal: on all of ``reported``.
+        choosers: what chooses for the sentences of ``reported``.
+        signals: of each chooser's predictions.
+        thresholds: of each chooser, from the loosest to never.
+    """
+
+    rule: ExitRule
+    reported: DepthPredictions
+    seed: int
+    signal: Signal
+    choosers: tuple[Chooser, ...]
+    signals: tuple[Signal, ...]
+    thresholds: tuple[Thresholds, ...]
+
+    @classmethod
+    def of(
+        cls, rule: ExitRule, reported: DepthPredictions, choosers: tuple[Chooser, ...], seed: int
+    ) -> "FittedRule":
+        """Return the rule with the thresholds of what chooses."""
+        signal = rule.signal(reported, seed)
+        signals = [signal if one.on is reported else rule.signal(one.on, seed) for one in choosers]
+        seen = [
+            own[:, (one.choosing[0] > 0) & (one.on.lengths > 0)]
+            for one, own in zip(choosers, signals, strict=True)
+        ]
+        return cls(
+            rule=rule,
+            reported=reported,
+            seed=seed,
+            signal=signal,
+            choosers=choosers,
+            signals=tuple(signals),
+            thresholds=tuple(rule.thresholds(own, reported.depths) for own in seen),
+        )
+
+    def exits(self, levels: Sequence[int]) -> Exits:
+        """Return where sentences leave, given the place of the threshold of each chooser."""
+        found = np.zeros(self.reported.n_sentences, np.int64)
+        for one, thresholds, level in zip(self.choosers, self.thresholds, levels, strict=True):
+            found[one.judged] = exits(self.signal[:, one.judged], thresholds[level])
+        return found
+
+    def choose(self, tolerance: float) -> list[int]:
+        """Return the place of each chooser's threshold, which may lose so much of the score."""
+        each = zip(self.choosers, self.signals, self.thresholds, strict=True)
+        return [self._chosen(*own, tolerance) for own in each]
+
+    def _chosen(
+        self, one: Chooser, signal: Signal, thresholds: Thresholds, tolerance: float
+    ) -> int:
+        places = [exits(signal, threshold) for threshold in thresholds]
+        scores = np.array([score_of(one.on, self.seed, p, one.choosing)[0] for p in places])
+        scores *= one.on.scorer.scale.sign
+        layers = np.array([layers_of(one.on, p, one.choosing)[0] for p in places])
+        allowed = scores >= scores[-1] - tolerance - _ROUNDING  # of the last depth
+        fewest = np.where(allowed, layers, np.inf)
+        return int(np.lexsort((-scores, fewest))[0])
+
+    def words(self, levels: Sequence[int]) -> list[str]:
+        """Return the thresholds in words."""
+        pairs = zip(self.thresholds, levels, strict=True)
+        return [self.rule.word(float(thresholds[level])) for thresholds, level in pairs]
+
+
+def score_of(found: DepthPredictions, seed: int, places: Exits, counts: Counts) -> np.ndarray:
+    """Return the score on each sample of what sentences predict where they leave.
+
+    The predictions of a sentence are those of one depth, and a metric's sums are over sentences, so
+    that they are the sums of these.
+    """
+    parts = found.parts[seed, places, np.arange(found.n_sentences)]
+    return np.asarray(found.scorer.combine(counts @ parts))
+
+
+def layers_of(found: DepthPredictions, places: Exits, counts: Counts) -> np.ndarray:
+    """Return the mean layers on each sample; sentences without rows do not count."""
+    used = np.array(found.depths, np.float64)[places]
+    held = (found.lengths > 0).astype(np.float64)
+    return np.asarray(counts @ (used * held) / np.maximum(counts @ held, 1.0))

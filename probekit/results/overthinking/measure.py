@@ -10,7 +10,7 @@ from probekit.results.overthinking.depth_predictions import DepthPredictions, re
 from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
 from probekit.results.overthinking.estimates import Bootstrap, Estimate
 from probekit.results.overthinking.examples import ShownExample, choose_examples
-from probekit.results.overthinking.exit_thresholds import Allowance
+from probekit.results.overthinking.exit_rules import TOLERANCE, check_tolerance
 from probekit.results.overthinking.shares import (
     Share,
     SharesByDepth,
@@ -103,31 +103,29 @@ def early_exit(
     records: Sequence[Record],
     *,
     split: str | None = None,
-    tolerance: float = 0.01,
-    below: str = "last",
+    tolerance: float = TOLERANCE,
     samples: int = 10_000,
     seed: int = 0,
 ) -> list[EarlyExit]:
     """Measure early exit from the predictions of the probes of every depth.
 
     Args:
-        records: of ``probekit depth`` or ``exit``.
+        records: of ``probekit depth``.
         split: ``test`` or ``dev``; None is test where all have one, else dev.
-        tolerance: loss of score that is allowed where thresholds are chosen.
-        below: what it is counted from: the ``last`` depth, or the ``best`` threshold of the rule.
+        tolerance: loss of score against the last depth that is allowed where thresholds are chosen.
         samples: bootstrap samples.
         seed: of the bootstrap, and of the halves of a split.
 
     Raises:
         OptionError: too few samples, or a tolerance below 0 or above 1.
-        UnknownNameError: no such split, or ``below`` is neither.
+        UnknownNameError: no such split.
         RecordError: depths, predictions, probabilities or classes are missing.
         MissingFileError: a side file of predictions does not exist.
     """
     bootstrap = Bootstrap(samples=samples, seed=seed)
-    allowance = Allowance(tolerance=tolerance, below=below)
+    check_tolerance(tolerance)
     pairs = [read_reported(curve, split) for curve in depth_curves(records)]
-    return [measure_exits(*pair, bootstrap, allowance) for pair in pairs]
+    return [measure_exits(*pair, bootstrap, tolerance) for pair in pairs]
 
 
 def read_reported(

@@ -10,7 +10,6 @@ from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
 from probekit.results.overthinking.estimates import Estimate
 from probekit.results.overthinking.examples import ShownExample, ShownRow
 from probekit.results.overthinking.exit_rules import TEXTS
-from probekit.results.overthinking.exit_thresholds import BELOW
 from probekit.results.overthinking.measure import Overthinking
 from probekit.results.overthinking.shares import Share
 from probekit.results.summaries.text_layout import Column, text_table
@@ -181,7 +180,7 @@ def _exit_text(found: EarlyExit) -> str:
     )
     note = (
         f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} against "
-        f"{BELOW[found.below]} there; {_intervals_text(found)}"
+        f"the whole model there; {_intervals_text(found)}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
 

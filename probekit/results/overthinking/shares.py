@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Counts, per_example
-from probekit.results.comparison.families import LEVEL, holm
+from probekit.results.comparison.judging import LEVEL, holm
 from probekit.results.overthinking.depth_predictions import DepthPredictions
 from probekit.results.overthinking.estimates import Bootstrap, Estimate, Statistics
 from probekit.results.overthinking.expected import expected_of

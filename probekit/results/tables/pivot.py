@@ -7,8 +7,7 @@ from typing import Any
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
-from probekit.results.comparison.against import Verdicts
-from probekit.results.comparison.pairwise import ARROWS
+from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.best_options import CHOSE, BestOptions
 from probekit.results.summaries.diagnosis import MARK, marks

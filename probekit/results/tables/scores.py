@@ -7,9 +7,8 @@ from typing import Any
 from probekit.base.selection import FIXED
 from probekit.errors import OptionError, RecordError
 from probekit.metrics import OF_PROBABILITIES, scale_of
-from probekit.results.comparison.against import Verdicts
 from probekit.results.comparison.judging import Judged
-from probekit.results.comparison.pairwise import ARROWS
+from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import RANDOM
 from probekit.results.summaries.best_options import CHOSE, BestOptions

@@ -14,9 +14,9 @@ from jaxtyping import Int64
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
-from probekit.base.plugin_origin import PluginOrigin
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED, Selection
+from probekit.base.source_hash import PluginOrigin
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
 from probekit.features.sentence_groups import say_sizes

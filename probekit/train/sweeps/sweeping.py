@@ -12,8 +12,13 @@ from probekit.engines import Engine
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, tidy, wait_for_change
 from probekit.results.tracking import Tracking
-from probekit.train.sweeps.left_out_layers import check_ablation, with_ablation, without_each
-from probekit.train.sweeps.outputs import OutputOptions, Outputs
+from probekit.train.sweeps.outputs import (
+    OutputOptions,
+    Outputs,
+    check_ablation,
+    with_ablation,
+    without_each,
+)
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, opened_by

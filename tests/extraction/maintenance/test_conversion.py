@@ -105,7 +105,7 @@ def test_a_conversion_is_the_extraction_byte_for_byte(made, tmp_path, before, af
 def test_extraction_takes_what_it_would_have_stored(inputs, tmp_path, monkeypatch):
     source = extract(*inputs, tmp_path, keep=("words",))
     entry = Conversion.of(source.path, dtype="int8", format="hdf5").apply()
-    monkeypatch.delattr("probekit.extraction.session.load_backbone")
+    monkeypatch.delattr("probekit.extraction.opening.load_backbone")
     found = extract(*inputs, tmp_path, keep=("words",), dtype="int8", format="hdf5")
     assert found.path == entry.path and found.manifest == entry.manifest
 

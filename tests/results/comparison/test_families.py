@@ -8,8 +8,7 @@ from scipy import stats
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.evidence import Evidence, Predictions, over_sentences
-from probekit.results.comparison.families import holm, least_p, sign_flip_p
-from probekit.results.comparison.judging import difference, family
+from probekit.results.comparison.judging import difference, family, holm, least_p, sign_flip_p
 from probekit.results.comparison.resampled_groups import Groups
 from probekit.results.comparison.runs import RecordedRun
 from tests.results.samples import make_record

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from probekit import early_exit
-from probekit.errors import OptionError, UnknownNameError
+from probekit.errors import OptionError
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.resampled_groups import Drawn
 from probekit.results.overthinking.depth_curves import depth_curves
@@ -60,19 +60,10 @@ def test_where_sentences_have_documents_intervals_are_over_these():
     assert "120 sentences, one seed" in text
 
 
-def test_what_the_last_depth_has_lost_is_saved_below_the_best():
-    records = planted(lost_at=3)  # depth 2 alone is right
-    points, found = measure(records)
-    for rule in ("confidence", "fixed"):  # as bad as the last depth is allowed
-        assert points[rule].layers.value < 2 and points[rule].score.value < 0.7
-    best, again = measure(records, below="best")
-    assert (found.below, again.below) == ("last", "best") and again.curves == found.curves
+def test_a_rule_may_be_as_bad_as_a_last_depth_that_has_lost_something():
+    points, _ = measure(planted(lost_at=3))  # depth 2 alone is right
     for rule in ("confidence", "fixed"):
-        assert best[rule].layers.value == 2 and best[rule].saved.value == 0.5
-        assert best[rule].score.value == 1
-        assert best[rule].loss.value == pytest.approx(points["last"].score.value - 1)
-    with pytest.raises(UnknownNameError, match=r"--below 'worst'\. Choose from: best, last"):
-        early_exit(records, below="worst")
+        assert points[rule].layers.value < 2 and points[rule].score.value < 0.7
 
 
 def tagging(seeds=2):
@@ -126,10 +117,9 @@ def test_exits_equal_an_independent_script(rule):
             assert ours[e] == place
 
 
-@pytest.mark.parametrize("below", ["last", "best"])
-def test_score_and_layers_are_those_of_mixed_predictions(below):
+def test_score_and_layers_are_those_of_mixed_predictions():
     records = tagging(seeds=1)
-    points, found = measure(records, tolerance=0.05, below=below)
+    points, found = measure(records, tolerance=0.05)
     assert found.split == "test" and found.chosen_on == "dev"
     files = [HELD[Path(r.predictions)][1] for r in records]
     offsets = files[0]["test"].offsets
@@ -152,7 +142,7 @@ def test_score_and_layers_are_those_of_mixed_predictions(below):
     least = [np.minimum.reduceat(one.astype(float), offsets[:-1][held]) for one in sure]
     grid = [*np.quantile(np.stack(least), np.linspace(0, 1, 41)), np.inf]
     outcomes = [mixed("dev", threshold) for threshold in grid]
-    reference = outcomes[-1] if below == "last" else max(outcomes)
+    reference = outcomes[-1]
     allowed = [
         (layers, -score, n)
         for n, (score, layers) in enumerate(outcomes)

@@ -10,8 +10,7 @@ from scipy.stats import binomtest
 from probekit import overthinking
 from probekit.results.comparison.bootstrap import draws
 from probekit.results.comparison.resampled_groups import Drawn, Groups
-from probekit.results.overthinking.choosers import halves
-from probekit.results.overthinking.chosen_depth import mcnemar
+from probekit.results.overthinking.chosen_depth import halves, mcnemar
 from probekit.results.overthinking.report_text import overthinking_text
 from tests.results.overthinking.held import HELD, add_depths
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from probekit.features import Location, open_features
-from probekit.metrics.f1 import F1
+from probekit.metrics.class_metrics import F1
 from probekit.train.baselines.records import majority, memorised
 from probekit.train.scoring import gold_of
 from tests.planted import MODEL, TASK, plant, plant_all

@@ -31,7 +31,7 @@ from probekit.cli import (
     train,
 )
 from probekit.cli.completion import offer_completion
-from probekit.cli.config_option import PlanCommand, offer_config
+from probekit.cli.config_option import offer_config
 from probekit.cli.help_panels import InPanels, in_panels
 from probekit.cli.messages import end_messages, start_messages
 from probekit.errors import ProbekitError
@@ -183,8 +183,7 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "demo": demo.demo,
 }
 for _name, _command in _COMMANDS.items():
-    _kind = PlanCommand if _name in ("train", "sweep", "depth", "finetune") else InPanels
-    app.command(_name, cls=_kind)(in_panels(_name, _command))
+    app.command(_name, cls=InPanels)(in_panels(_name, _command))
 cache.app.command("copy")(cache_exchange.copy)
 cache.app.command("convert")(cache_exchange.convert)
 cache.app.command("import", cls=InPanels)(in_panels("import", cache_exchange.import_entries))

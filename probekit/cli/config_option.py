@@ -2,7 +2,6 @@
 
 import functools
 import inspect
-import itertools
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,16 +13,9 @@ import typer
 from typer.models import ArgumentInfo, CommandInfo, OptionInfo
 
 from probekit.base.registry import flag, nearest
-from probekit.cli.help_panels import MACHINE, InPanels
-from probekit.cli.planned_runs import PlannedRuns, carry_out
+from probekit.cli.help_panels import MACHINE
 from probekit.cli.training_options import OF_RUNS
 from probekit.errors import MissingFileError, OptionError
-
-RUN = "run"
-"""Name of the tables of a plan: ``[[run]]``."""
-
-_VARIED = ("model", "task")
-"""What a plan may have several of beside the options that take lists: every pair is a run."""
 
 _TYPED_ALONE = frozenset({"trust_remote_code"})
 """Options that must be typed anew every time."""
@@ -88,45 +80,28 @@ Commands = Mapping[str, Mapping[str, Setting]]
 """The settings of each command, such as ``cache ls``, by the key that a file has for them."""
 
 
-def read_config(
-    path: Path, command: str, commands: Commands, *, plans: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Return the options that a file gives a command, by parameter: of each of its runs.
+def read_config(path: Path, command: str, commands: Commands) -> dict[str, Any]:
+    """Return the options that a file gives a command, by parameter.
 
     What stands before all sections is of the command, whichever it is. A section ``[train]`` is of
-    that command alone, so that one file serves several. ``[[run]]`` tables, and several models or
-    tasks, are the runs of a plan.
+    that command alone, so that one file serves several.
 
     Args:
         path: the file.
         command: the command that is run.
         commands: all commands.
-        plans: those of them that train a plan.
 
     Raises:
         MissingFileError: there is no such file.
-        OptionError: it is no TOML; a key or section is unknown, a value has the wrong type; or it
-            holds a plan, and the command runs once.
+        OptionError: it is no TOML; a key or section is unknown, or a value has the wrong type.
     """
     found = _load(path)
     sections = {name: one for name, one in found.items() if isinstance(one, dict)}
     shared = {name: one for name, one in found.items() if name not in sections}
     sections = _by_command(path, sections, commands)
     for name, section in sections.items():
-        options = {key: value for key, value in section.items() if key != RUN}
-        for one in _pairs(options, name in plans):
-            _read(path, one, name, commands)
-    own = sections.get(command, {})
-    runs = [*_runs(path, shared.pop(RUN, []), RUN), *_runs(path, own.pop(RUN, []), RUN)]
-    if runs and command not in plans:
-        raise OptionError(
-            f"{path}: [[{RUN}]] tables are for {_listed(plans)}; `probekit {command}` runs once. "
-            f"Write [[{plans[0]}.{RUN}]] for tables of one command in a file for several."
-        )
-    base = shared | own
-    tables = [base | run for run in runs] or [base]
-    plain = [one for table in tables for one in _pairs(table, command in plans)]
-    return [_read(path, one, command, commands) for one in plain]
+        _read(path, section, name, commands)
+    return _read(path, shared | sections.get(command, {}), command, commands)
 
 
 def _load(path: Path) -> dict[str, Any]:
@@ -152,8 +127,6 @@ def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> 
     named = {_section(command): command for command in commands}
     found = {}
     for name, section in sections.items():
-        if name == RUN:
-            raise OptionError(f"{path}: the runs of a plan are [[{RUN}]] tables; found [{RUN}].")
         if name not in named:
             raise OptionError(
                 f"{path}: section [{name}] is of no command.{nearest(name, named)} A section "
@@ -165,22 +138,6 @@ def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> 
 
 def _section(command: str) -> str:
     return command.replace(" ", "-")
-
-
-def _runs(path: Path, found: Any, name: str) -> list[dict[str, Any]]:
-    if not isinstance(found, list) or any(not isinstance(one, dict) for one in found):
-        raise OptionError(f"{path}: the runs of a plan are [[{name}]] tables; found {name} = ....")
-    return [{key.replace("-", "_"): value for key, value in one.items()} for one in found]
-
-
-def _pairs(table: Mapping[str, Any], several: bool) -> list[dict[str, Any]]:
-    """Return a table for every model and task that it names."""
-    if not several:
-        return [dict(table)]
-    # model = ["a", "b"] and task = ["x", "y"] are a x, a y, b x, b y
-    given = [name for name in _VARIED if isinstance(table.get(name), list)]
-    choices = itertools.product(*(table[name] for name in given))
-    return [{**table, **dict(zip(given, chosen, strict=True))} for chosen in choices]
 
 
 def _read(path: Path, table: Mapping[str, Any], command: str, commands: Commands) -> dict[str, Any]:
@@ -230,9 +187,6 @@ def _shown(value: Any) -> str:
     return f"{kinds.get(type(value), f'a {type(value).__name__}, ')}{text:.80}"
 
 
-PLANS = ("train", "sweep", "depth")
-"""Commands that train a plan."""
-
 _LISTED = {
     *OF_RUNS.lists,
     *("head", "depth", "seeds", "layers", "split", "keep", "text", "also", "classes", "overlay"),
@@ -241,8 +195,6 @@ _LISTED = {
 
 _BY_NUMBER = ("sentences",)
 """Options that name a column, which a number may do."""
-
-_MORE, _MAKING = f"{__name__}.more", f"{__name__}.making"
 
 
 def offer_config(apps: Mapping[str, typer.Typer]) -> None:
@@ -306,9 +258,8 @@ def _with_option(command: Callable[..., Any] | None, commands: Commands) -> Call
     assert command is not None
 
     def load(ctx: typer.Context, value: Path | None) -> Path | None:
-        if value is not None and not ctx.resilient_parsing and not ctx.meta.get(_MAKING):
-            ctx.default_map, *more = read_config(value, _path(ctx), commands, plans=PLANS)
-            ctx.meta[_MORE] = more
+        if value is not None and not ctx.resilient_parsing:
+            ctx.default_map = read_config(value, _path(ctx), commands)
         return value
 
     option = typer.Option(
@@ -342,25 +293,3 @@ def _path(ctx: typer.Context) -> str:
         words.insert(0, str(here.info_name))
         here = here.parent
     return " ".join(words)
-
-
-class PlanCommand(InPanels):
-    """A command that returns `PlannedRuns`: those of all tables of a plan file are one sweep."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Keep the words for the other tables of a plan, which the same words override."""
-        words = list(args)
-        rest = super().parse_args(ctx, args)
-        ctx.obj = words
-        return rest
-
-    def invoke(self, ctx: Any) -> None:
-        """Plan every table, then train."""
-        tables: Sequence[Mapping[str, Any]] = ctx.meta.pop(_MORE, ())
-        planned: list[PlannedRuns] = [super().invoke(ctx)]
-        ctx.meta[_MAKING] = True
-        for table in tables:
-            one = self.make_context(ctx.info_name, list(ctx.obj), ctx.parent, default_map=table)
-            with one:
-                planned.append(super().invoke(one))
-        carry_out(planned)

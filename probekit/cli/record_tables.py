@@ -80,7 +80,7 @@ def asked_text(records: "Records", style: "Style", asked: TableOptions) -> str:
 
 
 def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) -> str:
-    """Return a config file that makes the runs of a table again; a plan where they differ.
+    """Return a config file that makes the runs of a row of a table again.
 
     Args:
         records: of the runs; baselines beside heads are left out, which come with them.
@@ -89,7 +89,7 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
         best_on: the split that chooses each head's options, if any does.
 
     Raises:
-        RecordError: no record is left, or one of which no config can be written.
+        RecordError: no record is left, several rows are, or no config can be written of one.
     """
     from probekit.results.recorded_options import rows_of_options
     from probekit.results.summaries.baseline_scores import without_baselines
@@ -100,27 +100,21 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
         raise RecordError("no records are there to write a config of.")
     if best_on is not None:
         heads = best_options(heads, best_on).records
-    return config_text([_at_its_entry(row, cache) for row in rows_of_options(heads)])
-
-
-def config_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return a TOML file of some rows: one row, or a plan of ``[[run]]`` tables.
-
-    Args:
-        rows: texts, numbers, truths and lists of them, by key; at least one row.
-    """
-    # of {head: last, seeds: 0} and {head: mean, seeds: 0}: seeds is said once, above, head in each
-    shared = {k: v for k, v in rows[0].items() if all(k in r and r[k] == v for r in rows)}
-    lines = ["# probekit train --config FILE", *_toml_lines(shared)]
+    rows = rows_of_options(heads)
     if len(rows) > 1:
-        for row in rows:
-            own = {name: value for name, value in row.items() if name not in shared}
-            lines += ["", "[[run]]", *_toml_lines(own)]
-    return "\n".join(lines) + "\n"
+        names = {n for row in rows for n in row if any(row.get(n) != one.get(n) for one in rows)}
+        raise RecordError(
+            f"--as-config writes one row, and there are {len(rows)}, which differ in "
+            f"{', '.join(sorted(names))}. Choose one with --where, or take the commands of "
+            "`probekit report`."
+        )
+    return config_text(_at_its_entry(rows[0], cache))
 
 
-def _toml_lines(values: Mapping[str, Any]) -> list[str]:
-    return [f"{name} = {_toml_value(value)}" for name, value in values.items()]
+def config_text(row: Mapping[str, Any]) -> str:
+    """Return a TOML file of options: texts, numbers, truths and lists of them, by key."""
+    lines = [f"{name} = {_toml_value(value)}" for name, value in row.items()]
+    return "\n".join(["# probekit train --config FILE", *lines, ""])
 
 
 def _toml_value(value: Any) -> str:

@@ -1,18 +1,95 @@
 """``probekit train``, ``sweep``, ``depth``: heads from the cache; ``finetune``: with the model."""
 
-from collections.abc import Mapping
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from probekit.cli import arguments
 from probekit.cli.crew import Crew
-from probekit.cli.planned_runs import PlannedRuns
+from probekit.cli.output import progress_wanted
+from probekit.cli.record_tables import print_records
 from probekit.cli.run_list import each, first_label, make_plan
 from probekit.cli.spread import spread
 from probekit.cli.training_options import Asked, Target, TrainingOptions
 from probekit.train.sweeps.protocols import get_protocol
+
+if TYPE_CHECKING:
+    from probekit.results import Record
+    from probekit.train.sweeps.specs import TrainSpec
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannedRuns:
+    """The runs that a command asks for.
+
+    Attributes:
+        plan: the runs.
+        target: what they read.
+        out: the records file.
+        shared: the options besides those of runs.
+        ways: what else `sweep` is told: ``save``, ``predictions``, ``workers``, ...
+        baselines: whether they are trained with what to hold them against.
+        by_depth: whether their table is one by depth.
+    """
+
+    plan: "Sequence[TrainSpec]"
+    target: Target
+    out: Path
+    shared: TrainingOptions
+    ways: Mapping[str, Any]
+    baselines: bool = False
+    by_depth: bool = False
+
+    @property
+    def where(self) -> dict[str, Any]:
+        """Where heads are trained, from what, and who is told."""
+        return {
+            "location": self.target.location,
+            "memory": arguments.parse_bytes(self.shared.memory, "--memory"),
+            "device": self.shared.device,
+            "track": self.shared.track,
+        }
+
+    def carry_out(self) -> None:
+        """Train the runs, say where the records are, and print the scores."""
+        print_records(self._train(), json=self.shared.json, by_depth=self.by_depth)
+
+    def _train(self) -> "list[Record]":
+        from probekit.train.baselines import run_baselines
+        from probekit.train.sweeps.run import sweep
+
+        how = {**self.where, **self.ways, "progress": progress_wanted()}
+        if not self.baselines:
+            records = sweep(self.plan, out=self.out, **how)
+            self._say_where()
+            return records
+        try:
+            found = run_baselines(self.plan, out=self.out, **how)
+        finally:  # the heads may be there although a baseline failed
+            if self.out.is_file():
+                self._say_where()
+        for note in found.notes:
+            logger.info("%s", note)
+        return [*found.guesses, *found.heads, *found.random]
+
+    def _say_where(self) -> None:
+        say_where(self.out, self.ways.get("save"), self.ways.get("ablate"))
+
+
+def say_where(out: Path, save: Path | None = None, ablate: str | None = None) -> None:
+    """Say where the records are, the losses without a layer and the saved heads, if any."""
+    logger.info("records: %s", out)
+    if ablate is not None:
+        logger.info("losses without a layer: probekit table %s --of ablation", out)
+    if save is not None and save.exists():
+        logger.info("saved heads: %s", save)
+
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]
 Predictions = Annotated[
@@ -61,7 +138,7 @@ def train(
     trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
-) -> PlannedRuns:
+) -> None:
     """Train a head (or several) from the cache and print the scores."""
     target = Target.of(model, task, own, shared, asked["group"])
     head = get_protocol(shared.protocol).heads[-1] if head is None else head
@@ -69,9 +146,9 @@ def train(
     out = shared.out or target.default_out(first_label(asked))
     ways = {"save": save, "predictions": predictions, "ablate": ablate, "workers": workers}
     ways["trust_remote_code"] = trust_remote_code
-    return PlannedRuns(
+    PlannedRuns(
         plan=plan, target=target, out=out, shared=shared, ways=ways, baselines=baselines
-    )
+    ).carry_out()
 
 
 @spread
@@ -94,7 +171,7 @@ def finetune(
     trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
-) -> PlannedRuns:
+) -> None:
     """Train heads together with the model: --method full, if none is named.
 
     The text, its labels and the model are those of an entry in the cache. Its rows are read by
@@ -132,7 +209,7 @@ def sweep(
     trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
-) -> PlannedRuns:
+) -> None:
     """Train every combination of comma-separated options; finished runs are skipped.
 
     Lists may be given for --head, --depth, {lists}.
@@ -151,11 +228,11 @@ def _combinations(
     head: str | None,
     depth: str | None,
     ways: Mapping[str, Any],
-) -> PlannedRuns:
+) -> None:
     """Plan every combination of comma-separated options."""
     plan = make_plan(target, shared, asked, head=head, depths=each(depth, int, "--depth"))
     out = shared.out or target.default_out(first_label(asked))
-    return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways)
+    PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways).carry_out()
 
 
 @spread
@@ -175,7 +252,7 @@ def depth(
     trust_remote_code: arguments.TrustRemoteCode = False,
     own: arguments.OwnData,
     shared: TrainingOptions,
-) -> PlannedRuns:
+) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
     from probekit.train.sweeps.specs import depths
 
@@ -193,4 +270,6 @@ def depth(
     out = shared.out or target.default_out(label)
     ways = {"save": save, "predictions": predictions, **crew.ways}
     ways["trust_remote_code"] = trust_remote_code
-    return PlannedRuns(plan=plan, target=target, out=out, shared=shared, ways=ways, by_depth=True)
+    PlannedRuns(
+        plan=plan, target=target, out=out, shared=shared, ways=ways, by_depth=True
+    ).carry_out()

@@ -67,21 +67,14 @@ def test_a_record_written_back_is_the_same_run(cache, here, words):
         assert getattr(one, name) == getattr(two, name), name
 
 
-def test_rows_written_back_are_a_plan(cache, here):
+def test_one_row_is_written_back(cache, here):
     words = ("--head", "last,mean", "--normalize", "none,standardize", "--seeds", "2", "--l2", "1")
-    first = keys(done("sweep", "planted", "conll", "--shots", "4", *words, "--json"))
-    text = done("table", "runs", "--as-config").out
-    plan = tomllib.loads(text)
-    assert plan["seeds"] == [0, 1] and plan["shots"] == 4 and plan["model"] == "planted"
-    assert [(one["head"], one["normalize"]) for one in plan["run"]] == [
-        (head, normalize) for head in ("last", "mean") for normalize in ("none", "standardize")
-    ]
-    again = done("sweep", "--config", write(here, text), "--json", "--out", "b.jsonl")
-    assert sorted(keys(again)) == sorted(first)
-    chosen = tomllib.loads(
-        done("table", "runs", "--as-config", "--where", "head=mean,normalize=none").out
-    )
-    assert "run" not in chosen and chosen["head"] == "mean"
+    done("sweep", "planted", "conll", "--shots", "4", *words)
+    message = refused("table", "runs", "--as-config")
+    assert message.startswith("--as-config writes one row, and there are 4, which differ in head,")
+    where = ("--where", "head=mean,normalize=none")
+    chosen = tomllib.loads(done("table", "runs", "--as-config", *where).out)
+    assert (chosen["head"], chosen["seeds"], chosen["shots"]) == ("mean", [0, 1], 4)
 
 
 def test_the_best_of_each_head_written_back(cache, here):
@@ -92,7 +85,7 @@ def test_the_best_of_each_head_written_back(cache, here):
         if record.eval_score == max(one.eval_score for one in load_records("runs"))
     )
     found = tomllib.loads(done("table", "runs", "--best-on", "dev", "--as-config").out)
-    assert found["l2"] == best.l2 and "run" not in found
+    assert found["l2"] == best.l2
 
 
 def test_own_texts_written_back(own_texts, here):
@@ -151,60 +144,6 @@ def test_the_command_line_goes_before_the_file(cache, here):
     assert found[0]["predictions"] is None and (here / "y.jsonl").exists()
 
 
-PLAN = """
-shots = 4
-seeds = 2
-l2 = 1
-out = "all.jsonl"
-
-[[run]]
-model = ["planted", "other"]
-task = "conll"
-head = ["last", "mean"]
-
-[[run]]
-model = "planted"
-task = "conll"
-head = "p32"
-normalize = "none"
-"""
-
-
-def test_a_plan_of_several_models_is_one_sweep_and_is_resumed(cache, here):
-    file = write(here, PLAN)
-    first = run("sweep", "--config", file, "--json")
-    assert first.code == 0, first.err
-    found = [(row["model"], row["head"], row["seed"]) for row in first.rows]
-    pairs = [("planted", "last"), ("planted", "mean"), ("other", "last"), ("other", "mean")]
-    assert found == [(*one, s) for one in [*pairs, ("planted", "p32")] for s in (0, 1)]
-    assert first.err.count("records: all.jsonl") == 1 and "[10/10]" in first.err
-    lines = (here / "all.jsonl").read_text().splitlines()
-    (here / "all.jsonl").write_text("\n".join(lines[:7]) + "\n")  # killed after seven
-    again = done("sweep", "--config", file, "--json")
-    assert "7 of 10 runs are recorded in all.jsonl" in again.err and "[3/3]" in again.err
-    assert sorted(keys(again)) == sorted(keys(first))
-    # the same plan with another command, and an option for all of its runs
-    third = done("train", "--config", file, "--json", "--seeds", "1")
-    assert "5 of 5 runs are recorded" in third.err and len(third.rows) == 5
-
-
-def test_parts_of_a_plan_are_checked_before_any_is_trained(cache, here):
-    plan = PLAN.replace('out = "all.jsonl"', "") + '\n[[run]]\nmodel = "gone"\ntask = "conll"\n'
-    message = refused("sweep", "--config", write(here, plan))
-    assert "no entry of gone conll" in message
-    assert not (here / "runs").exists()
-
-
-def test_parts_of_a_plan_save_apart(cache, here):
-    text = "task = 'conll'\nhead = 'last'\nl2 = 1\nsave = 'heads'\nmodel = ['planted', 'other']\n"
-    done("sweep", "--config", write(here, text))
-    saved = {path.parent for path in (here / "heads").rglob("config.json")}
-    assert saved == {here / "heads" / model / "conll" for model in ("planted", "other")}
-    text += "[[run]]\nnormalize = 'none'\n[[run]]\nworkers = 2\nnormalize = 'none'\n"
-    message = refused("sweep", "--config", write(here, text))
-    assert "two parts of the plan would save heads of planted conll in heads/planted/con" in message
-
-
 def test_one_file_serves_several_commands(bert, corpus, here):
     file = write(
         here,
@@ -261,9 +200,8 @@ def test_arguments_and_flags_come_from_a_file(records, here):
             "section [cache-lst] is of no command. Did you mean",
         ),
         ("[sweep]\nhed = 'last'", "unknown key 'hed' for `probekit sweep`."),
-        ("[run]\nhead = 'last'", "the runs of a plan are [[run]] tables; found [run]."),
-        ("run = 3", "the runs of a plan are [[run]] tables; found run = ...."),
-        ("[[run]]\nhed = 'last'", "unknown key 'hed' for `probekit train`."),
+        ("[[run]]\nhead = 'last'", "`probekit train` has no option run; merge and card have"),
+        ("model = ['a', 'b']", "model must be text; found an array"),
         ("head = last", "not TOML (Invalid value"),
     ],
 )
@@ -281,14 +219,6 @@ def test_a_file_that_is_not_there_and_one_that_cannot_be_read(here):
     assert "not TOML" in refused("train", "--config", "bad.toml")
 
 
-def test_a_plan_is_for_commands_that_train(here):
-    file = write(here, "[[run]]\nmodel = 'a'\ntask = 'b'\n")
-    message = refused("extract", "--config", file)
-    assert message.startswith(f"{file}: [[run]] tables are for train, sweep and depth; `probekit")
-    file = write(here, "model = ['a', 'b']\ntask = 'b'\n")
-    assert "model must be text; found an array" in refused("extract", "--config", file)
-
-
 def test_what_is_missing_from_a_file_is_wrong_usage(here):
     outcome = run("train", "--config", write(here, "head = 'last'"))
     assert outcome.code == 2 and "Missing argument 'MODEL'" in outcome.err
@@ -297,11 +227,7 @@ def test_what_is_missing_from_a_file_is_wrong_usage(here):
 @pytest.mark.parametrize("text", ['a "b" \\ \n\t', "\x7f\x00\u2028", "ü ☃ 😀", "'''", ""])
 def test_any_text_is_read_back(text):
     row = {"model": text, "lr": 1e-05, "shots": 3, "freeze_fusion": True, "seeds": [0, 1]}
-    assert tomllib.loads(config_text([row])) == row
-    rows = [row, {**row, "model": "x", "depth": 3}]
-    assert tomllib.loads(config_text(rows))["run"] == [
-        {"model": text}, {"model": "x", "depth": 3},
-    ]  # fmt: skip
+    assert tomllib.loads(config_text(row)) == row
 
 
 def test_no_file_makes_the_code_of_a_model_run(bert, corpus, here):

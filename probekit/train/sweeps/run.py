@@ -1,7 +1,7 @@
 """Train: one head, which is returned, or a sweep, which is recorded."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +12,7 @@ from probekit.base.machine.hardware import pick_device
 from probekit.base.registry import choose, text_of
 from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError, PluginError
-from probekit.features import Location, open_features
+from probekit.features import Location
 from probekit.probe.heads import HEADS, register_head
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory
@@ -23,8 +23,7 @@ from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
 from probekit.train.sweeps.outputs import OutputOptions, Outputs
 from probekit.train.sweeps.resolve import resolve
-from probekit.train.sweeps.run_groups import grouped
-from probekit.train.sweeps.run_views import open_splits, opened_by
+from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.search import search
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.sweeping import Sweeping
@@ -235,20 +234,6 @@ def sweep(
         records = sweeping.fit_without(records)
     by_key = {record.key: record for record in records.values()}
     return Records(by_key.values(), dict.fromkeys(by_key, Path(out)))
-
-
-def check_runs(plan: Sequence[TrainSpec], location: Location) -> None:
-    """Settle every run of a plan against the cache, and train nothing.
-
-    Raises:
-        OptionError: an option cannot be used.
-        EntryNotFoundError: the cache does not hold the features.
-        DataError: labels are missing, or do not fit.
-    """
-    for opened, specs in grouped(list(plan), opened_by).items():
-        splits = open_features(location=location, classes=opened[1], **vars(opened[0]))
-        for spec in specs:
-            resolve(replace(spec, lr=None) if spec.searched else spec, splits)
 
 
 def fit(

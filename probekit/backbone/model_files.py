@@ -49,7 +49,10 @@ _RANDOM_START = "pissa_niter"
 """How LoRA begins that a random decomposition takes out of the weights, anew at each load."""
 
 _BOUNDS = {
-    re.compile(r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"): 2**12,
+    re.compile(
+        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"
+        r"|block_sizes|attention_types"
+    ): 2**12,
     re.compile(r"\w+_(chunk|batch|buffer|dataset)_size"): 2**63,
     re.compile(r"num_labels"): 2**17,
     re.compile(r"(\w+_)?vocab_size|n_ctx|n_positions|max_position_embeddings"): 2**24,
@@ -121,6 +124,9 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _numbers(value)
+        elif isinstance(value, list):
+            for one in value:
+                yield from _numbers({name: one})
         elif isinstance(value, int):
             yield name, value
 

@@ -54,9 +54,14 @@ def standing_files(folder: Path, suffix: str) -> list[Path]:
     """
     found = []
     for place, folders, names in os.walk(folder):
-        folders[:] = [name for name in folders if not _NAME.fullmatch(name)]
+        folders[:] = [name for name in folders if not is_workshop(name)]
         found += [Path(place, name) for name in names if name.endswith(suffix)]
     return sorted(found)
+
+
+def is_workshop(name: str) -> bool:
+    """Say whether a folder is called as what is being written is, or what a kill left of it."""
+    return _NAME.fullmatch(name) is not None
 
 
 def sync_path(path: Path) -> None:

@@ -236,7 +236,7 @@ def push(
     if dry_run:
         return
     what = f"{_total(planned.sizes)} to {planned.place}"
-    if url.startswith("hf:"):
+    if url.lower().startswith("hf:"):
         seen = "private if it is new" if private else "public, unless it is private already"
         what = f"{what} ({seen})"
     if yes:

@@ -30,6 +30,8 @@ def place_at(url: str | Path) -> Place:
         repo, _, revision = rest.removeprefix("datasets/").partition("@")
         return Hub(repo, revision or None)
     if scheme in BUCKETS and rest:
+        if "#" in rest or "?" in rest or {".", ".."} & {*rest.split("/")}:
+            raise OptionError(f"{url}: a prefix has no # or ? in it, and no part . or ... .")
         return Bucket.at(f"{scheme}://{rest}")
     known = ", ".join(f"{name}://BUCKET/PREFIX" for name in BUCKETS)
     raise OptionError(f"{url}: expected a folder, {known} or hf://datasets/OWNER/NAME (@REVISION).")

@@ -14,7 +14,7 @@ from probekit.exchange.remote_entry import RemoteEntry, entry_folders
 from probekit.exchange.url_places import Place
 from probekit.exchange.withheld_text import TextSource
 from probekit.extraction.drafting import write_split_labels
-from probekit.extraction.maintenance.destination import Destination, bar_of
+from probekit.extraction.maintenance.destination import PULL, Destination, bar_of
 from probekit.extraction.maintenance.entry_copy import EntryCopy
 from probekit.extraction.maintenance.entry_part import asked_arrays
 from probekit.extraction.maintenance.part import Part
@@ -45,7 +45,7 @@ class PulledEntry:
         if remote.withheld:  # with its text it has other files than the one that was pushed
             part = replace(part, manifest=replace(part.manifest, files={}))
         to = Destination.of(root, remote.path, part.manifest.key, overwrite=False)
-        return cls(remote, EntryCopy(part, to, "cache pull"))
+        return cls(remote, EntryCopy(part, to, PULL))
 
     @property
     def nbytes(self) -> int:
@@ -105,7 +105,7 @@ class Pull:
         """
         place, root = place_at(url), typed_path(cache)
         sizes = place.sizes()
-        folders = _chosen(place, entry_folders(place, sizes), splits, entry)
+        folders = _chosen(place, entry_folders(sizes), splits, entry)
         entries: list[PulledEntry] = []
         planned = cls(place, entries, root, source or TextSource())
         here = mkdtemp(prefix="probekit-pull-")  # for small files

@@ -4,6 +4,7 @@ import logging
 import re
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,13 +13,20 @@ from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.exchange.addresses import place_at
 from probekit.exchange.dataset_card import CARD, CardEntry, write_card
 from probekit.exchange.hub_place import Hub
-from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of
+from probekit.exchange.remote_entry import (
+    OLD_FORM,
+    RemoteEntry,
+    entry_folders,
+    folder_of,
+    labels_at,
+)
 from probekit.exchange.url_places import Folder, Place, Writable, nbytes_of
-from probekit.exchange.withheld_text import withhold
+from probekit.exchange.withheld_text import withheld_sum, withhold
 from probekit.store.checksums import verify_checksums, verify_files
-from probekit.store.files import typed_path, walk_files
+from probekit.store.files import typed_path
 from probekit.store.labels import files_of, read_label_file
 from probekit.store.layout import EXAMPLES, LABELS, MANIFEST
+from probekit.store.manifest import LARGEST, Manifest
 from probekit.store.verified import VerifiedEntry
 
 logger = logging.getLogger(__name__)
@@ -58,10 +66,8 @@ class PushedEntry:
         if wrong := verify_files(path):
             raise EntryError(f"{path}: {wrong[0]}. It is not pushed. {EXTRACT_AGAIN}")
         source = VerifiedEntry(path)
-        names = (str(name) for name in walk_files(source.path))
-        files: dict[str, bytes | Path] = {
-            name: source.path / name for name in names if name != MANIFEST
-        }
+        names = [*source.manifest.files, *source.chunk_files]
+        files: dict[str, bytes | Path] = {name: source.path / name for name in names}
         if text:
             labels = {file.path.name: file.path for file in files_of(source.entry)}
         else:
@@ -107,18 +113,46 @@ class PushedEntry:
             raise EntryError(f"{damaged[0]}. It is not pushed. {EXTRACT_AGAIN}")
 
     def outdated(self, place: Place, sizes: Mapping[str, int]) -> list[str]:
-        """Return files of this entry there that are not sent now, the labels of its text included.
+        """Return files that an earlier push of this entry left there, and this one does not send.
+
+        With the text go its labels, unless another entry there has the text too. Files that no
+        push has sent stay.
 
         Args:
             place: where it goes.
             sizes: of the files that are there.
         """
-        sent = self.every
-        gone = [n for n in sizes if n.startswith(f"{self.folder}/") and n not in sent]
-        if not self.text:
-            labels = [n for n in sizes if n.startswith(f"{self.label_folder}/")]
-            gone += [name for name in labels if self._labels_text(place, name, sizes[name])]
+        inside, sent = f"{self.folder}/", self.every
+        old_form = f"{inside}{OLD_FORM}" in sizes
+        gone = []
+        for name in sizes:
+            file = name.removeprefix(inside)
+            if file != name and name not in sent:
+                ours = file in (_BEGUN, EXAMPLES, OLD_FORM) or withheld_sum(file) is not None
+                if ours or (old_form and file.startswith(("features/", f"{LABELS}/"))):
+                    gone.append(name)
+        if not (self.text or self._told_elsewhere(place, sizes)):
+            gone += [n for n in labels_at(self.folder, self.source.manifest, sizes)
+                     if self._labels_text(place, n, sizes[n])]  # fmt: skip
         return gone
+
+    def _told_elsewhere(self, place: Place, sizes: Mapping[str, int]) -> bool:
+        """Say whether another entry of this text lies there with it."""
+        beside = f"{self.folder.rpartition('/')[0]}/"
+        for folder in entry_folders(sizes):
+            if folder == self.folder or not folder.startswith(beside):
+                continue
+            name = f"{folder}/{MANIFEST}"
+            if f"{folder}/{EXAMPLES}" in sizes and sizes[name] <= LARGEST:
+                with suppress(EntryError):
+                    text = place.read(name, 0, sizes[name]).decode("utf-8", "replace")
+                    if self._of_text == _text_of(Manifest.from_json(text, name)):
+                        return True
+        return False
+
+    @property
+    def _of_text(self) -> tuple[str, str]:
+        return _text_of(self.source.manifest)
 
     def _labels_text(self, place: Place, name: str, nbytes: int) -> bool:
         """Say whether a label file there labels the text of this entry."""
@@ -126,12 +160,13 @@ class PushedEntry:
             file = Path(here, "labels.parquet")
             file.write_bytes(place.read(name, 0, nbytes))
             try:
-                return read_label_file(file).of == (
-                    self.source.manifest.split,
-                    self.source.manifest.request["text"],
-                )
+                return read_label_file(file).of == self._of_text
             except EntryError:  # no label file
                 return False
+
+
+def _text_of(manifest: Manifest) -> tuple[str, str]:
+    return manifest.split, manifest.request["text"]
 
 
 @dataclass(frozen=True)
@@ -175,9 +210,13 @@ class Push:
         if private and not isinstance(place, Hub):
             raise OptionError(f"--private is for the Hub, hf://datasets/OWNER/NAME, not {place}.")
         if isinstance(place, Folder):
+            there = place.path.resolve()
             for path in folders:
-                if place.path.resolve() in path.resolve().parents:
+                if there in path.resolve().parents:
                     raise OptionError(f"{path} lies in {place} already: push it elsewhere.")
+            for above in (there, *there.parents):
+                if (above / MANIFEST).is_file():
+                    raise OptionError(f"{place} lies in an entry, {above}: push to another folder.")
         return cls(place, [PushedEntry.of(path, text=text) for path in folders], private)
 
     @property
@@ -238,7 +277,7 @@ class Push:
     def _card(self, hub: Hub, before: Mapping[str, int]) -> str:
         """Return the card of all entries, those included that lie in the repository already."""
         own = [CardEntry(one.folder, one.source.manifest, one.text) for one in self.entries]
-        others = sorted(set(entry_folders(hub, before)) - {one.folder for one in own})
+        others = sorted(set(entry_folders(before)) - {one.folder for one in own})
         with tempfile.TemporaryDirectory(prefix="probekit-push-") as here:
             for folder in others:
                 try:
@@ -246,7 +285,10 @@ class Push:
                     own.append(CardEntry(folder, found.manifest, not found.withheld))
                 except EntryError as error:
                     logger.warning("the card leaves %s out: %s", folder, error)
-        old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
+        try:
+            old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
+        except UnicodeDecodeError:
+            raise EntryError(f"{hub}: {CARD} is not UTF-8. Put it right or remove it.") from None
         return write_card(hub.url, sorted(own, key=lambda one: one.folder), old)
 
 
@@ -256,8 +298,9 @@ def _send(one: PushedEntry, place: Writable, report: Callable[[int], None]) -> N
     manifest, text = one.manifest
     begun = f"{one.folder}/{_BEGUN}"
     paths = one.paths
-    if not (_holds(place, sizes, begun, text) or _holds(place, sizes, manifest, text)):
-        place.remove([name for name in (manifest, begun) if name in sizes])
+    if not _holds(place, sizes, begun, text):  # all is sent: what is there may be damaged
+        if manifest in sizes and not _holds(place, sizes, manifest, text):
+            place.remove([manifest])
         place.write(begun, text)
         sizes = {}
     done = {

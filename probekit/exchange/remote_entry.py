@@ -1,6 +1,7 @@
 """An entry at a URL, read as a copy of it is made: what is small lies here, chunks stay there."""
 
 import io
+import logging
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -18,7 +19,7 @@ from probekit.store.checksums import chunk_spans
 from probekit.store.entry import read_examples
 from probekit.store.files import check_room, write_whole
 from probekit.store.json_types import is_name
-from probekit.store.labels import label_files, read_labels
+from probekit.store.labels import is_label_file, read_labels
 from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
 from probekit.store.manifest import LARGEST, Manifest
 from probekit.store.marks import ChunkSum, checksum
@@ -27,10 +28,16 @@ from probekit.store.verified import FileOutline, VerifiedEntry, parts_between
 from probekit.tasks import Split
 from probekit.tasks.task import slugify
 
+logger = logging.getLogger(__name__)
+
 PUSH_AGAIN = "Ask whoever pushed it to push it again."
 PULL_AGAIN = "Pull again; if that does not help, ask whoever pushed it to push it again."
 
-_OLD_FORM = "probekit.json"  # of entries that were pushed as a file for each layer
+OLD_FORM = "probekit.json"
+"""Of entries that earlier versions pushed, as a file for each layer."""
+
+_LABELS_BYTES, _LABEL_BYTES = 2**20, 64  # of a file of labels, and for each word of its text
+_BESIDES_BYTES = 2**26  # of an HDF5 file, what may be no chunk beside a quarter of it
 
 
 def folder_of(manifest: Manifest) -> str:
@@ -39,27 +46,31 @@ def folder_of(manifest: Manifest) -> str:
     return f"{manifest.model}/{slugify(manifest.task)}/{name}"
 
 
-def entry_folders(place: Place, sizes: Mapping[str, int]) -> list[str]:
-    """Return the folders of the entries at a place, sorted.
-
-    Raises:
-        EntryVersionError: one is of a form that is not read any more.
-    """
+def entry_folders(sizes: Mapping[str, int]) -> list[str]:
+    """Return the folders of the entries among the files of a place, sorted."""
     found = []
     for name in sizes:
         *parts, file = name.split("/")
-        if file != MANIFEST or len(parts) != 3 or not all(map(is_name, parts)):
-            continue
-        folder = "/".join(parts)
-        if f"{folder}/{_OLD_FORM}" in sizes:
-            raise EntryVersionError(
-                f"{place}: {folder} was pushed by an earlier version, as a file for each layer. "
-                "Pull it with a checkout of probekit from before December 2026, or ask whoever "
-                "pushed it to push it again."
-            )
-        if split_and_key(parts[2]):
-            found.append(folder)
+        names = len(parts) == 3 and all(map(is_name, parts))
+        if file == MANIFEST and names and split_and_key(parts[2]):
+            found.append("/".join(parts))
     return sorted(found)
+
+
+def labels_at(folder: str, manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
+    """Return the paths of what may be labels of an entry, by names and sizes alone.
+
+    Args:
+        folder: the entry's at the place.
+        manifest: of the entry.
+        sizes: of all files there.
+    """
+    beside = f"{folder.rpartition('/')[0]}/{LABELS}/"
+    most = _LABELS_BYTES + _LABEL_BYTES * sum(manifest.counts.values())
+    named = (n for n in sizes if n.startswith(beside) and is_name(n[len(beside) :]))
+    return [
+        n for n in named if sizes[n] <= most and is_label_file(n[len(beside) :], manifest.split)
+    ]
 
 
 class RemoteEntry(VerifiedEntry):
@@ -93,6 +104,12 @@ class RemoteEntry(VerifiedEntry):
         manifest = f"{folder}/{MANIFEST}"
         here_too = f"{folder}/{EXAMPLES}" in sizes
         self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
+        if f"{folder}/{OLD_FORM}" in sizes:
+            raise EntryVersionError(
+                f"{place}: {folder} was pushed by an earlier version, as a file for each layer. "
+                "Pull it with a checkout of probekit from before December 2026, or ask whoever "
+                "pushed it to push it again."
+            )
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")
@@ -117,12 +134,20 @@ class RemoteEntry(VerifiedEntry):
         return sum(self._sizes[name] for name in self._small if name != self._hdf5)
 
     def download_labels(self) -> None:
-        """Download the labels that lie beside it; errors as of `download`."""
-        with self._told():
-            for name in self._labels:
-                write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
-            for file in label_files(self.path, self.manifest.split):
-                read_labels(file)
+        """Download the labels that lie beside it; what is none is left out, which is said.
+
+        Raises:
+            HubError: the Hub refuses, or does not answer.
+            StorageError: another place does.
+        """
+        for name in labels_at(self.folder, self.manifest, self._sizes):
+            write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
+            try:
+                with self._told():
+                    read_labels(self._here / name)
+            except EntryError as error:
+                logger.warning("left out: %s", error)
+                (self._here / name).unlink()
 
     def download(self, kept: Sequence[ArraySpec], split: Split | None = None) -> None:
         """Download all but labels and chunks, and check it.
@@ -188,11 +213,6 @@ class RemoteEntry(VerifiedEntry):
         text = [] if self._withheld is None else [self._withheld]
         return [*(f"{self.folder}/{name}" for name in self.manifest.files), *text]
 
-    @property
-    def _labels(self) -> list[str]:
-        folder = f"{self.folder.rpartition('/')[0]}/{LABELS}/"
-        return [n for n in self._sizes if n.startswith(folder) and is_name(n[len(folder) :])]
-
     def _is_withheld(self, name: str) -> bool:
         folder, _, file = name.rpartition("/")
         return folder == self.folder and withheld_sum(file) is not None
@@ -208,6 +228,9 @@ class RemoteEntry(VerifiedEntry):
         plain = (array for spec in self.manifest.arrays for array in spec.plain())
         places = [Hdf5File().places(file, array, source) for array in plain]
         spans = chunk_spans(places)[str(file)]
+        besides = size - sum(last - first for first, last in spans)
+        if besides > _BESIDES_BYTES + size // 4:
+            raise EntryError(f"{file} holds {besides:,} bytes that are no chunks. {REMEDY}")
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
 
     def _check_chunk_files(self, kept: Sequence[ArraySpec]) -> None:

@@ -7,20 +7,21 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probekit.base.replacing import remove_left, replacing
+from probekit.base.replacing import is_workshop, remove_left, replacing
 from probekit.errors import OptionError, StorageError, install_extra, reason_of
-from probekit.store.files import read_span, remove_path, storage_errors, walk_files
+from probekit.store.files import read_span, remove_path, storage_errors
 
 T = TypeVar("T")
 
 BUCKETS = ("s3", "gs", "az")
+_DEPTH = 6  # of folders, from a place to the files of an array
 _REQUESTS = 16  # files that are sent at a time
 _TRIES = 4
 _PAUSE = 0.2  # seconds before the second try, and twice as long before each one after it
@@ -111,7 +112,15 @@ class Folder(Writable):
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of every file."""
-        return {str(name): os.lstat(self.path / name).st_size for name in walk_files(self.path)}
+        found = {}
+        for inside, folders, files in os.walk(self.path, followlinks=True):
+            depth = len(Path(inside).relative_to(self.path).parts)
+            here = depth < _DEPTH  # a link may lead to a folder above it
+            folders[:] = [name for name in folders if here and not is_workshop(name)]
+            for file in (Path(inside, name) for name in files):
+                with suppress(OSError):  # another push may remove it
+                    found[file.relative_to(self.path).as_posix()] = file.stat().st_size
+        return found
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
         """Return bytes of a file."""
@@ -119,7 +128,7 @@ class Folder(Writable):
 
     def write(self, name: str, data: bytes | Path) -> None:
         """Write a file; it is on the disk afterwards."""
-        with storage_errors(self.path, option="another folder"), replacing(self.path / name) as new:
+        with storage_errors(self.path, option="another URL"), replacing(self.path / name) as new:
             if isinstance(data, bytes):
                 new.write_bytes(data)
             else:

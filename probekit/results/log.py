@@ -131,8 +131,14 @@ def _mend_tail(path: Path, descriptor: int) -> int:
         return size
     if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.pwrite(descriptor, b"\n", size)
+    if _begins_with_a_record(tail):
+        raise RecordError(
+            f"{path}: its last line holds more than one record. Put each on a line of its own, or "
+            "choose another results file with --out."
+        )
     earlier = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else None
-    ours = path.suffix == ".jsonl" if earlier is None else _is_record(earlier)
+    named = path.suffix.lower() == ".jsonl" or _GOES_ON in tail
+    ours = named if earlier is None else _is_record(earlier)
     if _is_json(tail) or not (ours and _begins_a_record(tail.lstrip(b"\0"))):  # zeros: power lost
         raise RecordError(
             f"{path}: not a file of records (its last line is {tail[:40]!r}); "
@@ -149,6 +155,15 @@ def _begins_a_record(line: bytes) -> bool:
         return b'{"model": "'.startswith(line)
     more = found["more"] or b""
     return more.startswith(_GOES_ON) or _GOES_ON.startswith(more)
+
+
+def _begins_with_a_record(line: bytes) -> bool:
+    """Say whether something follows a whole record: a line end was lost between them."""
+    try:
+        found, end = json.JSONDecoder().raw_decode(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"model", "key"} <= found.keys() and end > 0
 
 
 def _is_record(line: bytes) -> bool:

@@ -40,7 +40,10 @@ def typed_path(typed: str | Path) -> Path:
             f"{typed} is a URL, and a cache is a folder. `probekit cache pull URL` brings entries "
             "into one, and `probekit cache push` sends them to a URL."
         )
-    return Path(typed).expanduser()
+    try:
+        return Path(typed).expanduser()
+    except RuntimeError as error:  # of ~ and a name
+        raise OptionError(f"{typed}: {error}") from error
 
 
 def write_whole(path: Path, data: bytes) -> None:
@@ -176,7 +179,14 @@ def read_span(file: str, start: int, nbytes: int) -> bytes:
     if not nbytes:
         return b""
     with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as source:
-        return os.pread(source.fileno(), nbytes, start)
+        found = os.pread(source.fileno(), nbytes, start)
+        while len(found) < nbytes and (
+            more := os.pread(  # Linux reads 2 GiB at most
+                source.fileno(), nbytes - len(found), start + len(found)
+            )
+        ):
+            found += more
+        return found
     return b""
 
 

@@ -4,6 +4,7 @@ Labels are no part of the sealed entry, so corrected annotations never need the 
 sentences have in common, such as their document, is kept in the same way, and is no label.
 """
 
+import logging
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -21,6 +22,8 @@ from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import read_table, table_bytes
+
+logger = logging.getLogger(__name__)
 
 _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
 GROUPS = "groups"
@@ -171,7 +174,12 @@ def read_label_file(path: Path) -> LabelFile:
 def label_files(entry: Path, split: str) -> list[Path]:
     """Return the files that are labels of an entry's split by their names, readable or not."""
     found = labels_folder(entry).glob("*.parquet")
-    return sorted(file for file in found if file.name.startswith(f"{_slug(split)}-"))
+    return sorted(file for file in found if is_label_file(file.name, split))
+
+
+def is_label_file(name: str, split: str) -> bool:
+    """Say whether a file is called as the labels of a split are."""
+    return name.startswith(f"{_slug(split)}-") and name.endswith(".parquet")
 
 
 def labels_for(entry: Entry, column: str) -> list[LabelFile]:
@@ -223,11 +231,11 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
     remove_left(folder)
     written = []
     for path in filter(Path.is_file, label_files(entry, manifest.split)):
-        file = read_labels(path).file
-        if file.of != (manifest.split, manifest.request["text"]):
+        labels = read_labels(path)
+        if labels.file.of != (manifest.split, manifest.request["text"]):
             continue
         there = folder / path.name
-        if _is_as_new(there, file.created):
+        if _stays(there, labels):
             continue
         with storage_errors(folder):
             write_whole(there, path.read_bytes())
@@ -235,12 +243,19 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
     return written
 
 
-def _is_as_new(there: Path, created: str) -> bool:
-    """Say whether a file is there, can be read, and was not written before a moment."""
+def _stays(there: Path, labels: LabelSet) -> bool:
+    """Say whether a file stays in place of labels: it is as new, or these are not what they say."""
+    if labels.file.created > datetime.now(UTC).isoformat():
+        logger.warning("left out: %s is dated in the future", labels.file.path)
+        return True
     try:
-        return there.exists() and read_label_file(there).created >= created
+        own = read_labels(there) if there.exists() else None
     except EntryError:  # power was lost while it was written
         return False
+    if own is not None and (own.ids, own.values) != (labels.ids, labels.values):
+        logger.warning("left out: %s has other labels than %s", labels.file.path, there)
+        return True
+    return own is not None and own.file.created >= labels.file.created
 
 
 def _slug(part: str) -> str:

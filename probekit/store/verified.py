@@ -147,6 +147,12 @@ class VerifiedEntry:
         names = [n for n in self.manifest.files if PurePosixPath(n).parts[0] != store]
         return {name: b"".join(data for _, data in self._outline(name).parts) for name in names}
 
+    @property
+    def chunk_files(self) -> list[str]:
+        """The files that hold chunks alone, by their path in the entry."""
+        alone = (place for place in self.places.values() if place.tail is not None)
+        return [str(Path(file).relative_to(self.path)) for place in alone for file in place.files]
+
     def check_standing(self) -> None:
         """Check that the entry still is the one that was opened.
 

@@ -296,7 +296,7 @@ def put_in_place(fresh: Path, folder: Path) -> None:
     for name in sorted(made, key=lambda name: name != _LIST):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         put(made[name], folder / name)
-    if folder.is_dir() and not any(folder.iterdir()):
+    if folder.is_dir() and not (folder.is_symlink() or any(folder.iterdir())):
         folder.rmdir()
 
 

@@ -16,6 +16,9 @@ from probekit.errors import (
     UnknownNameError,
 )
 from probekit.exchange import Pull, Push, url_places
+from probekit.exchange.addresses import place_at
+from probekit.exchange.hub_place import Hub
+from probekit.exchange.remote_entry import folder_of
 from probekit.store.labels import labels_of
 from probekit.store.marks import checksum
 from tests.exchange.conftest import REPO, URL, pull, push, stored
@@ -178,7 +181,7 @@ def test_tables_made_to_do_harm(entry, there, cache):
     assert "an example has rows that words or predicted has not" in refused(there, cache)
 
 
-def test_labels_of_another_text_are_not_this_entrys(entry, there, cache, made):
+def test_labels_of_another_text_are_not_this_entrys(entry, there, cache, made, caplog):
     data = labels_of(made["train"])[0].path.read_bytes()
     labels = entry.with_name("labels")
     labels.mkdir()
@@ -186,8 +189,32 @@ def test_labels_of_another_text_are_not_this_entrys(entry, there, cache, made):
     pull(there, cache)
     assert not list(cache.glob("*/*/labels/*"))
     (labels / "train-ner-00000000.parquet").write_bytes(data[:-9])
+    with (labels / "train-large-00000000.parquet").open("wb") as large:
+        large.truncate(2**40)
     shutil.rmtree(cache)
-    assert "labels/train-ner-00000000.parquet" in refused(there, cache)
+    pull(there, cache)
+    assert "left out: " in caplog.text and not list(cache.glob("*/*/labels/*"))
+
+
+def test_labels_of_a_place_replace_none_of_the_caches(made, tmp_path, cache, caplog):
+    """Neither other ones of the same name, nor by a date that has not come."""
+    there = tmp_path / "there"
+    push(made["train"], there)
+    entry = pull(there, cache)
+    (own,) = cache.glob("*/*/labels/*")
+    good = own.read_bytes()
+    (theirs,) = there.glob("*/*/labels/*")
+    table = pq.read_table(theirs)
+    later = table.schema.metadata | {b"created": b"9999-01-01T00:00:00.000000"}
+    pq.write_table(table.replace_schema_metadata(later), theirs)
+    pull(there, cache)
+    assert own.read_bytes() == good and "is dated in the future" in caplog.text
+    others = [["O"] * len(row) for row in table["labels"].to_pylist()]
+    table = table.set_column(1, table.schema.field("labels"), [others])
+    pq.write_table(table, theirs)
+    pull(there, cache)
+    assert own.read_bytes() == good and "has other labels than" in caplog.text
+    assert entry.path.exists()
 
 
 def test_what_is_asked_for_and_not_there(entry, there, cache):
@@ -263,6 +290,71 @@ def test_a_damaged_entry_is_not_pushed(url, tmp_path):
     (entry.path / "backbone" / "config.json").write_text("{ }")
     with pytest.raises(EntryError, match=r"config\.json is not as it was written. It is not"):
         push(entry, url)
+
+
+def test_files_that_no_push_has_sent_stay(url, tmp_path):
+    entry = stored(tmp_path / "cache")
+    push(entry, url)
+    if isinstance(place := place_at(url), Hub):
+        return
+    folder = folder_of(entry.manifest)
+    mine = {f"{folder}/NOTES.md", f"{folder}/mine/results.txt", "README.md"}
+    place.write_all(dict.fromkeys(mine, b"mine"), lambda nbytes: None)
+    push(entry, url)
+    assert mine <= place.sizes().keys()
+
+
+def test_what_a_kill_left_in_an_entry_is_not_sent(tmp_path):
+    entry = stored(tmp_path / "cache")
+    (entry.path / "building" / "draft").mkdir(parents=True)
+    (entry.path / "building" / "draft" / "examples.parquet").write_bytes(b"the text")
+    push(entry, tmp_path / "there", text=False)
+    assert not list((tmp_path / "there").rglob("building"))
+
+
+def test_an_entry_of_an_earlier_form_is_no_matter_of_others(hub, repo, tmp_path, cache):
+    train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
+    push(train, URL)
+    (folder,) = repo.glob("*/*/train-*")
+    (folder / "probekit.json").write_text("{}")
+    (folder / "features").mkdir()
+    (folder / "features" / "x.bin").write_text("old")
+    push(dev, URL)
+    assert pull(URL, cache, splits=["dev"]).manifest == dev.manifest
+    push(train, URL)
+    assert not (folder / "probekit.json").exists() and not list(folder.rglob("x.bin"))
+    assert len(Pull.of(URL, cache).entries) == 2
+
+
+def test_links_in_a_folder(entry, there, cache, tmp_path):
+    (there / "tiny").rename(tmp_path / "elsewhere")
+    (there / "tiny").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "elsewhere" / "round").symlink_to(there)
+    assert pull(there, cache).manifest.task == "demo"
+
+
+@pytest.mark.parametrize("prefix", ["states#3", "states?x=1", "states/..", "./states"])
+def test_prefixes_that_a_bucket_has_not(prefix):
+    with pytest.raises(OptionError, match="a prefix has no # or"):
+        Pull.of(f"s3://bucket/{prefix}")
+
+
+def test_a_file_of_hdf5_with_more_than_chunks(tmp_path, cache):
+    entry, there = stored(tmp_path / "cache", "hdf5"), tmp_path / "there"
+    push(entry, there)
+    (file,) = there.rglob("features.h5")
+    with file.open("r+b") as store:
+        store.truncate(2**31)
+    files = json.loads((file.parent / "manifest.json").read_text())["files"]
+    files["features.h5"]["nbytes"] = 2**31
+    resealed(file.parent, files=files)
+    assert "bytes that are no chunks" in refused(there, cache)
+
+
+def test_an_entry_is_no_place(tmp_path):
+    one, other = (stored(tmp_path / name) for name in ("a", "b"))
+    with pytest.raises(OptionError, match="lies in an entry"):
+        push(one, other.path)
 
 
 def test_a_cache_is_not_pushed_to_itself(tmp_path):

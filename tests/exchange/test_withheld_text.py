@@ -10,12 +10,12 @@ import torch
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.exchange import Pull, Push, TextSource, url_places
 from probekit.exchange.withheld_text import restore, withhold
-from probekit.extraction.maintenance import check_chunks
+from probekit.extraction.maintenance import EntryCopy, Reduction, check_chunks
 from probekit.store.labels import label_columns, labels_for, read_labels
 from probekit.store.marks import checksum
 from probekit.tasks import Example, Split, get_task
 from tests.cli.console import done
-from tests.exchange.conftest import URL, pull, stored
+from tests.exchange.conftest import URL, pull, push, stored
 from tests.extraction.corpus import WORDS, write_corpus
 from tests.planted_texts import plant_texts
 from tests.store import synthetic
@@ -115,6 +115,18 @@ def test_another_text_is_refused(there, cache, tmp_path, monkeypatch, change):
     told = "39 examples, not 40" if change == "fewer" else "as many, other ones"
     assert told in str(caught.value)
     assert not cache.exists()
+
+
+def test_labels_stay_while_another_entry_has_the_text(made, tmp_path, cache):
+    there, entry = tmp_path / "there", made["train"]
+    push(entry, there)
+    part = Reduction.of(
+        EntryCopy.of(entry.path, tmp_path / "c").apply().path, layers="1", arrays=[]
+    ).apply()
+    push(part, there, text=False)
+    assert list(there.glob("*/*/labels/*"))
+    push(entry, there, text=False)
+    assert not list(there.glob("*/*/labels/*"))
 
 
 def test_it_must_be_said_where_the_text_is(there, cache):

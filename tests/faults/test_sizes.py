@@ -99,6 +99,8 @@ def test_a_random_model_wider_than_memory(tmp_path):
         {"type_vocab_size": 10**6},
         {"num_hidden_groups": 10**9},
         {"inner_group_num": 10**9},
+        {"block_sizes": [5 * 10**7, 1]},
+        {"attention_types": [[["global"], 3 * 10**8]]},
         {"position_buckets": 15 * 10**6},
         {"max_position_embeddings": 10**9},
         {"vocab_size": 10**9},

@@ -77,6 +77,19 @@ def test_a_whole_last_line_is_kept_before_anything_is_trained(tmp_path):
         assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("more", ["", "}}", '{"model": "m', " # mine"])
+def test_whole_records_on_one_line_are_not_cut(tmp_path, more):
+    path, records = tmp_path / "task.jsonl", _records(2)
+    for record in records:
+        append_record(path, record)
+    lines = path.read_bytes().splitlines()
+    text = lines[0] + b"\n" + lines[0] + (more.encode() or lines[1])
+    path.write_bytes(text)
+    with pytest.raises(RecordError, match="holds more than one record"):
+        check_appendable(path)
+    assert path.read_bytes() == text
+
+
 @pytest.mark.parametrize("begun", ['{"model": "gpt-4", "messages": [1,2', '{"model": "a", "x'])
 def test_a_line_that_begins_otherwise_than_records_is_not_cut(tmp_path, begun):
     path = tmp_path / "task.jsonl"

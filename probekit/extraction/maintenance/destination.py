@@ -25,6 +25,9 @@ from probekit.store.lock import tidy
 from probekit.store.marks import unfinished_plan
 from probekit.store.verified import FileOutline
 
+PULL = "cache pull"
+"""Made by this, what is begun of a place that has changed since is begun anew."""
+
 
 @dataclass(frozen=True)
 class Destination:
@@ -106,7 +109,9 @@ class Destination:
             StorageError: the folder cannot be written.
         """
         begun = unfinished_plan(self.path)
-        if begun is not None and not self.overwrite and digest(begun) != digest(dict(plan)):
+        afresh = begun is not None and begun.get("made_by") == plan.get("made_by") == PULL
+        other = begun is not None and digest(begun) != digest(dict(plan))
+        if begun is not None and other and not (self.overwrite or afresh):
             by = begun.get("made_by", "extract")
             partial = beside(self.path, PARTIAL)
             raise EntryError(
@@ -118,7 +123,7 @@ class Destination:
             self.path,
             plan=plan,
             overwrite=self.overwrite,
-            restart=self.overwrite,
+            restart=self.overwrite or afresh,
             outlines=outlines,
         )
 

@@ -397,6 +397,16 @@ def test_values_that_are_damaged_are_replaced(runs, tmp_path):
     assert values.read_bytes() == good
 
 
+def test_a_folder_that_is_linked_stays(runs, tmp_path):
+    spec, folder, large = replace(runs.spec, method="full", epochs=1), tmp_path / "run", tmp_path
+    (large / "large").mkdir()
+    folder.mkdir()
+    (folder / "backbone").symlink_to(large / "large")
+    fit(spec, location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    assert not list((large / "large").iterdir()) and (folder / "config.json").exists()
+
+
 def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(runs, tmp_path):
     folder = tmp_path / "run"
     fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)

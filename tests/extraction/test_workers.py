@@ -11,8 +11,8 @@ from probekit.extraction import (
     ExtractTarget,
     Shard,
     extract,
+    extraction_call,
     units,
-    workers,
 )
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.builder import EntryBuilder
@@ -165,7 +165,7 @@ def test_commands_name_the_workers_and_not_their_shards():
 def test_gpus_are_taken_in_turn(monkeypatch, device, expected):
     monkeypatch.setattr("torch.cuda.device_count", lambda: 2)
     target = ExtractTarget(model="m", task="conll", device=device, workers=3)
-    assert workers._devices(target) == expected
+    assert extraction_call._devices(target) == expected
 
 
 @pytest.mark.parametrize(

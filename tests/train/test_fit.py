@@ -12,7 +12,7 @@ from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts
-from probekit.train import steps
+from probekit.train import steps as taken_steps
 from probekit.train.fit import Interrupted, fit_group
 from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
 from tests.train.grouped import member_spec, stream_spec
@@ -152,13 +152,13 @@ def test_evaluation_points_end_with_the_last_step(splits, examples, epochs, eval
 
 def test_the_learning_rate_falls_to_zero_linearly(splits, monkeypatch):
     rates = []
-    real = steps.adam
+    real = taken_steps.adam
 
     def spy(*args, **options):
         rates.append(options["lr"])
         real(*args, **options)
 
-    monkeypatch.setattr(steps, "adam", spy)
+    monkeypatch.setattr(taken_steps, "adam", spy)
     fit(splits, stream(splits, member("p32", lr=1.0, rates=(("mixing", 0.1),)), epochs=1))
     rates = np.sort(np.reshape(rates, (-1, 2)))  # of both groups, in any order
     np.testing.assert_allclose(rates, [[0.1, 1], [0.075, 0.75], [0.05, 0.5], [0.025, 0.25]])
@@ -220,8 +220,8 @@ def test_the_best_checkpoint_is_from_before_the_divergence(splits, monkeypatch, 
             gradient *= math.inf
         real(values, gradients, *args, **options)
 
-    real = steps.adam
-    monkeypatch.setattr(steps, "adam", stepping)
+    real = taken_steps.adam
+    monkeypatch.setattr(taken_steps, "adam", stepping)
     (result,) = fit(splits, stream(splits, member(head), epochs=4))[0]
     assert result.diverged
     assert result.best_step <= 6 < result.curve[-1][0]

@@ -168,7 +168,7 @@ def fit_runs(
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     interrupt = None
     if live is not None and live.learns and streams[0].total_steps:
-        from probekit.train.live_rows import check_run  # with transformers
+        from probekit.train.live_forecast import check_run  # with transformers
 
         (stream,) = streams
         check_run(live, stream, views["dev"])

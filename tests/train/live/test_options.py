@@ -14,7 +14,7 @@ from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
 from probekit.results.tables import summarise, table
-from probekit.train import live_rows
+from probekit.train import live_forecast
 from probekit.train.live_rows import LiveSource
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
@@ -148,14 +148,14 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
     line = next(line for line in caplog.messages if "beside the model" in line)
     assert re.search(r"full trains ([\d,]+) of \1 values of .*: 3 steps in about \d+ s, with", line)
     assert "scores dev" not in line and line.endswith("hardly train a model: see --epochs.")
-    monkeypatch.setattr(live_rows, "_OF_SCORING", 100.0)
+    monkeypatch.setattr(live_forecast, "_OF_SCORING", 100.0)
     with caplog.at_level("INFO"):
         fit(spec, location=at)
     assert "scores dev" not in caplog.text, "a share of train is scored, and dev once"
     with caplog.at_level("INFO"):
         fit(replace(spec, select="dev"), location=at)
     assert "More than half of that time scores dev, 3 times: see --evals." in caplog.text
-    monkeypatch.setattr(live_rows, "free_memory", lambda device: 1000)
+    monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
     with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
         fit(spec, location=at)
     assert found.n_backbone_params
@@ -169,16 +169,16 @@ def test_the_forecast_is_what_a_step_holds(base):
     ((stream,), _), live = make_streams([run], splits), open_method([run], splits, "cpu")
     dev = scored_views(spec, splits)["dev"]
     before = {name: value.clone() for name, value in live.tuned.state_dict().items()}
-    found = live_rows.forecast(live, stream, dev)
+    found = live_forecast.forecast(live, stream, dev)
     values = sum(value.numel() for value in live.tuned.parameters())
     assert found.copies == 4 * 4 * values
-    less = live_rows.forecast(replace(live, batch_tokens=40), stream, dev)
+    less = live_forecast.forecast(replace(live, batch_tokens=40), stream, dev)
     assert less.held < found.held / 2
     assert live.passes == 0 and not live.backbone.model.training
     assert all(value.grad is None for value in live.tuned.parameters())
     assert all(torch.equal(value, before[name]) for name, value in live.tuned.state_dict().items())
     assert 0 < found.stepping < np.inf
-    once = live_rows.forecast(live, replace(stream, steps=replace(stream.steps, evals=1)), dev)
+    once = live_forecast.forecast(live, replace(stream, steps=replace(stream.steps, evals=1)), dev)
     both = np.array([[one.scoring, one.stepping] for one in (found, once)])
     ratio = both[:, 0] / both[:, 1]
     np.testing.assert_allclose(ratio[0], len(stream.points) * ratio[1])

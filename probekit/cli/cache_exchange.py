@@ -204,14 +204,14 @@ Split = Annotated[
     str | None, typer.Option("--split", help="Splits, e.g. train,dev; all by default.")
 ]
 DryRun = Annotated[
-    bool, typer.Option("--dry-run", help="List the files with their sizes, and do nothing else.")
+    bool, typer.Option("--dry-run", help="List what would be sent or read, with sizes, and stop.")
 ]
 
 
 def push(
     entry: Annotated[
         list[str],
-        typer.Argument(metavar="ENTRY...", help="Paths of entries, or MODEL TASK [SPLIT]."),
+        typer.Argument(metavar="ENTRY...", help="Paths or keys of entries, or MODEL TASK [SPLIT]."),
     ],
     url: Url,
     split: Split = None,
@@ -290,7 +290,7 @@ def pull(
         source=source,
     )
     if dry_run:
-        _print_sizes({str(path): size for path, size in planned.sizes.items()}, json)
+        _print_sizes({str(path): size for path, size in planned.sizes.items()}, json, "entry")
         return
     total = human_bytes(sum(planned.sizes.values()))
     show(f"pulling {total} from {planned.place}", err=True)
@@ -311,12 +311,12 @@ def _of_splits(paths: Sequence[Path], splits: str | None) -> list[Path]:
     return [path for path, split in found.items() if not asked or split in asked]
 
 
-def _print_sizes(sizes: Mapping[str, int], json: bool) -> None:
+def _print_sizes(sizes: Mapping[str, int], json: bool, what: str = "file") -> None:
     if json:
-        print_json([{"bytes": size, "file": name} for name, size in sizes.items()])
+        print_json([{"bytes": size, what: name} for name, size in sizes.items()])
         return
-    print_table([{"size": human_bytes(size), "file": name} for name, size in sizes.items()])
-    show(_total(sizes), err=True)
+    print_table([{"size": human_bytes(size), what: name} for name, size in sizes.items()])
+    show(_total(sizes) if what == "file" else human_bytes(sum(sizes.values())), err=True)
 
 
 def _total(sizes: Mapping[str, int]) -> str:

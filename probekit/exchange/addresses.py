@@ -31,7 +31,7 @@ def place_at(url: str | Path) -> Place:
         return Hub(repo, revision or None)
     if scheme in BUCKETS and rest:
         if "#" in rest or "?" in rest or {".", ".."} & {*rest.split("/")}:
-            raise OptionError(f"{url}: a prefix has no # or ? in it, and no part . or ... .")
+            raise OptionError(f"{url}: a prefix may not contain # or ?, nor . or .. as a part.")
         return Bucket.at(f"{scheme}://{rest}")
     known = ", ".join(f"{name}://BUCKET/PREFIX" for name in BUCKETS)
     raise OptionError(f"{url}: expected a folder, {known} or hf://datasets/OWNER/NAME (@REVISION).")

@@ -66,17 +66,17 @@ _HEADINGS = (
 )
 
 
-def write_card(repo: str, entries: Sequence[CardEntry], before: str | None = None) -> str:
+def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None) -> str:
     """Return the card of a repository.
 
     Args:
-        repo: ``org/name``.
+        url: of the repository, as `pull` takes it.
         entries: all that it holds.
         before: the card that it has; what its owner wrote in it stays.
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    section = "\n".join([_BEGIN, _section(repo, entries), _END])
+    section = "\n".join([_BEGIN, _section(url, entries), _END])
     if before is None:
         models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
         data = DatasetCardData(
@@ -111,7 +111,7 @@ def _facts(entry: CardEntry) -> dict[str, object]:
     }
 
 
-def _section(repo: str, entries: Sequence[CardEntry]) -> str:
+def _section(url: str, entries: Sequence[CardEntry]) -> str:
     first = entries[0].manifest
     model, words = _model(first), f"{entries[0].folder.split('/')[0]} {first.task}"
     array = first.arrays[0]
@@ -136,8 +136,8 @@ def _section(repo: str, entries: Sequence[CardEntry]) -> str:
             "## Load it",
             "",
             "```sh",
-            f"probekit cache pull {repo}{data}",
-            f"probekit cache pull {repo} --split {first.split} --layers {some}{data}"
+            f"probekit cache pull {url}{data}",
+            f"probekit cache pull {url} --split {first.split} --layers {some}{data}"
             "   # their bytes alone",
             f"probekit train {words}",
             "```",

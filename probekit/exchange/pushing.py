@@ -6,6 +6,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from probekit.base.notices import ProgressBar
@@ -228,12 +229,13 @@ class Push:
     def told_places(self) -> list[str]:
         """Paths on this machine that manifests tell, which are sent with them."""
         manifests = [one.source.manifest for one in self.entries]
-        told = [
-            str(text)
+        named = {
+            str(one.model_info.get(name))
             for one in manifests
-            for text in (*map(one.model_info.get, ("name", "base", "source")), one.origin)
-        ]
-        return sorted({path for text in told for path in re.findall(r"(?<!\S)/\S+", text)})
+            for name in ("name", "base", "source")
+        }
+        origins = (re.findall(r"(?<!\S)/\S+", one.origin) for one in manifests)
+        return sorted({*(n for n in named if n.startswith("/")), *chain.from_iterable(origins)})
 
     def apply(self, *, progress: bool = False) -> str:
         """Send everything; return where it lies.
@@ -269,7 +271,10 @@ class Push:
         files: dict[str, bytes | Path] = {CARD: self._card(hub, before).encode()}
         for one in self.entries:
             files |= one.every
-        gone = [name for one in self.entries for name in one.outdated(hub, before)]
+        outdated = [one.outdated(hub, before) for one in self.entries]
+        left = {name: size for name, size in before.items() if name not in set().union(*outdated)}
+        outdated += [one.outdated(hub, left) for one in self.entries]  # labels of a text that goes
+        gone = list(dict.fromkeys(chain.from_iterable(outdated)))
         names = ", ".join(one.folder for one in self.entries)
         message = f"Push {names} with probekit"
         return hub.commit(message, files, gone, progress=progress)

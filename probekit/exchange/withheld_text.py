@@ -47,8 +47,8 @@ def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
     """
     if choose("kind", manifest.kind, KINDS).targets == "vocabulary":
         raise OptionError(
-            f"{manifest.task} {manifest.split}: what language modelling predicts is the text, so "
-            "an entry of it cannot be pushed without."
+            f"{manifest.task} {manifest.split}: the labels of language modelling are the text, so "
+            "this entry cannot be pushed with --no-text."
         )
     left = table_bytes(table.drop_columns([n for n in _TEXT if n in table.column_names]))
     return f"withheld-{checksum(left)}.parquet", left

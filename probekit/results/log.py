@@ -115,6 +115,11 @@ def append_line(path: Path, record: Record) -> None:
 
 
 _BEGINS = re.compile(rb'\{"model": "(?:[^"\\]|\\.)*(?:"(?P<more>.*)?)?', re.DOTALL)
+_TWO_ON_A_LINE = (
+    "{path}, line {number}: holds a whole record and something after it. Put each record on a line "
+    "of its own, or choose another results file with --out."
+)
+
 _GOES_ON = b', "task": "'
 """What every record begins with, and goes on with behind the model's name."""
 
@@ -131,11 +136,8 @@ def _mend_tail(path: Path, descriptor: int) -> int:
         return size
     if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.pwrite(descriptor, b"\n", size)
-    if _begins_with_a_record(tail):
-        raise RecordError(
-            f"{path}: its last line holds more than one record. Put each on a line of its own, or "
-            "choose another results file with --out."
-        )
+    if _starts_with_a_record(tail):
+        raise RecordError(_TWO_ON_A_LINE.format(path=path, number="the last one"))
     earlier = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else None
     named = path.suffix.lower() == ".jsonl" or _GOES_ON in tail
     ours = named if earlier is None else _is_record(earlier)
@@ -157,13 +159,13 @@ def _begins_a_record(line: bytes) -> bool:
     return more.startswith(_GOES_ON) or _GOES_ON.startswith(more)
 
 
-def _begins_with_a_record(line: bytes) -> bool:
-    """Say whether something follows a whole record: a line end was lost between them."""
+def _starts_with_a_record(line: bytes) -> bool:
+    """Say whether a line that is no JSON starts with a whole record."""
     try:
-        found, end = json.JSONDecoder().raw_decode(line.decode("utf-8", "replace"))
+        found, _ = json.JSONDecoder().raw_decode(line.decode("utf-8", "replace"))
     except (ValueError, RecursionError):
         return False
-    return isinstance(found, dict) and {"model", "key"} <= found.keys() and end > 0
+    return isinstance(found, dict) and {"model", "key"} <= found.keys()
 
 
 def _is_record(line: bytes) -> bool:
@@ -280,6 +282,8 @@ def _read_file(path: Path) -> list[Record]:
         try:
             data = parse_json(line)
         except ValueError as error:
+            if _starts_with_a_record(line):
+                raise RecordError(_TWO_ON_A_LINE.format(path=path, number=number)) from None
             if number == len(lines):  # no newline after it: a writer was killed, or is writing
                 logger.warning("%s, line %d: ignored a torn last line", path, number)
                 break

@@ -1,7 +1,7 @@
-"""What a kill left where an entry is built, and what lies there besides chunks.
+"""Where an entry is built: checksums of what is laid down besides chunks, and what a kill left.
 
-The latter is noted when it is laid down, and compared at the seal: shards write chunks into these
-files for hours, and `cache verify` compares them with what was sealed.
+What is laid down is compared at the seal: shards write chunks into these files for hours, and
+`cache verify` compares them with what was sealed.
 """
 
 import shutil

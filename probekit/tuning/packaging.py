@@ -7,7 +7,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -249,7 +249,7 @@ def ours_in(folder: Path) -> set[str]:
 
 
 def others_in(folder: Path, made: Iterable[str] = ()) -> set[str]:
-    """Return what a run's files would replace in a folder, and no run has written.
+    """Return what stands where a run may put its files, and no run has written.
 
     Args:
         folder: of a saved run; it need not exist.
@@ -258,9 +258,11 @@ def others_in(folder: Path, made: Iterable[str] = ()) -> set[str]:
     if folder.exists() and not folder.is_dir():
         return {folder.name}
     made = set(made)
+    above = {parent.as_posix() for name in made for parent in PurePosixPath(name).parents}
     folders = {path.name for path in folder.glob("*") if path.is_dir()}
     there = {*folders, *(_files(folder).keys() - ours_in(folder))}
-    return {name for name in there if name in made or _WRITTEN.fullmatch(name)}
+    blocked = {name for name in _files(folder) if name in above}  # where a folder is to be
+    return blocked | {name for name in there if name in made or _WRITTEN.fullmatch(name)}
 
 
 def check_place(fresh: Path, folder: Path) -> None:

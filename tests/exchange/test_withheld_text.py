@@ -172,7 +172,7 @@ def test_language_modelling_needs_its_text(tmp_path):
     entry = stored(tmp_path / "cache")
     manifest = replace(entry.manifest, kind="language-modelling")
     (entry.path / "manifest.json").write_text(manifest.to_json())
-    with pytest.raises(OptionError, match="what language modelling predicts is the text"):
+    with pytest.raises(OptionError, match="labels of language modelling are the text"):
         Push.of([entry.path], URL, text=False)
 
 

@@ -85,8 +85,10 @@ def test_whole_records_on_one_line_are_not_cut(tmp_path, more):
     lines = path.read_bytes().splitlines()
     text = lines[0] + b"\n" + lines[0] + (more.encode() or lines[1])
     path.write_bytes(text)
-    with pytest.raises(RecordError, match="holds more than one record"):
+    with pytest.raises(RecordError, match="holds a whole record and something after it"):
         check_appendable(path)
+    with pytest.raises(RecordError, match="line 2: holds a whole record"):
+        load_records(path)
     assert path.read_bytes() == text
 
 

@@ -21,8 +21,7 @@ from probekit.results.comparison import best_depth
 from probekit.results.comparison.bootstrap import Resampled, bootstrap
 from probekit.results.comparison.judging import LEVEL, holm
 from probekit.results.overthinking import depth_curves
-from probekit.results.overthinking.chosen_depth import choosers
-from probekit.results.overthinking.chosen_depth import best_place
+from probekit.results.overthinking.chosen_depth import best_place, choosers
 from probekit.results.overthinking.measure import read_reported
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.wording import model_text, numbers_text

@@ -14,8 +14,7 @@ from shared import markdown, write
 from subjects import SUBJECTS, Subject
 
 from probekit.features.duplicates import Wording, count_copies, joined, left_of_train
-from probekit.features.sentence_groups import LEAST_WORDS, phrase_groups
-from probekit.features.sentence_groups import group_sizes
+from probekit.features.sentence_groups import LEAST_WORDS, group_sizes, phrase_groups
 from probekit.tasks import get_task
 
 NAME = "duplicates"

@@ -12,8 +12,7 @@ from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
 from probekit.results.comparison.resampled_groups import Drawn, drawn_text
-from probekit.results.summaries.diagnosis import copied_texts
-from probekit.results.summaries.diagnosis import MARK, marks
+from probekit.results.summaries.diagnosis import MARK, copied_texts, marks
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.text_layout import Column, markdown_table

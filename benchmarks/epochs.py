@@ -33,10 +33,9 @@ from probekit.store import StoredRows
 from probekit.tasks import get_task
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.stream import batches
 from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source
-from probekit.train.stream import Stream, StreamSpec
+from probekit.train.stream import Stream, StreamSpec, batches
 
 AIMS = {"p32": 50.0, "attention-fusion": 50.0, "dwatt": 4.0, "concat": 4.0}
 BATCH = 16

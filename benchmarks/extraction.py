@@ -38,8 +38,8 @@ from probekit.backbone import Inspection
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction.compute import compute_unit
 from probekit.extraction.estimate import tokens_per_second
-from probekit.extraction.plan import Plan
 from probekit.extraction.opening import Session
+from probekit.extraction.plan import Plan
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Split
 

@@ -20,8 +20,8 @@ from measure import Claim, Timings, alternate, report, timed
 from sessions import all_batches, conll_session, run_forward
 from subjects import DECODER, LARGE, MINILM, parser, work_folder
 
-from probekit.extraction.plan import Plan
 from probekit.extraction.opening import Session
+from probekit.extraction.plan import Plan
 from probekit.tasks import Split
 
 NUMBERS = {LARGE: 35, DECODER: 36, MINILM: 35}

@@ -22,9 +22,9 @@ from probekit.base.numbers.seeding import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.train.member import MemberSpec
-from probekit.train.steps import Optimizer
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
+from probekit.train.steps import Optimizer
 
 ROWS, LAYERS, DIM, CLASSES = 232, 12, 768, 9
 STEPS = 20

@@ -12,8 +12,8 @@ from probekit.backbone import Backbone
 from probekit.data.token_batch import TokenBatch
 from probekit.extraction import ExtractOptions, ExtractTarget, open_session
 from probekit.extraction.compute import batches_of
-from probekit.extraction.plan import Plan
 from probekit.extraction.opening import Session
+from probekit.extraction.plan import Plan
 from probekit.tasks import Split
 
 

@@ -16,7 +16,7 @@ from probekit.cli.cache import Entries
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError, OptionError
-from probekit.extraction import maintenance  # its names load on first use
+from probekit.extraction import maintenance
 from probekit.extraction.imports.import_options import ImportOptions
 
 logger = logging.getLogger(__name__)
@@ -270,9 +270,7 @@ def pull(
             "task's published files, or your own data.",
         ),
     ] = None,
-    label: Annotated[
-        str | None, typer.Option("--label", help="For your own data: the label column.")
-    ] = None,
+    label: Label = None,
     own: arguments.OwnData,
     dry_run: DryRun = False,
     cache: arguments.Cache = Path("cache"),

@@ -79,16 +79,13 @@ class PlannedRuns:
         return [*found.guesses, *found.heads, *found.random]
 
     def _say_where(self) -> None:
-        say_where(self.out, self.ways.get("save"), self.ways.get("ablate"))
-
-
-def say_where(out: Path, save: Path | None = None, ablate: str | None = None) -> None:
-    """Say where the records are, the losses without a layer and the saved heads, if any."""
-    logger.info("records: %s", out)
-    if ablate is not None:
-        logger.info("losses without a layer: probekit table %s --of ablation", out)
-    if save is not None and save.exists():
-        logger.info("saved heads: %s", save)
+        """Say where the records are, the losses without a layer and the saved heads, if any."""
+        save = self.ways.get("save")
+        logger.info("records: %s", self.out)
+        if self.ways.get("ablate") is not None:
+            logger.info("losses without a layer: probekit table %s --of ablation", self.out)
+        if save is not None and save.exists():
+            logger.info("saved heads: %s", save)
 
 
 Save = Annotated[Path | None, typer.Option("--save", help="Folder to save the trained heads in.")]

@@ -113,14 +113,12 @@ class PushedEntry:
         if damaged := verify_checksums(self.source.path):
             raise EntryError(f"{damaged[0]}. It is not pushed. {EXTRACT_AGAIN}")
 
-    def outdated(self, place: Place, sizes: Mapping[str, int]) -> list[str]:
-        """Return files that an earlier push of this entry left there, and this one does not send.
+    def outdated(self, sizes: Mapping[str, int]) -> list[str]:
+        """Return files that an earlier push of this entry left, and this one does not send.
 
-        With the text go its labels, unless another entry there has the text too. Files that no
-        push has sent stay.
+        Files that no push has sent stay.
 
         Args:
-            place: where it goes.
             sizes: of the files that are there.
         """
         inside, sent = f"{self.folder}/", self.every
@@ -132,10 +130,19 @@ class PushedEntry:
                 ours = file in (_BEGUN, EXAMPLES, OLD_FORM) or withheld_sum(file) is not None
                 if ours or (old_form and file.startswith(("features/", f"{LABELS}/"))):
                     gone.append(name)
-        if not (self.text or self._told_elsewhere(place, sizes)):
-            gone += [n for n in labels_at(self.folder, self.source.manifest, sizes)
-                     if self._labels_text(place, n, sizes[n])]  # fmt: skip
         return gone
+
+    def outdated_labels(self, place: Place, sizes: Mapping[str, int]) -> list[str]:
+        """Return the labels that go with a text that is left out; none while another entry has it.
+
+        Args:
+            place: where it goes.
+            sizes: of the files that stay there.
+        """
+        if self.text or self._told_elsewhere(place, sizes):
+            return []
+        named = labels_at(self.folder, self.source.manifest, sizes)
+        return [name for name in named if self._labels_text(place, name, sizes[name])]
 
     def _told_elsewhere(self, place: Place, sizes: Mapping[str, int]) -> bool:
         """Say whether another entry of this text lies there with it."""
@@ -271,13 +278,13 @@ class Push:
         files: dict[str, bytes | Path] = {CARD: self._card(hub, before).encode()}
         for one in self.entries:
             files |= one.every
-        outdated = [one.outdated(hub, before) for one in self.entries]
-        left = {name: size for name, size in before.items() if name not in set().union(*outdated)}
-        outdated += [one.outdated(hub, left) for one in self.entries]  # labels of a text that goes
-        gone = list(dict.fromkeys(chain.from_iterable(outdated)))
+        gone = dict.fromkeys(name for one in self.entries for name in one.outdated(before))
+        left = {name: size for name, size in before.items() if name not in gone}
+        for one in self.entries:
+            gone |= dict.fromkeys(one.outdated_labels(hub, left))
         names = ", ".join(one.folder for one in self.entries)
         message = f"Push {names} with probekit"
-        return hub.commit(message, files, gone, progress=progress)
+        return hub.commit(message, files, list(gone), progress=progress)
 
     def _card(self, hub: Hub, before: Mapping[str, int]) -> str:
         """Return the card of all entries, those included that lie in the repository already."""
@@ -316,7 +323,8 @@ def _send(one: PushedEntry, place: Writable, report: Callable[[int], None]) -> N
     report(sum(nbytes_of(paths[name]) for name in done))
     place.write_all({name: data for name, data in paths.items() if name not in done}, report)
     place.write_all({manifest: text}, report)
-    place.remove(one.outdated(place, place.sizes()))
+    sizes = place.sizes()
+    place.remove([*one.outdated(sizes), *one.outdated_labels(place, sizes)])
 
 
 def _holds(place: Place, sizes: Mapping[str, int], name: str, text: bytes) -> bool:

@@ -211,7 +211,7 @@ class EntryBuilder:
             self._writer.sync()
             self._writer.close()
             places = self._places()
-            check_laid(self.partial, self.partial, places.values())
+            check_laid(self.partial, places.values())
             write_sealed(self.partial, manifest, examples, files, chunks, places.values())
             self._install()
         return Entry.open(self.path)
@@ -340,7 +340,7 @@ class EntryBuilder:
         else:
             for name, outline in self._outlines.items():
                 outline.write(self.partial / name)
-        note_laid(self.partial, self.partial, self._places().values())
+        note_laid(self.partial, self._places().values())
         # Last: a plan on disk says that everything above is whole.
         write_whole(self.partial / BUILDING / PLAN, canonical_json(dict(plan)).encode())
         return self._backend.open_writer(self._store, self._plain)

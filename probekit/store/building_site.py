@@ -28,31 +28,30 @@ from probekit.store.layout import (
 )
 
 
-def note_laid(partial: Path, content: Path, places: Iterable[ChunkPlaces]) -> None:
+def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
     """Write bytes and checksum of each file, before any chunk.
 
     Args:
         partial: the folder of what is begun.
-        content: where the store lies.
         places: of all its stored arrays.
     """
-    laid = with_checksum(other_files(content, places))
+    laid = with_checksum(other_files(partial, places))
     write_whole(partial / BUILDING / LAID, canonical_json(laid).encode())
 
 
-def check_laid(partial: Path, content: Path, places: Iterable[ChunkPlaces]) -> None:
+def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
     """Check that the files are as they were laid down; arguments as for `note_laid`.
 
     Raises:
         EntryError: one is not.
     """
-    laid, found = read_object(partial / BUILDING / LAID) or {}, other_files(content, places)
+    laid, found = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
     odd = [name for name in laid if name != CHECKSUM and found.get(name) != laid[name]]
     if is_changed(laid):
         odd = [f"{BUILDING}/{LAID}"]
     if odd:
         raise EntryError(
-            f"{content / odd[0]} is damaged: it is not as it was written. Remove the folder with "
+            f"{partial / odd[0]} is damaged: it is not as it was written. Remove the folder with "
             f"`probekit cache rm {partial}`, and extract again."
         )
 

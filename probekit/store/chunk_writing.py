@@ -32,13 +32,10 @@ def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum
         OSError: the file system refuses.
     """
     threads = min(_MOST_ENCODED, usable_cores())
-    with (
-        ThreadPoolExecutor(threads) as encoders,
-        ThreadPoolExecutor(threads) as pool,
-    ):
+    with ThreadPoolExecutor(threads) as pool:
 
         def write(piece: Piece) -> list[ChunkSum]:
-            return _write(writer, piece, encoders.submit(encode_chunk, piece).result())
+            return _write(writer, piece, encode_chunk(piece))
 
         return tuple(chain.from_iterable(pool.map(write, pieces)))
 

@@ -104,12 +104,12 @@ class Restored:
         def fill(task: tuple[str, int, int, Tensor, Tensor]) -> None:
             name, layer_index, row_chunk, into, within = task
             stored = self._stored(name, row_chunk, layer_index)
-            decoded = decoders.submit(decode_chunk, self.source.manifest.array(name), stored)
+            decoded = decode_chunk(self.source.manifest.array(name), stored)
             block = blocks[name][layer_index]
-            block.index_copy_(0, into, decoded.result().index_select(0, within).to(block.dtype))
+            block.index_copy_(0, into, decoded.index_select(0, within).to(block.dtype))
 
         threads = min(_MOST_DECODED, usable_cores())
-        with ThreadPoolExecutor(threads) as decoders, ThreadPoolExecutor(threads) as pool:
+        with ThreadPoolExecutor(threads) as pool:
             for _ in pool.map(fill, tasks):
                 pass
         return blocks

@@ -44,14 +44,11 @@ def test_digest_ignores_key_order_and_refuses_nan():
         canonical_json({"x": float("nan")})
 
 
-def test_digest_stream_counts_boundaries():
-    assert digest_stream([b"ab", b"c"]) != digest_stream([b"a", b"bc"])
-
-
-def test_digest_file_is_sha256(tmp_path):
+def test_a_file_is_hashed_whole_and_a_stream_by_its_parts(tmp_path):
     path = tmp_path / "x"
     path.write_bytes(b"probe" * 1000)
     assert digest_file(path) == hashlib.sha256(b"probe" * 1000).hexdigest()
+    assert digest_stream([b"ab", b"c"]) != digest_stream([b"a", b"bc"])
 
 
 def test_streams_are_repeatable_and_differ_by_name():

@@ -51,11 +51,8 @@ def test_a_head_of_a_package_stands_behind_probekits_own(monkeypatch):
     assert HEADS["mine"]().name == "mine"
     assert HEADS.origin("mine").package == "mine 0.3"
     assert HEADS.origin("last") is None
-
-
-def test_names_alone_import_nothing(monkeypatch):
     offer(monkeypatch, mine={"head.mine": "no_such_module:X"})
-    assert "mine" in HEADS and "mine" in list(HEADS)
+    assert "mine" in HEADS and "mine" in list(HEADS), "names alone import nothing"
 
 
 @pytest.mark.parametrize(

@@ -111,14 +111,22 @@ def test_what_a_step_frees_serves_the_next_one():
     assert _faults("") > 5_000
 
 
-@glibc_only
-@pytest.mark.parametrize("name", process.MEMORY_SETTINGS[:2])
-def test_the_users_own_setting_stays(name):
-    assert _faults("keep_free_memory()", **{name: str(MIB)}) > 5_000
+@pytest.mark.parametrize("name", process.MEMORY_SETTINGS)
+def test_the_users_own_setting_stays(name, monkeypatch):
+    for other in process.MEMORY_SETTINGS:
+        monkeypatch.delenv(other, raising=False)
+    changed = []
+    monkeypatch.setattr(process, "_glibc", lambda wanted: lambda *option: changed.append(option))
+    monkeypatch.setenv(name, str(MIB))
+    process.keep_free_memory()
+    assert not changed
+    monkeypatch.delenv(name)
+    process.keep_free_memory()
+    assert changed
 
 
-def _faults(code, **environment):
+def _faults(code):
     words = [sys.executable, "-c", FREES.format(code)]
     own = {name: value for name, value in os.environ.items() if name not in process.MEMORY_SETTINGS}
-    done = subprocess.run(words, env=own | environment, capture_output=True, text=True, check=True)
+    done = subprocess.run(words, env=own, capture_output=True, text=True, check=True)
     return int(done.stdout)

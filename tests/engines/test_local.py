@@ -14,6 +14,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from probekit.base.machine.hardware import usable_cores
 from probekit.engines import run_local
 from probekit.engines.local import _as_completed
 from probekit.errors import EngineError, OptionError
@@ -29,12 +30,6 @@ def double(value, report):
 def fail(report):
     yield from ()
     raise ValueError("no such row")
-
-
-def threads(report):
-    import torch
-
-    yield torch.get_num_threads()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -97,15 +92,18 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
     assert found.stderr.count("Traceback") == 1, "the workers themselves are silent"
 
 
-def test_what_workers_log_is_logged_here(caplog):
-    caplog.set_level(logging.INFO, "probekit")
-    list(run_local([warn] * 2, workers=2, report=lambda news: None))
-    assert [record.getMessage() for record in caplog.records] == ["seen from 1"] * 2
+def log_and_count_threads(report):
+    import torch
 
-
-def warn(report):
     logging.getLogger("probekit.engines").info("seen from %d", 1)
-    yield None
+    yield torch.get_num_threads()
+
+
+def test_workers_share_the_cores_and_what_they_log_is_logged_here(caplog):
+    caplog.set_level(logging.INFO, "probekit")
+    counts = dict(run_local([log_and_count_threads] * 2, workers=2, report=lambda news: None))
+    assert [record.getMessage() for record in caplog.records] == ["seen from 1"] * 2
+    assert list(counts.values()) == [max(usable_cores() // 2, 1)] * 2
 
 
 class Unreadable:
@@ -119,13 +117,6 @@ def test_why_a_worker_died_is_printed(capfd):
     with pytest.raises(EngineError):
         list(run_local([Unreadable()] * 2, workers=2, report=lambda steps: None))
     assert "ValueError: invalid literal" in capfd.readouterr().err
-
-
-def test_workers_share_the_cores():
-    from probekit.base.machine.hardware import usable_cores
-
-    counts = [count for _, count in run_local([threads] * 2, workers=2, report=lambda steps: None)]
-    assert counts == [max(usable_cores() // 2, 1)] * 2
 
 
 def test_no_workers_is_refused():

@@ -10,6 +10,7 @@ import probekit
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
 from tests.cli.console import done, refused
+from tests.measures.test_measures import gram_cka
 from tests.planted import DIM, MODEL, TASK, plant
 
 AFTER = "planted-lora"
@@ -29,13 +30,6 @@ def root(tmp_path_factory):
 @pytest.fixture(scope="module")
 def found(root):
     return probekit.change(AFTER, MODEL, TASK, location=Location(cache=root))
-
-
-def gram_cka(x, y):
-    """Kornblith et al. 2019, equation 3, by centred Gram matrices (rows by rows)."""
-    centre = np.eye(len(x)) - 1 / len(x)
-    one, other = centre @ (x @ x.T) @ centre, centre @ (y @ y.T) @ centre
-    return (one * other).sum() / (np.linalg.norm(one) * np.linalg.norm(other))
 
 
 def test_change_and_cka_are_those_of_their_definitions(root, found):
@@ -74,7 +68,7 @@ def test_a_model_is_as_far_from_itself_as_nothing(root):
     assert all(one.cka == pytest.approx(1) for one in own.layers)
 
 
-def test_rows_of_other_texts_are_refused(root):
+def test_what_cannot_be_compared_is_refused(root, tmp_path):
     place = Location(cache=root)
     with pytest.raises(DataError, match="are of other texts"):
         probekit.change(AFTER, MODEL, TASK, split="dev", location=place)
@@ -82,9 +76,6 @@ def test_rows_of_other_texts_are_refused(root):
         probekit.change(AFTER, MODEL, TASK, array="cls", location=place)
     with pytest.raises(OptionError, match="expected at least 1"):
         probekit.change(AFTER, MODEL, TASK, rows=-1, location=place)
-
-
-def test_other_layers_and_other_rows_are_refused(root, tmp_path):
     plant(tmp_path, invalid=0.1)
     plant(tmp_path, invalid=0.1, model="upper", layers=(3,))
     plant(tmp_path, invalid=0.1, model="lower", layers=(0,))

@@ -13,7 +13,11 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
+from sklearn.utils.estimator_checks import (
+    check_classifiers_train,
+    check_estimators_dtypes,
+    parametrize_with_checks,
+)
 
 import probekit
 from probekit.errors import OptionError, UnknownNameError
@@ -30,12 +34,17 @@ EXPECTED_FAILED = {
 
 
 @parametrize_with_checks(
-    [LayerProbe()],
+    [LayerProbe(l2=1e-2)],  # at one strength, which takes a tenth of the time
     expected_failed_checks=lambda estimator: EXPECTED_FAILED,
 )
 @pytest.mark.filterwarnings("ignore:SCIPY_ARRAY_API is not set")
 def test_scikit_learn_knows_it(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("check", [check_classifiers_train, check_estimators_dtypes])
+def test_scikit_learn_knows_it_as_it_is_by_default(check):
+    check("LayerProbe", LayerProbe())
 
 
 def samples(classes, n=400, seed=0):
@@ -52,7 +61,7 @@ def splits(tmp_path_factory):
 
 
 @pytest.mark.parametrize("classes", [2, 5])
-@pytest.mark.parametrize("l2", [1.0, 1e-2, 1e-4])
+@pytest.mark.parametrize("l2", [1.0, 1e-4])
 def test_the_optimum_is_that_of_logistic_regression(classes, l2):
     X, y = samples(classes)
     probe = LayerProbe(l2=l2).fit(X, y)
@@ -78,7 +87,7 @@ def test_float64_rows_that_deviate_little_from_their_mean(mean, deviation):
     np.testing.assert_allclose(moved.predict_proba(far), near.predict_proba(X), atol=1e-3)
 
 
-@pytest.mark.parametrize("scale", [1e-320, 1e-300, 1e300, 1e308])
+@pytest.mark.parametrize("scale", [1e-320, 1e308])
 def test_weights_of_any_scale(scale):
     X, y = samples(2)
     plain = LayerProbe(l2=1e-2).fit(X, y)
@@ -108,6 +117,13 @@ def test_a_strength_is_chosen_by_folds_and_scores():
         own = said[np.arange(len(y)), np.unique(y, return_inverse=True)[1]]
         # rows are standardised by all that were drawn here, and by those of the fold there
         assert probe.strength_scores_[n] == pytest.approx(np.log(own).mean(), abs=5e-3)
+
+
+def test_weaker_strengths_are_tried_while_the_weakest_is_the_best():
+    X, y = samples(2)
+    X[:, 0] = np.where(y == y[0], 9, 1)  # which says it all
+    probe = LayerProbe(select=4, scoring="neg_log_loss").fit(X, y)
+    assert probe.l2_ == min(probe.strengths_) and len(probe.strengths_) > 8
 
 
 def test_it_finds_what_a_run_of_the_same_options_finds(splits):
@@ -251,7 +267,7 @@ def test_what_did_not_converge_is_said(monkeypatch):
 
 @pytest.mark.parametrize(
     ("power", "dtype"),
-    [(-50, "f8"), (-160, "f8"), (-305, "f8"), (100, "f8"), (300, "f8"), (-42, "f4"), (36, "f4")],
+    [(-305, "f8"), (-160, "f8"), (300, "f8"), (-42, "f4"), (36, "f4")],
 )
 def test_rows_of_any_size_are_read_as_those_near_one(power, dtype):
     rng = np.random.default_rng(0)

@@ -11,7 +11,7 @@ import pytest
 
 from probekit.base import plugins
 from probekit.probe.heads import HEADS
-from probekit.probe.heads.head_checks import check_head
+from probekit.testing.head_checks import check_head
 from tests.planted import MODEL, TASK, plant_all
 
 ROOT = Path(__file__).parent.parent

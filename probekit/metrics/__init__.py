@@ -42,7 +42,7 @@ COMPRESSION = "compression"
 METRICS = Registry(
     "metric",
     _OWN,
-    admit=f"{__name__}.metric_checks:admit_metric",
+    admit="probekit.testing.metric_checks:admit_metric",
     reserved=(COMPRESSION, UNSEEN),
     contracts=[f"{__name__}.contract:Metric"],
 )

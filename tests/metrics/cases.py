@@ -3,7 +3,7 @@
 import numpy as np
 
 from probekit.metrics import Gold, encode_gold
-from probekit.metrics.metric_checks import LENGTHS, ROWS, TAGS
+from probekit.testing.metric_checks import LENGTHS, ROWS, TAGS
 
 
 def tags_and_random(seed: int, classes: tuple[str, ...] = TAGS) -> tuple[Gold, np.ndarray]:

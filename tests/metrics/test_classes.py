@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from probekit.errors import OptionError
 from probekit.metrics import F1, METRICS, Accuracy, Gold, Matthews, MicroF1, confusion, encode_gold
-from probekit.metrics.metric_checks import TAGS
+from probekit.testing.metric_checks import TAGS
 from tests.metrics.cases import tags_and_random
 
 NAMES = ("a", "b", "c", "d")

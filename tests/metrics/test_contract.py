@@ -7,7 +7,7 @@ import pytest
 
 from probekit.errors import DataError, OptionError
 from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold, encode_gold
-from probekit.metrics.metric_checks import METRIC_CHECKS, best_prediction, sample_case
+from probekit.testing.metric_checks import METRIC_CHECKS, best_prediction, sample_case
 from tests.metrics.cases import tags_and_random
 
 

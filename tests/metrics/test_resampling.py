@@ -9,9 +9,9 @@ from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
 from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
-from probekit.metrics.metric_checks import random_row_scores
 from probekit.results.comparison.bootstrap import counts, draws
 from probekit.results.comparison.resampled_groups import Groups
+from probekit.testing.metric_checks import random_row_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
 TAGS = ("O", "B-PER", "I-PER", "B-LOC", "I-LOC")

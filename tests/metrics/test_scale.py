@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from probekit.metrics import METRICS, Gold, LogLoss, LossGold, Scale, ValueGold, scale_of
-from probekit.metrics.metric_checks import best_prediction
+from probekit.testing.metric_checks import best_prediction
 
 
 def test_every_metric_says_how_it_is_shown():

@@ -11,9 +11,9 @@ import torch
 
 from probekit.probe.decoders import CRF
 from probekit.probe.heads import HEADS
-from probekit.probe.heads.head_checks import DIM, LAYERS, ROWS, away_from_start
 from probekit.probe.normalization import NORMALIZATIONS
-from probekit.probe.normalization import normalization_checks as checks
+from probekit.testing import normalization_checks as checks
+from probekit.testing.head_checks import DIM, LAYERS, ROWS, away_from_start
 from tests.fake_gpu import fake_gpu, gpu, on_fake_gpu
 from tests.probe.decoders.cases import CLASSES, SPECS, WIDTH, build
 from tests.probe.decoders.conftest import backbone as backbone

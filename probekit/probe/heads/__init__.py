@@ -33,7 +33,7 @@ _OWN: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
 HEADS: "Registry[type[HeadSpec]]" = Registry(
     "head",
     _OWN,
-    admit=f"{__name__}.head_checks:admit_head",
+    admit="probekit.testing.head_checks:admit_head",
     reserved=("majority", "memorised"),  # baselines, which stand in place of a head in records
     contracts=(f"{__name__}.contract:HeadSpec", "torch.nn:Module"),
 )

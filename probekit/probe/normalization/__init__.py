@@ -24,7 +24,7 @@ _OWN: Mapping[str, type[Normalization]] = {
 NORMALIZATIONS = Registry(
     "normalization",
     _OWN,
-    admit=f"{__name__}.normalization_checks:admit_normalization",
+    admit="probekit.testing.normalization_checks:admit_normalization",
     contracts=[f"{__name__}.contract:Normalization"],
 )
 

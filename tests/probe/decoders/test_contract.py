@@ -15,7 +15,7 @@ from probekit.probe.decoders import (
     check_decodes,
     decoder_from_json,
 )
-from probekit.probe.decoders.decoder_checks import DECODER_CHECKS, sample_rows
+from probekit.testing.decoder_checks import DECODER_CHECKS, sample_rows
 from tests.probe.decoders.cases import SPECS, build
 
 KINDS = {"tagging", "sentence", "pair", "regression", "language-modelling"}

@@ -8,11 +8,12 @@ import torch
 from probekit.base.registry import parse
 from probekit.errors import EntryError, OptionError
 from probekit.probe.decoders import DECODERS, Vocabulary, decoder_from_json
-from probekit.probe.decoders.decoder_checks import OFFSETS, WIDTH, generator
-from probekit.probe.decoders.decoder_checks import sample_rows as rows
 from probekit.probe.decoders.vocabulary import VocabularyDecoder
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import FILE
+from probekit.testing.decoder_checks import OFFSETS, WIDTH
+from probekit.testing.decoder_checks import sample_rows as rows
+from probekit.testing.module_promises import seeded_generator as generator
 from tests.probe.decoders.cases import output_head
 
 OWN = {"weight", "bias"} | {

@@ -8,7 +8,9 @@ from probekit.errors import OptionError, UnknownNameError
 from probekit.probe.heads import HEADS, depth_lstm, head_from_json
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights
 from probekit.probe.heads.dwatt import DWAtt
-from probekit.probe.heads.head_checks import (
+from probekit.probe.heads.laya import LAYA
+from probekit.probe.heads.tokens import TokenStates
+from probekit.testing.head_checks import (
     BLOCKS,
     DIM,
     HEAD_CHECKS,
@@ -17,8 +19,6 @@ from probekit.probe.heads.head_checks import (
     build,
     sample_rows,
 )
-from probekit.probe.heads.laya import LAYA
-from probekit.probe.heads.tokens import TokenStates
 
 ROW_HEADS = {name: spec for name, spec in HEADS.items() if spec.reads == "rows"}
 

@@ -8,8 +8,8 @@ from torch import nn
 
 from probekit.base.registry import parse, text_of
 from probekit.errors import PluginError
-from probekit.probe.heads.head_checks import DIM, LAYERS, build, check_head, sample_rows
 from probekit.probe.heads.module_head import spec_of_module
+from probekit.testing.head_checks import DIM, LAYERS, build, check_head, sample_rows
 from tests.plugged import Layered, Mixed, Rogue
 
 

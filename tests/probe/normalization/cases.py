@@ -3,7 +3,7 @@
 from torch import Tensor
 
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
-from probekit.probe.normalization import normalization_checks as checks
+from probekit.testing import normalization_checks as checks
 
 
 def fit(name: str, z: Tensor | None = None, normed_layer: int | None = 3) -> Normalization:

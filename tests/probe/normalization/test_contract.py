@@ -5,7 +5,7 @@ import torch
 
 from probekit.errors import UnknownNameError
 from probekit.probe.normalization import NORMALIZATIONS, normalization_from_json
-from probekit.probe.normalization.normalization_checks import (
+from probekit.testing.normalization_checks import (
     DIM,
     LAYERS,
     NORMALIZATION_CHECKS,

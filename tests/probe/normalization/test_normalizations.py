@@ -11,9 +11,9 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError
 from probekit.probe.normalization import NORMALIZATIONS, RowFacts
-from probekit.probe.normalization.normalization_checks import DIM, LAYERS, ROWS
-from probekit.probe.normalization.normalization_checks import sample_final_norm as final_norm
-from probekit.probe.normalization.normalization_checks import sample_rows as rows
+from probekit.testing.normalization_checks import DIM, LAYERS, ROWS
+from probekit.testing.normalization_checks import sample_final_norm as final_norm
+from probekit.testing.normalization_checks import sample_rows as rows
 from tests.probe.normalization.cases import fit
 
 

@@ -1,4 +1,4 @@
-"""Contracts as checks: functions that a plug-in passes, or that say what it did instead."""
+"""Promises as checks: functions that a plug-in passes, or that say what it did instead."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -11,40 +11,39 @@ Check = Callable[[T], None]
 """Raises whatever it finds; the first line of its docstring is the promise that it checks."""
 
 
-class BrokenPromiseError(AssertionError):
-    """A plug-in does not do what its contract says; the message is what it did."""
-
-
-def demand(holds: bool, found: str) -> None:
-    """Go on if something holds.
+def demand(holds: bool, otherwise: str) -> None:
+    """Go on if a promise holds.
 
     Args:
         holds: what the contract promises.
-        found: what the plug-in did instead, in words.
+        otherwise: what the plug-in did instead, in words.
 
     Raises:
-        BrokenPromiseError: it does not hold.
+        AssertionError: it does not hold.
     """
     if not holds:
-        raise BrokenPromiseError(found)
+        raise AssertionError(otherwise)
 
 
-def refuses(call: Callable[[], object], error: type[Exception], what: str) -> None:
+def demand_texts(plugin: object, *names: str) -> None:
+    """Go on if a plug-in's class says all of some texts about itself."""
+    for name in names:
+        text = getattr(plugin, name, None)
+        demand(isinstance(text, str) and bool(text.strip()), f"its {name} is {text!r}")
+
+
+def refuses(call: Callable[..., object], *arguments: Any, error: type[Exception]) -> None:
     """Go on if a call raises an error.
 
-    Args:
-        call: what is to be refused.
-        error: what it must raise.
-        what: what was called, in words.
-
     Raises:
-        BrokenPromiseError: it raises nothing.
+        AssertionError: it raises nothing.
     """
     try:
-        call()
+        call(*arguments)
     except error:
         return
-    raise BrokenPromiseError(f"{what} was not refused with a {error.__name__}")
+    shown = ", ".join(map(repr, arguments))[:100]
+    raise AssertionError(f"({shown}) was not refused with a {error.__name__}")
 
 
 def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
@@ -63,11 +62,11 @@ def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
         try:
             check(plugin)
         except Exception as error:  # whatever a plug-in does when it is tried
-            told = isinstance(error, AssertionError)
-            found = " ".join(str(error).split())[:300] if told else f"it raised {reason_of(error)}"
+            broken = isinstance(error, AssertionError)
+            did = " ".join(str(error).split())[:300] if broken else f"it raised {reason_of(error)}"
+            promise = (check.__doc__ or check.__name__).strip().splitlines()[0]
             raise PluginError(
-                f"it breaks the contract of a {kind}: {promise_of(check)} But {found} "
-                f"(check {check.__name__})."
+                f"it breaks the contract of a {kind}: {promise} But {did} (check {check.__name__})."
             ) from error
 
 
@@ -87,8 +86,3 @@ def check_class(plugin: Any, base: type, name: str) -> None:
     said = next((vars(one)["name"] for one in plugin.__mro__ if "name" in vars(one)), None)
     if said != name:
         raise PluginError(f"the class says name = {said!r}; say {name!r}.")
-
-
-def promise_of(check: Callable[..., object]) -> str:
-    """Return what a check is about: the first line of its docstring."""
-    return (check.__doc__ or check.__name__).strip().splitlines()[0]

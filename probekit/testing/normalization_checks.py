@@ -6,29 +6,31 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from probekit.base.contract_checks import Check, check_class, demand, run_checks
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.normalization.contract import Normalization, RowFacts
+from probekit.testing.module_promises import (
+    MASSIVE,
+    demand_finite,
+    demand_loads,
+    seeded_generator,
+)
+from probekit.testing.promises import Check, check_class, demand, run_checks
 
 LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
 """Of the rows that checks fit on; layer 3 is stored behind the model's final norm."""
-
-MASSIVE = 29_303.0
-"""The largest state of a decoder's first token (SmolLM2-135M)."""
 
 
 def sample_rows(
     dtype: torch.dtype = torch.float32, scale: float = 3.0, shift: float = 5.0
 ) -> Tensor:
     """Return rows of shape (rows, layers, dim), layer-major in memory."""
-    z = torch.randn(len(LAYERS), ROWS, DIM, generator=torch.Generator().manual_seed(0))
+    z = torch.randn(len(LAYERS), ROWS, DIM, generator=seeded_generator())
     return (z * scale + shift).to(dtype).transpose(0, 1)
 
 
 def sample_final_norm(kind: Literal["layernorm", "rmsnorm"] = "rmsnorm") -> FinalNorm:
     """Return a model's final norm."""
-    generator = torch.Generator().manual_seed(1)
-    weight, bias = torch.rand(2, DIM, generator=generator)
+    weight, bias = torch.rand(2, DIM, generator=seeded_generator(1))
     return FinalNorm(kind=kind, weight=weight, bias=bias if kind == "layernorm" else None, eps=1e-6)
 
 
@@ -36,16 +38,8 @@ def fit(
     kind: type[Normalization], z: Tensor | None = None, normed_layer: int | None = 3
 ) -> Normalization:
     """Return a normalisation that is fitted on rows in uneven blocks."""
-    blocks = torch.split(sample_rows() if z is None else z, 13)
-    return kind.fit(
-        blocks, LAYERS, RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer)
-    )
-
-
-def _rebuilt(kind: type[Normalization], like: Normalization, value: Any) -> Normalization:
-    other = kind.from_json(value, like.layers, DIM)
-    other.load_state_dict(like.state_dict())
-    return other
+    facts = RowFacts(final_norm=sample_final_norm(), normed_layer=normed_layer)
+    return kind.fit(torch.split(sample_rows() if z is None else z, 13), LAYERS, facts)
 
 
 def is_of_its_layers(kind: type[Normalization]) -> None:
@@ -75,20 +69,19 @@ def is_saved_and_loaded(kind: type[Normalization]) -> None:
     fitted = fit(kind)
     value = json.loads(json.dumps(fitted.to_json()))
     demand(value.get("name") == kind.name, f"its dict form says name {value.get('name')!r}")
-    same = torch.equal(_rebuilt(kind, fitted, value)(sample_rows()), fitted(sample_rows()))
-    demand(same, "rebuilt, it computes something else")
+    demand_loads(fitted, kind.from_json(value, LAYERS, DIM), lambda one: one(sample_rows()))
 
 
 def learns_only_if_it_says_so(kind: type[Normalization]) -> None:
     """If it is ``fitted``, name and tensors rebuild it; if not, rows do not change what it does."""
+    fitted, few = fit(kind), fit(kind, sample_rows()[:20])
     if kind.fitted:
-        fitted = fit(kind)
-        other = _rebuilt(kind, fitted, {"name": kind.name})
-        demand(torch.equal(other(sample_rows()), fitted(sample_rows())), "rebuilt, it differs")
+        few = kind.from_json({"name": kind.name}, LAYERS, DIM)
+        demand_loads(fitted, few, lambda one: one(sample_rows()))
         return
-    few, all_ = fit(kind, sample_rows()[:20]), fit(kind)
-    demand(few.state_dict().keys() == all_.state_dict().keys(), "its tensors depend on rows")
-    demand(torch.equal(few(sample_rows()), all_(sample_rows())), "what it does depends on rows")
+    demand(few.state_dict().keys() == fitted.state_dict().keys(), "its tensors depend on rows")
+    same = torch.equal(few(sample_rows()), fitted(sample_rows()))
+    demand(same, "what it does depends on rows")
 
 
 def is_cut_to_layers(kind: type[Normalization]) -> None:
@@ -100,8 +93,8 @@ def is_cut_to_layers(kind: type[Normalization]) -> None:
         part, own = fitted.cut(layers), z.transpose(0, 1)[places].transpose(0, 1)
         demand(part.layers == layers, f"the part of layers {layers} is of {part.layers}")
         demand(torch.equal(part(own), whole[:, places]), f"the part of layers {layers} differs")
-        again = _rebuilt(kind, part, part.to_json())
-        demand(torch.equal(again(own), part(own)), f"the part of layers {layers}, saved, differs")
+        again = kind.from_json(part.to_json(), layers, DIM)
+        demand_loads(part, again, lambda one, own=own: one(own))  # type: ignore[misc]
     demand(fitted.layers == LAYERS and torch.equal(fitted(z), whole), "cut changed the whole")
 
 
@@ -109,7 +102,8 @@ def widens_half_precision(kind: type[Normalization]) -> None:
     """Rows in half precision become float32, unless it changes nothing."""
     for dtype in (torch.float16, torch.bfloat16):
         z = sample_rows(dtype)
-        out, wide = fit(kind, z)(z), fit(kind, z)(z.float())
+        fitted = fit(kind, z)
+        out, wide = fitted(z), fitted(z.float())
         demand(out.dtype == torch.float32 or out is z, f"{dtype} rows became {out.dtype}")
         demand(torch.equal(out, wide.to(out.dtype)), f"{dtype} rows are not widened first")
 
@@ -118,7 +112,7 @@ def stands_massive_activations(kind: type[Normalization]) -> None:
     """A channel near 30,000 in float16 gives finite rows."""
     z = sample_rows(torch.float16)
     z[::7, 1, 2] = MASSIVE
-    demand(bool(fit(kind, z)(z).isfinite().all()), "a value is not finite")
+    demand_finite("a value", fit(kind, z)(z))
 
 
 NORMALIZATION_CHECKS: tuple[Check[type[Normalization]], ...] = (

@@ -6,11 +6,18 @@ from typing import Any
 import numpy as np
 from jaxtyping import Int64, Shaped
 
-from probekit.base.contract_checks import Check, check_class, demand, refuses, run_checks
 from probekit.errors import OptionError
 from probekit.metrics.contract import Metric
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
 from probekit.metrics.row_scores import ROW_SCORES
+from probekit.testing.promises import (
+    Check,
+    check_class,
+    demand,
+    demand_texts,
+    refuses,
+    run_checks,
+)
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC")
 LENGTHS = (3, 0, 5, 1, 12)
@@ -71,22 +78,31 @@ def best_prediction(gold: AnyGold, metric: type[Metric]) -> Predictions:
     return gold.ids if isinstance(gold, Gold) else gold.values
 
 
-def drawn(gold: AnyGold, examples: Int64[np.ndarray, " drawn"]) -> tuple[AnyGold, Any]:
-    """Return the gold side of some examples, each as often as it is named, and their rows."""
+def _score(metric: type[Metric], gold: AnyGold, predicted: Predictions) -> float:
+    return metric(gold).score(predicted)[metric.name]
+
+
+def _score_of(
+    metric: type[Metric],
+    gold: AnyGold,
+    predicted: Predictions,
+    examples: Int64[np.ndarray, " drawn"],
+) -> float:
+    """Return the score of some examples by themselves, each as often as it is named."""
     rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in examples])
     bounds = np.cumsum([0, *(LENGTHS[e] for e in examples)])
     if isinstance(gold, Gold):
-        return Gold(gold.ids[rows], bounds, gold.names), rows
-    if isinstance(gold, ValueGold):
-        return ValueGold(gold.values[rows], bounds), rows
-    return LossGold(len(rows), bounds), rows
+        part: AnyGold = Gold(gold.ids[rows], bounds, gold.names)
+    elif isinstance(gold, ValueGold):
+        part = ValueGold(gold.values[rows], bounds)
+    else:
+        part = LossGold(len(rows), bounds)
+    return _score(metric, part, predicted[rows])
 
 
 def describes_itself(metric: type[Metric]) -> None:
     """It says its name, text and summary, and what it scores."""
-    for what in ("name", "text", "summary"):
-        text = getattr(metric, what)
-        demand(isinstance(text, str) and bool(text), f"its {what} is {text!r}")
+    demand_texts(metric, "name", "text", "summary")
     one_of = ", ".join(_CONSUMED)
     demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {one_of}")
 
@@ -95,9 +111,8 @@ def prefers_what_is_right(metric: type[Metric]) -> None:
     """Predictions that are all right score better than random ones, as its scale says."""
     for seed in range(5):
         gold, predicted = sample_case(metric, seed)
-        scorer = metric(gold)
-        best = scorer.score(best_prediction(gold, metric))[metric.name]
-        other = scorer.score(predicted)[metric.name]
+        best = _score(metric, gold, best_prediction(gold, metric))
+        other = _score(metric, gold, predicted)
         better = metric.scale.sign * best > metric.scale.sign * other
         demand(better, f"all right scores {best:g}, random predictions {other:g}")
 
@@ -126,26 +141,21 @@ def keeps_no_state(metric: type[Metric]) -> None:
 def refuses_what_does_not_fit(metric: type[Metric]) -> None:
     """Too few predictions, classes without a name and gold of another kind are refused."""
     gold, predicted = sample_case(metric, 0)
-    refuses(lambda: metric(gold).score(predicted[1:]), OptionError, "a row without a prediction")
-    if isinstance(gold, Gold):
-        for bad in (-1, len(gold.names)):
-            odd = predicted.copy()
-            odd[0] = bad
-            refuses(lambda odd=odd: metric(gold).score(odd), OptionError, f"class {bad}")  # type: ignore[misc]
-    others = encode_gold([TAGS], TAGS), ValueGold(np.ones(1), np.array([0, 1])), LossGold(1)
-    for other in others:
+    refuses(metric(gold).score, predicted[1:], error=OptionError)
+    for bad in (-1, len(gold.names)) if isinstance(gold, Gold) else ():
+        refuses(metric(gold).score, np.append(predicted[1:], bad), error=OptionError)
+    for other in (encode_gold([TAGS], TAGS), ValueGold(np.ones(1), np.array([0, 1])), LossGold(1)):
         if type(other) is not type(gold):
-            refuses(lambda other=other: metric(other), OptionError, type(other).__name__)  # type: ignore[misc]
+            refuses(metric, other, error=OptionError)
 
 
 def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
     """A label that train does not have can be predicted by no head, and counts as an error."""
-    if metric.consumes != "classes" or not _takes(metric, TAGS):
-        return
-    scorer = metric(encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS))
-    wrong, right = (scorer.score(np.array([1, one, 3]))[metric.name] for one in (1, 4))
-    better = metric.scale.sign * right > metric.scale.sign * wrong
-    demand(better, f"missed it scores {wrong:g}, else {right:g}")
+    if metric.consumes == "classes" and _takes(metric, TAGS):
+        gold = encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS)
+        wrong, right = (_score(metric, gold, np.array([1, one, 3])) for one in (1, 4))
+        better = metric.scale.sign * right > metric.scale.sign * wrong
+        demand(better, f"missed it scores {wrong:g}, else {right:g}")
 
 
 def resamples_as_it_scores(metric: type[Metric]) -> None:
@@ -153,32 +163,26 @@ def resamples_as_it_scores(metric: type[Metric]) -> None:
     n, rng = len(LENGTHS), np.random.default_rng(3)
     gold, predicted = sample_case(metric, 2)
     resample = metric(gold).resampler(predicted)
-    (once,) = resample(np.ones((1, n)))
-    whole = metric(gold).score(predicted)[metric.name]
-    demand(math.isclose(once, whole, rel_tol=1e-9), f"each once scores {once}, all {whole}")
-    for _ in range(10):
-        chosen = np.append(rng.integers(0, n, n - 1), 4)  # with a long one, so that there are rows
-        own, rows = drawn(gold, chosen)
-        expected = metric(own).score(predicted[rows])[metric.name]
+    draws = [rng.integers(0, n, n - 1) for _ in range(10)]
+    for chosen in (np.arange(n), *(np.append(one, 4) for one in draws)):  # 4 is long: has rows
+        expected = _score_of(metric, gold, predicted, chosen)
         (found,) = resample(np.bincount(chosen, minlength=n)[None].astype(np.float64))
         close = math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9)
         demand(close, f"examples {chosen.tolist()} score {found}, by themselves {expected}")
     only = np.zeros((2, n))
     only[0, 1] = only[1, 3] = 5  # no row, and one
-    demand(
-        bool(np.isfinite(resample(only)).all()), "a sample without rows, or of one, is not finite"
-    )
+    finite = bool(np.isfinite(resample(only)).all())
+    demand(finite, "a sample without rows, or of one, is not finite")
 
 
 def leaves_out_examples(metric: type[Metric]) -> None:
     """The scores without each example are those of the others."""
     gold, predicted = sample_case(metric, 5)
-    found = metric(gold).left_out(predicted)
-    for left in range(len(LENGTHS)):
-        own, rows = drawn(gold, np.delete(np.arange(len(LENGTHS)), left))
-        expected = metric(own).score(predicted[rows])[metric.name]
-        close = math.isclose(found[left], expected, rel_tol=1e-6, abs_tol=1e-9)
-        demand(close, f"without example {left} it scores {found[left]}, the others {expected}")
+    every = range(len(LENGTHS))
+    for left, found in zip(every, metric(gold).left_out(predicted), strict=True):
+        expected = _score_of(metric, gold, predicted, np.delete(every, left))
+        close = math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9)
+        demand(close, f"without example {left} it scores {found}, the others {expected}")
 
 
 METRIC_CHECKS: tuple[Check[type[Metric]], ...] = (

@@ -1,0 +1,249 @@
+"""The contract of decoders as checks, and the door through which those of third parties come in."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from probekit.base.kinds import KINDS
+from probekit.probe.decoders.contract import (
+    IGNORED,
+    UNSEEN_LOSS,
+    Classifier,
+    Decoder,
+    DecoderSpec,
+)
+from probekit.testing.module_promises import (
+    demand_groups,
+    demand_loads,
+    demand_value,
+    global_numbers_untouched,
+    seeded_generator,
+)
+from probekit.testing.promises import Check, check_class, demand, demand_texts, run_checks
+
+_FULL = {torch.float32, torch.float64}
+ROWS, WIDTH, CLASSES = 20, 7, 4
+OFFSETS = torch.tensor([0, 3, 3, 12, 20])
+"""Of the sentences that the rows are of; the second one has none."""
+
+
+def build(spec: DecoderSpec, seed: int = 0) -> Decoder:
+    """Return a fresh decoder in evaluation mode."""
+    return spec.build(WIDTH, CLASSES, seeded_generator(seed)).eval()
+
+
+def sample_rows() -> Tensor:
+    """Return fused rows."""
+    return torch.randn(ROWS, WIDTH, generator=seeded_generator(1))
+
+
+def _sample(spec: DecoderSpec) -> tuple[Decoder, Tensor, Tensor, int | float]:
+    """Return a decoder, its logits of rows, a target for each, and the target of none."""
+    decoder, generator = build(spec), seeded_generator(2)
+    logits = decoder(sample_rows())
+    if decoder.n_classes == 1:
+        return decoder, logits, torch.randn(ROWS, generator=generator), math.nan
+    return decoder, logits, torch.randint(decoder.n_classes, (ROWS,), generator=generator), IGNORED
+
+
+def describes_itself(spec: DecoderSpec) -> None:
+    """It says its name, source and summary, and which kinds of labels it decodes."""
+    demand_texts(type(spec), "name", "source", "summary")
+    odd = sorted(spec.kinds - KINDS.keys())
+    demand(bool(spec.kinds), "it decodes nothing")
+    demand(not odd, f"it decodes {', '.join(odd)}; kinds are {', '.join(KINDS)}")
+
+
+def is_a_value(spec: DecoderSpec) -> None:
+    """Its dict form is JSON, gives an equal spec, and takes no unknown option."""
+    demand_value("decoder", spec)
+
+
+def groups_its_parameters(spec: DecoderSpec) -> None:
+    """Every parameter is in one group, and the spec names all groups but ``weights``."""
+    decoder = build(spec)
+    demand_groups(decoder, decoder.parameter_groups(), spec.group_rates)
+
+
+def gives_what_it_promises(spec: DecoderSpec) -> None:
+    """Logits, losses and predictions have one row for each row, the loss is one number."""
+    decoder, logits, gold, _ = _sample(spec)
+    losses, predicted = decoder.row_losses(logits, gold, OFFSETS), decoder.predict(logits, OFFSETS)
+    demand(decoder.width == WIDTH, f"its width is {decoder.width}, and h has {WIDTH}")
+    shown, expected = tuple(logits.shape), (ROWS, decoder.n_classes)
+    demand(shown == expected, f"logits have shape {shown}, expected {expected}")
+    for what, one in {"losses": losses, "predictions": predicted}.items():
+        demand(one.shape == (ROWS,), f"{what} have shape {tuple(one.shape)}, expected ({ROWS},)")
+    demand(decoder.loss(logits, gold, OFFSETS).shape == (), "the loss is no single number")
+    types = _FULL if decoder.n_classes == 1 else {torch.int64}
+    demand(predicted.dtype in types, f"predictions are in {predicted.dtype}")
+    if decoder.n_classes > 1:
+        low, high = int(predicted.min()), int(predicted.max())
+        demand(low >= 0 and high < decoder.n_classes, f"it predicts classes {low} to {high}")
+
+
+def says_its_affine_map(spec: DecoderSpec) -> None:
+    """Where ``affine`` gives weight and bias, they are the map to the logits."""
+    decoder, h = build(spec), sample_rows()
+    if decoder.affine is not None:
+        weight, bias = decoder.affine
+        torch.testing.assert_close(decoder(h), h @ weight.T + bias)
+
+
+def is_saved_and_loaded(spec: DecoderSpec) -> None:
+    """Its state dict holds all that it learned."""
+    demand_loads(build(spec), build(spec, seed=1), lambda decoder: decoder(sample_rows()))
+
+
+def draws_from_the_generator(spec: DecoderSpec) -> None:
+    """Parameters and dropout come from the generators that it is given; evaluating, from none."""
+    h, stream = sample_rows(), seeded_generator()
+    with global_numbers_untouched():
+        first, second = (build(spec, 3).train()(h, seeded_generator(5)) for _ in range(2))
+    demand(torch.equal(first, second), "equal seeds give different logits")
+    decoder, state = build(spec), stream.get_state()
+    demand(torch.equal(decoder(h, stream), decoder(h)), "evaluating, a generator changes logits")
+    demand(torch.equal(stream.get_state(), state), "evaluating, it draws")
+
+
+def averages_over_rows_that_count(spec: DecoderSpec) -> None:
+    """The loss is the mean of row losses of 0 or more, over rows that have a target."""
+    decoder, logits, targets, none = _sample(spec)
+    gold = targets.clone()
+    gold[:3] = gold[5] = none
+    losses = decoder.row_losses(logits, gold, OFFSETS)
+    demand(bool((losses >= 0).all()), "a row has a loss below 0")
+    demand(bool((losses[:3] == 0).all()), "a row without a target has a loss")
+    torch.testing.assert_close(decoder.loss(logits, gold, OFFSETS), losses.sum() / (ROWS - 4))
+    targets[12:] = none
+    kept = decoder.loss(logits[:12], targets[:12], OFFSETS[:4])
+    torch.testing.assert_close(decoder.loss(logits, targets, OFFSETS), kept)
+
+
+def stands_batches_without_targets(spec: DecoderSpec) -> None:
+    """Without a target, or without a row, the loss is 0, and so are gradients."""
+    decoder, _, gold, none = _sample(spec)
+    for rows, offsets in ((ROWS, OFFSETS), (0, torch.tensor([0, 0]))):
+        h = sample_rows()[:rows].requires_grad_()
+        logits, targets = decoder(h), torch.full_like(gold, none)[:rows]
+        for one in (decoder.predict(logits, offsets), decoder.row_losses(logits, targets, offsets)):
+            demand(one.shape == (rows,), f"{rows} rows give shape {tuple(one.shape)}")
+        loss = decoder.loss(logits, targets, offsets)
+        torch.autograd.backward(loss)
+        gradients = [one.grad for one in (h, *decoder.parameters()) if one.grad is not None]
+        what = f"without targets, of {rows} rows,"
+        demand(float(loss.detach()) == 0, f"{what} the loss is {loss:g}")
+        demand(all(bool((one == 0).all()) for one in gradients), f"{what} there are gradients")
+
+
+def takes_all_rows_as_one_example(spec: DecoderSpec) -> None:
+    """Without bounds all rows are one example."""
+    decoder, logits, gold, _ = _sample(spec)
+    whole = torch.tensor([0, ROWS])
+    alike = torch.equal(decoder.predict(logits), decoder.predict(logits, whole))
+    losses = decoder.row_losses(logits, gold), decoder.row_losses(logits, gold, whole)
+    demand(alike and torch.equal(*losses), "without bounds it gives something else")
+
+
+def charges_unseen_classes(spec: DecoderSpec) -> None:
+    """A class that it does not know costs ``UNSEEN_LOSS``, -log(1e-12) nats."""
+    decoder, logits, gold, none = _sample(spec)
+    if decoder.n_classes > 1:
+        gold[7] = none
+        before = decoder.row_losses(logits, gold, OFFSETS).sum()
+        gold[7] = decoder.n_classes + 2
+        cost = float((decoder.row_losses(logits, gold, OFFSETS).sum() - before).detach())
+        demand(abs(cost - UNSEEN_LOSS) < 1e-3, f"it costs {cost:.4f} nats")
+
+
+def passes_gradients(spec: DecoderSpec) -> None:
+    """Gradients reach h and every parameter."""
+    decoder, _, gold, _ = _sample(spec)
+    h = sample_rows().requires_grad_()
+    logits = decoder.train()(h, seeded_generator())
+    torch.autograd.backward(decoder.loss(logits, gold, OFFSETS))
+    for name, one in [("h", h), *decoder.named_parameters()]:
+        moved = one.grad is not None and bool(one.grad.abs().max() > 0)
+        demand(moved, f"no gradient reaches {name}")
+
+
+def keeps_its_precision(spec: DecoderSpec) -> None:
+    """Logits and loss are in float32 or 64, also under autocast, and in float64 of float64 rows."""
+    decoder, exact, gold, _ = _sample(spec)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        logits = decoder(sample_rows())
+        loss = decoder.loss(logits, gold, OFFSETS)
+    demand({logits.dtype, loss.dtype} <= _FULL, "autocast leaves logits or loss in half")
+    torch.testing.assert_close(logits, exact, rtol=0.05, atol=0.05)
+    logits = decoder.double()(sample_rows().double())
+    loss = decoder.loss(logits, gold, OFFSETS)
+    demand(logits.dtype == loss.dtype == torch.float64, "float64 rows give another precision")
+
+
+def learns_a_signal(spec: DecoderSpec) -> None:
+    """What is a function of h is learnt: 200 steps bring its loss below a third."""
+    decoder, h = build(spec), sample_rows()
+    gold = 3 + 2 * h[:, 0] if decoder.n_classes == 1 else (h[:, 0] > 0).long()
+    decoder.fit_targets(gold)
+    if not (parameters := list(decoder.parameters())):
+        return
+    optimizer, losses = torch.optim.AdamW(parameters, lr=2e-2), []
+    for _ in range(201):
+        optimizer.zero_grad()
+        loss = decoder.loss(decoder(h), gold, OFFSETS)
+        torch.autograd.backward(loss)
+        optimizer.step()
+        losses.append(loss.item())
+    demand(losses[-1] < losses[0] / 3, f"the loss went from {losses[0]:.3g} to {losses[-1]:.3g}")
+
+
+def says_how_probable_classes_are(spec: DecoderSpec) -> None:
+    """Probabilities sum to 1, in float64; of a classifier they are those of loss and prediction."""
+    decoder, logits, gold, _ = _sample(spec)
+    found = decoder.log_probabilities(logits, OFFSETS)
+    if decoder.n_classes == 1:
+        demand(found is None, "it gives probabilities of numbers")
+        return
+    if found is None:
+        raise AssertionError("it gives no probabilities of its classes")
+    demand(found.dtype == torch.float64, f"log_probabilities are in {found.dtype}")
+    demand(found.shape == logits.shape, f"they have shape {tuple(found.shape)}")
+    torch.testing.assert_close(found.exp().sum(1), torch.ones(ROWS).double())
+    if isinstance(decoder, Classifier):
+        agreed = torch.equal(found.argmax(1), decoder.predict(logits))
+        demand(agreed, "the most probable class is not predicted")
+        own = found.gather(1, gold.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(-own.float(), decoder.row_losses(logits, gold))
+
+
+DECODER_CHECKS: tuple[Check[DecoderSpec], ...] = (
+    describes_itself, is_a_value, groups_its_parameters, gives_what_it_promises,
+    says_its_affine_map, is_saved_and_loaded, draws_from_the_generator,
+    averages_over_rows_that_count, stands_batches_without_targets, takes_all_rows_as_one_example,
+    charges_unseen_classes, passes_gradients, keeps_its_precision, learns_a_signal,
+    says_how_probable_classes_are,
+)  # fmt: skip
+"""What holds for every decoder, given as a bound spec."""
+
+
+def check_decoder(decoder: type[DecoderSpec]) -> None:
+    """Check a decoder against the contract of decoders, with its default options.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    run_checks("decoder", decoder(), DECODER_CHECKS)
+
+
+def admit_decoder(name: str, decoder: Any, checked: bool) -> type[DecoderSpec]:
+    """Return a decoder that is added, once its contract holds.
+
+    Raises:
+        PluginError: it is no decoder, is called otherwise, or breaks the contract.
+    """
+    check_class(decoder, DecoderSpec, name)
+    if not checked:
+        check_decoder(decoder)
+    return decoder

@@ -1,0 +1,254 @@
+"""The contracts of fitters, tasks and trackers as checks, and the doors for other people's."""
+
+import tempfile
+from dataclasses import dataclass, is_dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from probekit.base.kinds import KINDS
+from probekit.errors import PluginError, UnknownNameError, clause_of
+from probekit.probe.decoders import DECODERS
+from probekit.probe.fitters.contract import Fitter
+from probekit.probe.heads import HEADS
+from probekit.results.trackers.contract import Tracker, TrackerSpec
+from probekit.tasks.task import Family, Task
+from probekit.testing.promises import (
+    Check,
+    check_class,
+    demand,
+    demand_texts,
+    refuses,
+    run_checks,
+)
+
+
+def says_what_it_is(fitter: Fitter) -> None:
+    """It says its name and summary, whether it solves, and the version of its arithmetic."""
+    demand_texts(fitter, "name", "summary")
+    demand(type(fitter.solves) is bool, f"solves is {fitter.solves!r}, neither True nor False")
+    demand(type(fitter.numerics) is int, f"numerics is {fitter.numerics!r}, no whole number")
+
+
+def says_what_it_suits(fitter: Fitter) -> None:
+    """``unsuited`` gives None or a reason in words, the same each time, and suits something."""
+    cases = [
+        (HEADS[head](), DECODERS[decoder](), frozen)
+        for head in ("last", "scalar-mix", "concat")
+        for decoder in ("linear", "mlp", "crf", "regression")
+        for frozen in (False, True)
+    ]
+    reasons, again = (
+        [fitter.unsuited(head, decoder, frozen=frozen) for head, decoder, frozen in cases]
+        for _ in range(2)
+    )
+    for reason in reasons:
+        words = reason is None or (isinstance(reason, str) and bool(reason.strip()))
+        demand(words, f"unsuited gives {reason!r}")
+    demand(reasons == again, f"unsuited gives {reasons}, then {again}")
+    demand(None in reasons, "it suits none of probekit's heads and decoders")
+
+
+def says_what_does_the_work(fitter: Fitter) -> None:
+    """One that descends may bring an optimizer, which goes down; one that solves, a `PathFit`."""
+    if fitter.solves:
+        for trains_head in (False, True):
+            kind = fitter.path_fit(trains_head=trains_head)
+            demand(kind is None or isinstance(kind, type), f"path_fit gives {kind!r}, no class")
+        return
+    value = nn.Parameter(torch.full((3,), 2.0))
+    optimizer = fitter.optimizer([{"params": [value], "lr": 0.05}], None)
+    if optimizer is None:
+        return
+    made = type(optimizer).__name__
+    demand(isinstance(optimizer, torch.optim.Optimizer), f"optimizer gives a {made}")
+    rates = [group["lr"] for group in optimizer.param_groups]
+    demand(rates == [0.05], f"given a group of rate 0.05, its groups have the rates {rates}")
+    for _ in range(20):
+        torch.autograd.backward(value.square().sum())
+        optimizer.step()
+        optimizer.zero_grad()
+    demand(float(value.square().sum().detach()) < 12, "20 steps down x^2 from 2 do not lower it")
+
+
+FITTER_CHECKS: tuple[Check[Fitter], ...] = (
+    says_what_it_is, says_what_it_suits, says_what_does_the_work,
+)  # fmt: skip
+"""What holds for every fitter."""
+
+
+def check_fitter(fitter: Fitter | type[Fitter]) -> None:
+    """Check a fitter, or its class, against its contract.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    run_checks("fitter", fitter() if isinstance(fitter, type) else fitter, FITTER_CHECKS)
+
+
+def admit_fitter(name: str, fitter: Any, checked: bool) -> Fitter:
+    """Return a fitter that is added, once its contract holds.
+
+    Raises:
+        PluginError: it is none, is called otherwise, or breaks the contract.
+    """
+    made = fitter() if isinstance(fitter, type) and issubclass(fitter, Fitter) else fitter
+    if not isinstance(made, Fitter):
+        raise PluginError(f"expected a Fitter, or a class that derives from it; found {fitter!r}.")
+    check_class(type(made), Fitter, name)
+    if not checked:
+        check_fitter(made)
+    return made
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What checks of a task are given.
+
+    Attributes:
+        name: as users type it.
+        task: the task, or of a family its example.
+        again: the same, made once more.
+        data: the folder of its files; None reads nothing.
+    """
+
+    name: str
+    task: Task
+    again: Task
+    data: Path | None = None
+
+
+def is_called_as_typed(tried: Tried) -> None:
+    """It has the name that users type; made again, it is the same."""
+    demand(
+        tried.task.name == tried.name, f"it is called {tried.task.name!r}, and typed {tried.name!r}"
+    )
+    first, again = (
+        (one.name, one.slug, one.splits, one.kind, one.columns) for one in (tried.task, tried.again)
+    )
+    demand(first == again, f"made twice it is {first}, then {again}")
+
+
+def names_splits_and_kinds(tried: Tried) -> None:
+    """Its splits have distinct names, a train one among them; kinds of its columns are known."""
+    task = tried.task
+    demand(len(set(task.splits)) == len(task.splits) > 0, f"its splits are {task.splits}")
+    demand("train" in task.splits, f"its splits {', '.join(task.splits)} have no train")
+    for column, kind in {"": task.kind, **task.kinds}.items():
+        demand(kind in KINDS, f"the kind {kind!r} of {column or 'its text'} is unknown")
+
+
+def reads_every_split(tried: Tried) -> None:
+    """Every split has examples with ids of their own and their labels; read again, it is the same.
+
+    Without a folder of files it is only tried that a split it does not have is refused.
+    """
+    task, data = tried.task, tried.data
+    refuses(task.read, "no such split", data, error=UnknownNameError)
+    for name in task.splits if data is not None else ():
+        split, again = task.read(name, data), task.read(name, data)
+        ids = [one.id for one in split.examples]
+        demand(len(ids) > 0, f"{name} has no example")
+        demand(len(set(ids)) == len(ids), f"{name} has an id twice")
+        for column in task.columns:
+            demand(column in split.labels, f"{name} has no labels in {column!r}")
+            demand(len(split.labels[column]) == len(ids), f"{name}: labels and examples differ")
+        demand(split.text_fingerprint() == again.text_fingerprint(), f"{name} differs, read again")
+
+
+TASK_CHECKS: tuple[Check[Tried], ...] = (
+    is_called_as_typed, names_splits_and_kinds, reads_every_split,
+)  # fmt: skip
+"""What holds for every task."""
+
+
+def check_task(task: Any, name: str | None = None, data: str | Path | None = None) -> None:
+    """Check a task, or every known one of a family, against the contract of tasks.
+
+    Args:
+        task: a `Family`, or a function that makes a `Task`.
+        name: as users type it, without what follows a slash; None is that of the task.
+        data: the folder with its files, of which every split is read; None reads nothing.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    family, folder = _family(task), None if data is None else Path(data)
+    for one, again in zip(family.tasks(), family.tasks(), strict=True):
+        typed = one.name if name is None else name
+        if name is not None and family.variant:
+            typed = f"{name}/{one.name.partition('/')[2]}"
+        run_checks("task", Tried(typed, one, again, folder), TASK_CHECKS)
+
+
+def admit_task(name: str, task: Any, checked: bool) -> Family:
+    """Return the family of a task that is added, once its contract holds.
+
+    Raises:
+        PluginError: it makes no task, is called otherwise, or breaks the contract.
+    """
+    family = _family(task)
+    if not checked:
+        check_task(family, name)
+    return family
+
+
+def _family(task: Any) -> Family:
+    """Return a family of the one task that a function makes; a family as it is."""
+    if isinstance(task, Family):
+        return task
+    if not callable(task):
+        raise PluginError(f"expected a Family, or a function that makes a Task; found {task!r}.")
+    try:
+        made = task()
+    except Exception as error:  # whatever the function does
+        raise PluginError(f"the function that makes it failed: {clause_of(error)}.") from error
+    if not isinstance(made, Task):
+        raise PluginError(f"expected a function that makes a Task; it made {made!r}.")
+    summary = (task.__doc__ or "a task of your own").strip().splitlines()[0]
+    return Family(build=task, summary=summary)
+
+
+def logs_curves_on_request(tracker: type[TrackerSpec]) -> None:
+    """It has a name and a line for people, its options all have defaults, and curves are off."""
+    demand_texts(tracker, "name", "summary")
+    demand(is_dataclass(tracker), "it is no dataclass")
+    demand(tracker().curves is False, "it logs curves unless told not to")
+
+
+def opens_before_any_run(tracker: type[TrackerSpec]) -> None:
+    """Opened beside a records file that is not there yet, it is a `Tracker`."""
+    with tempfile.TemporaryDirectory() as folder:
+        opened = tracker().open(Path(folder) / "runs.jsonl")
+        demand(isinstance(opened, Tracker), f"it is {type(opened).__name__}")
+
+
+TRACKER_CHECKS: tuple[Check[type[TrackerSpec]], ...] = (
+    logs_curves_on_request, opens_before_any_run,
+)  # fmt: skip
+"""What holds for every tracker."""
+
+
+def check_tracker(tracker: type[TrackerSpec]) -> None:
+    """Check a tracker against its contract; it is opened, and shown no run.
+
+    Raises:
+        PluginError: it breaks the contract; the message has the promise and what it did.
+    """
+    run_checks("tracker", tracker, TRACKER_CHECKS)
+
+
+def admit_tracker(name: str, tracker: Any, checked: bool) -> type[TrackerSpec]:
+    """Return a tracker that is added, once it keeps what needs no opening.
+
+    Whether it opens is found when it is used: what it shows runs to may not be there now.
+
+    Raises:
+        PluginError: it is none, is called otherwise, or breaks the contract.
+    """
+    check_class(tracker, TrackerSpec, name)
+    if not checked:
+        run_checks("tracker", tracker, (logs_curves_on_request,))
+    return tracker

@@ -1,13 +1,15 @@
 """A linear probe of a layer, or of several, as an estimator."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Generator, Iterator, Sequence
 from numbers import Real
 from typing import Any, Self
 
 import numpy as np
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import check_scoring
 from sklearn.model_selection import check_cv
@@ -26,16 +28,30 @@ from probekit.base.registry import choose
 from probekit.base.selection import Selection
 from probekit.errors import OptionError
 from probekit.features.cached_rows import CachedRows
+from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
+from probekit.probe.fitters.linear_problems import LinearObjective, Problems
+from probekit.probe.fitters.losses import Binary, Loss, Softmax
 from probekit.probe.heads import HEADS
-from probekit.probe.heads.contract import FusionHead, HeadSpec
-from probekit.sklearn.layered_input import (
-    LayeredRows,
-    chosen_layers,
-    in_layers,
-    side_by_side,
-)
-from probekit.sklearn.strengths import Fit, Fold, Judge, LinearRule, Path
+from probekit.probe.heads.contract import HeadSpec
+from probekit.sklearn.layered_input import LayeredRows, chosen_layers, in_layers, side_by_side
 from probekit.train.sampling import fold_numbers, held_out
+from probekit.train.solving.path_fit import Path
+from probekit.train.solving.solved_fit import Solved, drive
+from probekit.train.solving.split_rows import Visit
+
+_DTYPES = (np.float64, np.float32)
+
+_NEAR = 30
+"""Powers of two around 1 that squares and sums of rows have room for in any dtype."""
+
+_BLOCK = 8_192
+"""Rows that are turned, or added to an evaluation, at a time."""
+
+_DIGITS = 12
+"""Of mean scores that are compared: beyond them equal strengths differ by rounding."""
+
+Fold = tuple[Bool[np.ndarray, " rows"], Int64[np.ndarray, " judged"]]
+"""Which rows a fit sees, and the numbers of those that judge it."""
 
 
 def folds_of(
@@ -52,57 +68,69 @@ def folds_of(
     Raises:
         OptionError: a selection that does not choose among the rows, or more folds than groups.
     """
+    every = np.arange(len(numbers))
     if not isinstance(select, str):
-        rows = np.zeros((len(numbers), 1))
-        pairs = check_cv(select, numbers, classifier=True).split(rows, numbers, groups)
-        return [_fold(np.asarray(seen), np.asarray(judged), len(numbers)) for seen, judged in pairs]
-    own = Selection.parse(select)
-    if own.kind not in ("cv", "hold-out"):
+        pairs = check_cv(select, numbers, classifier=True).split(every[:, None], numbers, groups)
+        return [(np.isin(every, every[seen]), every[judged]) for seen, judged in pairs]
+    chosen = Selection.parse(select)
+    if chosen.kind not in ("cv", "hold-out"):
         raise OptionError(
             f"select={select!r}: an estimator is given one split, so its own rows have to choose: "
             "cv:K, hold-out:F or a splitter of scikit-learn; or give l2=."
         )
-    names = np.arange(len(numbers)) if groups is None else np.asarray(groups)
-    units, owner = np.unique(names, return_inverse=True)
-    least = own.folds or 2
+    units, owner = np.unique(every if groups is None else np.asarray(groups), return_inverse=True)
+    least = chosen.folds or 2
     if len(units) < least:
         what = "rows" if groups is None else "groups of rows"
         raise OptionError(
             f"select={select!r} needs {least} {what} or more, and there are {len(units)}: give "
             "fewer folds, or l2=."
         )
-    if own.kind == "cv":
-        fold = fold_numbers(len(units), own.folds)[owner]
-        return [Fold(fold != n, np.flatnonzero(fold == n)) for n in range(1, own.folds + 1)]
-    judged = np.isin(owner, held_out(len(units), own.share))
-    return [Fold(~judged, np.flatnonzero(judged))]
+    if chosen.kind == "cv":
+        fold = fold_numbers(len(units), chosen.folds)[owner]
+    else:
+        fold = np.isin(owner, held_out(len(units), chosen.share)).astype(int)
+    return [(fold != n, np.flatnonzero(fold == n)) for n in range(1, int(fold.max()) + 1)]
 
 
-def _fold(seen: np.ndarray, judged: np.ndarray, n_rows: int) -> Fold:
-    mask = np.zeros(n_rows, bool)
-    mask[seen] = True
-    return Fold(mask, np.arange(n_rows)[judged])
+class LinearRule(ClassifierMixin, BaseEstimator):
+    """A classifier by ``coef_ h + intercept_``.
 
-
-_DTYPES = (np.float64, np.float32)
-
-
-_NEAR = 30
-"""Powers of two around 1 that squares and sums of rows have room for in any dtype."""
-
-
-def _in_range(
-    h: Float[Tensor, "n width"],
-) -> tuple[Float[Tensor, "n width"], Int64[np.ndarray, " width"]]:
-    """Return rows with every channel near 1, and the power of two by which each was divided.
-
-    Nothing is rounded, and channels that are near already stay.
+    Attributes:
+        classes_: the classes, sorted.
+        coef_: (1, width) for two classes, else (classes, width).
+        intercept_: one per row of ``coef_``.
     """
-    _, found = np.frexp(h.abs().amax(0).numpy())
-    exponents = np.where(np.abs(found) > _NEAR, found, 0).astype(np.int64)
-    if not exponents.any():
-        return h, exponents
-    return torch.from_numpy(np.ldexp(h.numpy(), -exponents)), exponents
+
+    classes_: Shaped[np.ndarray, " classes"]
+    coef_: Float64[np.ndarray, "logits width"]
+    intercept_: Float64[np.ndarray, " logits"]
+
+    def _logits(self, X: Any) -> Float64[np.ndarray, "rows logits"]:
+        logits: Float64[np.ndarray, "rows logits"] = X @ self.coef_.T + self.intercept_
+        return logits
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return logits: (rows,) for two classes, of the second; else (rows, classes)."""
+        logits = self._logits(X)
+        return logits[:, 0] if len(self.classes_) == 2 else logits
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the most probable class of each row."""
+        logits = self.decision_function(X)
+        return self.classes_[(logits > 0).astype(int) if logits.ndim == 1 else logits.argmax(1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return probabilities, (rows, classes)."""
+        logits = self._logits(X)
+        two = len(self.classes_) == 2
+        return expit(np.hstack([-logits, logits])) if two else softmax(logits, axis=1)
+
+    def predict_log_proba(self, X: Any) -> np.ndarray:
+        """Return logarithms of probabilities, (rows, classes)."""
+        logits = self._logits(X)
+        two = len(self.classes_) == 2
+        return log_expit(np.hstack([-logits, logits])) if two else log_softmax(logits, axis=1)
 
 
 class LayerProbe(LinearRule):
@@ -192,15 +220,104 @@ class LayerProbe(LinearRule):
                 f"y holds one class ({self.classes_[0]!r}) among {len(y)} rows, and a probe tells "
                 "classes apart: give rows of two or more."
             )
-        spec = self._head_spec()
-        self.layers_ = chosen_layers(self.layer, spec.default_layers, rows.layers)
-        h, exponents = _in_range(self._h(rows))
-        if self.l2 is not None:
-            found = Path(h, numbers, self.classes_, weights, []).at(self._strength(self.l2))
+        self.layers_ = chosen_layers(self.layer, self._head_spec().default_layers, rows.layers)
+        h, exponents = _in_range(torch.cat(list(self._read(rows))))
+        l2: Any = self.l2
+        if l2 is None:
+            folds = folds_of(self.select, numbers, groups)
+        elif isinstance(l2, bool) or not isinstance(l2, Real) or not 0 < float(l2) < np.inf:
+            raise OptionError(f"l2 must be a number above 0, or None to choose one; found {l2!r}.")
         else:
-            path = Path(h, numbers, self.classes_, weights, folds_of(self.select, numbers, groups))
-            found = path.best(self._judge(y, None if sample_weight is None else weights))
-        return self._keep(found, exponents)
+            folds = []
+        path, basis = self._solve(h, y, numbers, weights, folds, weighted=sample_weight is not None)
+        return self._keep(path, basis, exponents)
+
+    def _solve(
+        self,
+        h: Float[Tensor, "n width"],
+        y: np.ndarray,
+        numbers: Int64[np.ndarray, " n"],
+        weights: Float64[np.ndarray, " n"],
+        folds: Sequence[Fold],
+        *,
+        weighted: bool,
+    ) -> tuple[Path, Basis]:
+        """Solve for the strength, or along the path; the folds score each of the strengths.
+
+        Args:
+            h: what the head makes of the rows.
+            y: their labels.
+            numbers: the class of each.
+            weights: of each row, above 0.
+            folds: what judges; none where the strength is given.
+            weighted: tell the scorer the weights.
+        """
+        basis = _basis_of(h, torch.from_numpy(weights / weights.sum()))
+        z = torch.cat([basis.apply(block) for block in torch.split(h, _BLOCK)])
+        seen = np.stack([np.ones(len(y), bool), *(seen for seen, _ in folds)])
+        parts, targets = torch.from_numpy(seen * weights).float(), torch.from_numpy(numbers)
+        two = len(self.classes_) == 2
+        loss: Loss = Binary(targets) if two else Softmax(targets, len(self.classes_))
+        scorer = check_scoring(self, scoring=self.scoring)
+
+        def solve(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+            objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum)
+            minimum = yield from drive(objective.minimise(), objective.begin)
+            return Solved(strengths, objective, minimum)
+
+        def score(solved: Solved) -> Generator[Visit, None, list[float]]:
+            """Return the mean over the folds, each by the weight of the rows that judge."""
+            yield from ()
+            sums = np.zeros(len(solved.strengths))
+            for part, (_, judged) in enumerate(folds, start=1):
+                given = {"sample_weight": weights[judged]} if weighted else {}
+                for place in range(len(solved.strengths)):
+                    rule = self._rule(solved, part, place)
+                    own = scorer(rule, z[torch.from_numpy(judged)].numpy(), y[judged], **given)
+                    sums[place] += weights[judged].sum() * float(own)
+            total = sum(weights[judged].sum() for _, judged in folds) or 1.0
+            return [round(one, _DIGITS) for one in (sums / total).tolist()]
+
+        path = Path(None if self.l2 is None else float(self.l2), float)
+        for visit in path.solve(solve, score):
+            for start in range(0, len(z), _BLOCK):
+                block = z[start : start + _BLOCK]
+                visit.take(slice(start, start + len(block)), block)
+        return path, basis
+
+    def _rule(self, solved: Solved, part: int, place: int) -> LinearRule:
+        """Return the classifier of turned rows that was fitted to one part of them."""
+        weight, bias, *_ = solved.objective.unpack(solved.of_parts(place)[part : part + 1])
+        rule = LinearRule()
+        rule.classes_, rule.coef_, rule.intercept_ = (
+            self.classes_,
+            weight[0].numpy(),
+            bias[0].numpy(),
+        )
+        return rule
+
+    def _keep(self, path: Path, basis: Basis, exponents: Int64[np.ndarray, " width"]) -> Self:
+        """Keep what was found, and say where it is no optimum."""
+        solved, place = path.chosen
+        weight, bias, *_ = solved.objective.unpack(solved.of_parts(place)[:1])
+        coef, intercept = basis.folded(weight[0], bias[0])
+        if len(intercept) > 1:  # what all logits have in common says nothing, and may be anything
+            coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
+        self.coef_, self.intercept_ = np.ldexp(coef.numpy(), -exponents), intercept.numpy()
+        found = solved.said(place)
+        self.l2_, self.objective_ = found["strength"], found["objective"]
+        self.n_iter_, self.converged_ = found["iterations"], found["converged"]
+        chosen = self.l2 is None
+        self.strengths_ = np.array(path.strengths if chosen else [])
+        self.strength_scores_ = np.array(path.scores if chosen else [])
+        if not self.converged_:
+            warnings.warn(
+                f"the fit at l2={self.l2_:.3g} did not converge in {self.n_iter_} iterations; "
+                "a larger l2 does.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return self
 
     def _rows_to_fit(self, X: Any, y: Any) -> tuple[LayeredRows, np.ndarray]:
         """Check rows and labels, and note what they look like."""
@@ -255,59 +372,40 @@ class LayerProbe(LinearRule):
             )
         return spec
 
-    def _h(self, rows: LayeredRows) -> Float[Tensor, "n width"]:
-        """Return what the head makes of rows."""
-        module = self._module(rows.shape[2])
-        with torch.no_grad():
-            return torch.cat([full(module(block)) for block in rows.blocks(self.layers_)])
-
-    def _module(self, dim: int) -> FusionHead:
-        # it trains nothing, and so draws nothing
-        return self._head_spec().build(self.layers_, dim, torch.Generator())
-
-    def _strength(self, l2: Any) -> float:
-        """Return the strength that is given.
-
-        Raises:
-            OptionError: it is no number above 0.
-        """
-        if isinstance(l2, bool) or not isinstance(l2, Real) or not 0 < float(l2) < np.inf:
-            raise OptionError(f"l2 must be a number above 0, or None to choose one; found {l2!r}.")
-        return float(l2)
-
-    def _judge(self, y: np.ndarray, weights: np.ndarray | None) -> Judge:
-        """Return what scores a classifier on some of the rows."""
-        scorer = check_scoring(self, scoring=self.scoring)
-
-        def judge(rule: LinearRule, rows: np.ndarray, judged: np.ndarray) -> float:
-            given = {} if weights is None else {"sample_weight": weights[judged]}
-            return float(scorer(rule, rows, y[judged], **given))
-
-        return judge
-
-    def _keep(self, found: Fit, exponents: Int64[np.ndarray, " width"]) -> Self:
-        """Keep what was found, and say where it is no optimum."""
-        self.coef_, self.intercept_ = np.ldexp(found.coef, -exponents), found.intercept
-        self.l2_, self.n_iter_, self.converged_ = found.l2, found.iterations, found.converged
-        self.objective_ = found.objective
-        self.strengths_ = np.array(found.strengths)
-        self.strength_scores_ = np.array(found.scores)
-        if not found.converged:
-            warnings.warn(
-                f"the fit at l2={found.l2:.3g} did not converge in {found.iterations} iterations; "
-                "a larger l2 does.",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-        return self
+    @torch.no_grad()
+    def _read(self, rows: LayeredRows) -> Iterator[Float[Tensor, "n width"]]:
+        """Yield what the head makes of rows, in blocks; it trains nothing, and so draws nothing."""
+        module = self._head_spec().build(self.layers_, rows.shape[2], torch.Generator())
+        for block in rows.blocks(self.layers_):
+            yield full(module(block))
 
     def _logits(self, X: Any) -> Float64[np.ndarray, "rows logits"]:
-        rows = self._rows_to_predict(X)
-        module = self._module(rows.shape[2])
         coef, bias = torch.from_numpy(self.coef_), torch.from_numpy(self.intercept_)
-        with torch.no_grad():
-            parts = [
-                full(module(block)).double() @ coef.t() + bias
-                for block in rows.blocks(self.layers_)
-            ]
-        return torch.cat(parts).numpy() if parts else np.empty((0, len(self.intercept_)))
+        parts = [h.double() @ coef.t() + bias for h in self._read(self._rows_to_predict(X))]
+        return torch.cat(parts).numpy() if parts else np.empty((0, len(bias)))
+
+
+def _in_range(
+    h: Float[Tensor, "n width"],
+) -> tuple[Float[Tensor, "n width"], Int64[np.ndarray, " width"]]:
+    """Return rows with every channel near 1, and the power of two by which each was divided.
+
+    Nothing is rounded, and channels that are near already stay.
+    """
+    _, found = np.frexp(h.abs().amax(0).numpy())
+    exponents = np.where(np.abs(found) > _NEAR, found, 0).astype(np.int64)
+    if not exponents.any():
+        return h, exponents
+    return torch.from_numpy(np.ldexp(h.numpy(), -exponents)), exponents
+
+
+def _basis_of(rows: Float[Tensor, "n width"], shares: Float64[Tensor, " n"]) -> Basis:
+    """Return the basis of rows that count by their shares, which sum to 1."""
+    blocks = list(zip(torch.split(rows, _BLOCK), torch.split(shares, _BLOCK), strict=True))
+    zero = torch.zeros(rows.shape[1], dtype=torch.float64)
+    mean = sum((own @ block.double() for block, own in blocks), zero)
+    square = sum((own @ (block.double() - mean).square() for block, own in blocks), zero)
+    builder = BasisBuilder(Scale.of(mean, square.sqrt(), rows.dtype), len(rows))
+    for block, _ in blocks if builder.reads else ():
+        builder.add(block)
+    return builder.finish()

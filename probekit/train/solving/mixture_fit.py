@@ -169,7 +169,7 @@ class MixtureFit(SolvedFit):
         starts, self._own = self._starts(), {}
         stopped = None if descent is None else (yield from self._stopped(descent))
         if stopped is not None:
-            starts[TRAINED] = Start(stopped.minimum.points, self._average.strength)
+            starts[TRAINED] = Start(stopped.minimum.points, self._average.path.strength)
         found = yield from self._descend([*starts.values()], _FIRST)
         yield from self._add(found, [f"from {name}" for name in starts], cut=True)
         if stopped is not None:
@@ -300,13 +300,13 @@ class MixtureFit(SolvedFit):
         return found
 
     def _start(self, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
-        decoders = fit.decoders(*fit.chosen)
+        decoders = fit.decoders(*fit.path.chosen)
         own = values.to(self._means.device).expand(len(decoders[0]), -1)
-        return Start(self._turned(decoders, own), fit.strength)
+        return Start(self._turned(decoders, own), fit.path.strength)
 
     def _rank(self, fit: LinearFit) -> tuple[float, float]:
         """Return what is least of the best: by what chooses, else by the objective."""
-        return -self.better(fit.score), float(fit.diagnosis["objective"])
+        return -self.better(fit.path.score), float(fit.diagnosis["objective"])
 
     def _name(self, place: int) -> str:
         return f"layer {self.member.spec.layers[place]}"
@@ -333,7 +333,7 @@ class MixtureFit(SolvedFit):
             if (values := self._mixture.alone(place)) is not None:
                 held.append((self._name(place), values, fit))
         found = [
-            Candidate(name, fit.score, partial(self._take, values, fit), fit.diagnosis)
+            Candidate(name, fit.path.score, partial(self._take, values, fit), fit.diagnosis)
             for name, values, fit in held
         ]
         for name, own in self._own.items():
@@ -375,7 +375,7 @@ class MixtureFit(SolvedFit):
     def _take(self, values: Float64[Tensor, " values"], fit: LinearFit) -> None:
         """Put what a contained fit found into head and decoder."""
         self.member.probe.head.load_mixture(values)
-        self.target.load(*(one[0] for one in fit.decoders(*fit.chosen)))
+        self.target.load(*(one[0] for one in fit.decoders(*fit.path.chosen)))
 
     def _load(self, own: Descended) -> None:
         """Put a solution for layers as they came into head and decoder."""

@@ -1,7 +1,7 @@
 """Solve along the path of strengths, and choose one of them; a decoder alone is fitted so."""
 
 from abc import abstractmethod
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
@@ -30,8 +30,84 @@ Decoders = tuple[
 """Weights and biases for rows as they came, and the loss's own values."""
 
 
+class Path:
+    """Strengths of L2 that were tried, falling, with their solutions and scores.
+
+    Attributes:
+        scores: of every strength, on what chooses.
+    """
+
+    def __init__(self, fixed: float | None, better: Callable[[float], float]) -> None:
+        """Start without a strength.
+
+        Args:
+            fixed: the only strength that is tried; None tries those of the whole path.
+            better: returns a score that rises with what it is a score of.
+        """
+        self._fixed, self._better = fixed, better
+        self._stretches: list[Solved] = []
+        self.scores: list[float] = []
+
+    def solve(
+        self,
+        solve: Callable[[tuple[float, ...]], Generator[Visit, None, Solved]],
+        score: Callable[[Solved], Generator[Visit, None, list[float]]],
+    ) -> Visits:
+        """Solve stretch after stretch, until the best strength is not the weakest that was tried.
+
+        Args:
+            solve: returns the solutions of some strengths.
+            score: returns the score of each of them.
+        """
+        strengths = weaker_strengths(()) if self._fixed is None else (self._fixed,)
+        while strengths:
+            solved = yield from solve(strengths)
+            self._stretches.append(solved)
+            self.scores += yield from score(solved)
+            goes_on = self._fixed is None and self._best == len(self.strengths) - 1
+            strengths = weaker_strengths(self.strengths) if goes_on else ()
+
+    @property
+    def strengths(self) -> list[float]:
+        """All that were tried."""
+        return [strength for solved in self._stretches for strength in solved.strengths]
+
+    @property
+    def chosen(self) -> tuple[Solved, int]:
+        """The stretch and the place in it of the best score, the strongest of equals."""
+        # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
+        pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
+        return pairs[self._best]
+
+    @property
+    def score(self) -> float:
+        """The best score."""
+        return self.scores[self._best]
+
+    @property
+    def strength(self) -> float:
+        """The strength that was chosen."""
+        return self.strengths[self._best]
+
+    @property
+    def edge(self) -> str | None:
+        """Which end of the path was chosen, where no other strength is as good."""
+        ends = {0: "strongest", len(self.scores) - 1: "weakest"}
+        return ends.get(self._best) if self.scores.count(self.score) == 1 else None
+
+    @property
+    def _best(self) -> int:
+        return int(np.argmax([self._better(score) for score in self.scores]))
+
+
 class PathFit(SolvedFit):
-    """One member solved for all strengths of the path; its selection chooses one."""
+    """One member solved for all strengths of the path; its selection chooses one.
+
+    Attributes:
+        path: what was tried.
+    """
+
+    path: Path
 
     @abstractmethod
     def prepare(self) -> Visits:
@@ -51,67 +127,35 @@ class PathFit(SolvedFit):
         """
 
     def visits(self) -> Visits:
-        """Solve along the path until the best strength is not its last, and load that one."""
-        self._scores: list[float] = []
-        self._stretches: list[Solved] = []
+        """Solve along the path, and load what was chosen."""
+        self.path = Path(self.member.spec.l2, self.better)
         yield from self.prepare()
-        fixed = self.member.spec.l2
-        strengths = weaker_strengths(()) if fixed is None else (fixed,)
-        while strengths:
-            objective, minimum = yield from self.solve(self.problems(strengths))
-            solved = Solved(strengths, objective, minimum)
-            self._stretches.append(solved)
-            self._scores += yield from self.scores(solved)
-            goes_on = fixed is None and self._best == len(self._tried) - 1
-            strengths = weaker_strengths(self._tried) if goes_on else ()
-        self.load(*self.chosen)
+        yield from self.path.solve(self._stretch, self.scores)
+        self.load(*self.path.chosen)
         self.member.solved = self.diagnosis
 
-    @property
-    def chosen(self) -> tuple[Solved, int]:
-        """The stretch and the place in it that were chosen."""
-        # Stretches of 6 and 2 strengths: place 7 of all is place 1 of the second.
-        pairs = [(solved, n) for solved in self._stretches for n in range(len(solved.strengths))]
-        return pairs[self._best]
-
-    @property
-    def score(self) -> float:
-        """The score by which it was chosen."""
-        return self._scores[self._best]
-
-    @property
-    def strength(self) -> float:
-        """The strength that was chosen."""
-        return self._tried[self._best]
+    def _stretch(self, strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
+        objective, minimum = yield from self.solve(self.problems(strengths))
+        return Solved(strengths, objective, minimum)
 
     @property
     def best_score(self) -> float | None:
         """The best score so far on what chooses; None before the first, or without any."""
-        if not self._scores or self.member.spec.select is None:
+        if not self.path.scores or self.member.spec.select is None:
             return None
-        return self.score
-
-    @property
-    def _tried(self) -> list[float]:
-        return [one for solved in self._stretches for one in solved.strengths]
-
-    @property
-    def _best(self) -> int:
-        """The place of the best score, the first of equals."""
-        return int(np.argmax([self.better(own) for own in self._scores]))
+        return self.path.score
 
     @property
     def diagnosis(self) -> dict[str, Any]:
         """What a record says of what was chosen."""
-        solved, place = self.chosen
-        found, strengths, scores = solved.said(place), self._tried, self._scores
+        solved, place = self.path.chosen
+        found = solved.said(place)
         if self.member.spec.select is None:
             return found
-        ends = {0: "strongest", len(strengths) - 1: "weakest"}
-        if self._best in ends and scores.count(self.score) == 1:
-            found["edge"] = ends[self._best]
-        tried = {"strengths": strengths, "strength_scores": [*scores]}
-        return found | tried | {"selection_score": self.score}
+        if self.path.edge is not None:
+            found["edge"] = self.path.edge
+        tried = {"strengths": self.path.strengths, "strength_scores": [*self.path.scores]}
+        return found | tried | {"selection_score": self.path.score}
 
 
 class LinearFit(PathFit):

@@ -1,10 +1,10 @@
 """Claim 22: forward passes with weights packed once against weights as torch has them.
 
 On a CPU extraction packs the weights of linear layers for oneDNN's matrix products when it loads a
-model (`probekit.backbone.model`). torch packs a weight in bfloat16 anew in every call, and gives
-float32 to another library (MKL on x86), which serves some processors worse. Forward passes on
-extraction's own batches of the first sentences of CoNLL-2003 dev, in every dtype that the processor
-has products for, loading left out.
+model (`probekit.backbone.placement`). torch packs a weight in bfloat16 anew in every call, and
+gives float32 to another library (MKL on x86), which serves some processors worse. Forward passes
+on extraction's own batches of the first sentences of CoNLL-2003 dev, in every dtype that the
+processor has products for, loading left out.
 
     python benchmarks/packing.py --models MODELS --data DATA
 """

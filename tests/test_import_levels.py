@@ -15,7 +15,7 @@ LEVELS = [
     {"tasks", "store", "probe", "engines"},
     {"data", "results", "tuning"},
     {"backbone", "page", "plots"},
-    {"features", "tuning.live_model"},
+    {"features"},
     {"extraction", "measures", "train"},
     {"train.saved", "sklearn", "exchange"},
     {"train.sweeps"},

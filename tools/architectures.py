@@ -38,7 +38,7 @@ from transformers.models.auto.modeling_auto import (
 
 from probekit import ExtractOptions, extract
 from probekit.backbone import inspect_backbone, part_to_name
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.forward import quiet_transformers
 from probekit.errors import ProbekitError
 from probekit.store.entry import Entry
 

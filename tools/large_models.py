@@ -21,8 +21,8 @@ from architectures import TOLERANCE, WRONG, extracted, outcome, row_differences
 from tiny_models import save_tiny
 
 from probekit.backbone import part_to_name
-from probekit.backbone.quantized import QUANTIZATIONS, quantization
-from probekit.backbone.quiet import no_warnings, quiet_transformers
+from probekit.backbone.forward import no_warnings, quiet_transformers
+from probekit.backbone.placement import QUANTIZATIONS, quantization
 from probekit.errors import ProbekitError
 
 BEGIN, END = "<!-- large models: begin -->", "<!-- large models: end -->"

@@ -1,55 +1,184 @@
-"""Inspect a model without reading its weights: what it is, how deep, how wide, how long."""
+"""What is known of a model before its weights are read: identity, depth, width, tokenizers."""
 
-import logging
+import json
+import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any
 
 import torch
-from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import (
-    build_model,
-    building,
-    config_to_read,
-    load_config,
     plain_config,
 )
-from probekit.backbone.checkpoint import Checkpoint, find_checkpoint
+from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.identity import (
-    Identity,
-    computing_options,
-    files_digest,
-    random_digest,
-    tokenizer_digest,
-)
-from probekit.backbone.model_classes import ENCODER, saved_whole, takes
-from probekit.backbone.own_code import code_digest
-from probekit.backbone.quantized import check_quantizable
+from probekit.backbone.model_files import WeightFile
 from probekit.backbone.saved_run import SavedRun, called
-from probekit.backbone.structure import Structure, embedding_rows, read_structure
-from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
-from probekit.backbone.tuned import TunedValues, inspect_run
+from probekit.backbone.structure import (
+    Structure,
+    shorten,
+)
+from probekit.backbone.tokenizer import read_tokenizer
+from probekit.base.fingerprint import digest, digest_file
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_texts, encode_words
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import OptionError
+from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE, differing_entries, without
 from probekit.tasks import Example
+from probekit.tuning import Method
 
-_PER_BYTE, _FREE_WEIGHTS = 8, 2**24
-"""Most weights of a model: so many for each byte of its files, and so many more. Packed ones take a
-bit and a half each."""
+# Not `token_dropout` (ESM), which scales embeddings when nothing is being trained, too.
+_DROPOUT = re.compile(
+    r"((attention|hidden|resid|residual|activation|embedding|embed|mlp|ff|ffn|classifier|summary"
+    r"|seq_classif|qa|pooler|head|attention_probs|summary_first|summary_last)_)?dropout(_prob)?"
+    r"|(resid|embd|attn|summary_first)_pdrop|((encoder|decoder)_)?layerdrop"
+)
 
-UNLIMITED = 100_000_000
-"""A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
 
-DEFAULT_LENGTH = 2048
-"""The longest input of a model that names no limit (ALiBi, state-space models)."""
+_OF_HEADS = ("classifier", "summary", "seq_classif", "qa", "pooler", "head")
+"""Parts whose dropout no state depends on, in training either."""
 
-_log = logging.getLogger(__name__)
+
+_TRAINING = frozenset({"initializer_range", "initializer_factor", "gradient_checkpointing"})
+
+
+_IDLE = PROVENANCE | _TRAINING | (OUTPUTS - {"tie_word_embeddings"})
+"""What cannot change states, nor the output head that an entry may keep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Identity:
+    """What decides a backbone's hidden states; its JSON form is part of an entry's key.
+
+    Attributes:
+        architecture: name of the transformers class, without a head ("BertModel").
+        weights: digest of the weights (``files_digest``; ``random_digest`` of drawn ones).
+        adapter: digest of the PEFT adapter beside them, which transformers applies; or None.
+        configuration: the options that differ from the defaults of their class, without those
+            that cannot change states (dropout, names of labels, where the model came from).
+        word_tokenizer: digest of the tokenizer that reads pre-split words.
+        text_tokenizer: digest of the one that reads running text.
+        token_types: whether the model is told which of two texts a subword belongs to.
+        max_length: the longest input in subwords, special tokens included.
+        random_init: seed of weights drawn at random in place of the model's own; None for those.
+        part: ``encoder`` where that half of an encoder-decoder is read; None for whole models, and
+            for an encoder that was saved alone.
+        code: digest of the model's own code, which ran; None where the class is transformers' own.
+        quantize: ``8bit`` or ``4bit``, what linear layers were quantized to as they were read.
+        method: what a saved run trained of it, ``lora:rank=4``; None of a model as it is.
+        tuned: digest of the values that it trained, and of where it cut the model.
+    """
+
+    architecture: str
+    weights: str
+    adapter: str | None
+    configuration: Mapping[str, Any]
+    word_tokenizer: str
+    text_tokenizer: str
+    token_types: bool
+    max_length: int
+    random_init: int | None
+    part: str | None = None
+    code: str | None = None
+    quantize: str | None = None
+    method: str | None = None
+    tuned: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values; those with a default only where they are set."""
+        later = {field.name for field in fields(self) if field.default is not MISSING}
+        values = asdict(self)
+        return {k: v for k, v in values.items() if k not in later or v is not None}
+
+    def differences(self, other: "Identity") -> list[str]:
+        """Return in words what ``other`` has in another way; equal identities differ in nothing."""
+        one, two = asdict(self), asdict(other)
+        mine, theirs = one.pop("configuration"), two.pop("configuration")
+        differing = differing_entries(one, two)
+        found = [(name.replace("_", " "), one[name], two[name]) for name in differing]
+        absent = "the default"
+        found += [
+            (name, mine.get(name, absent), theirs.get(name, absent))
+            for name in sorted(mine.keys() | theirs.keys())
+        ]
+        return [f"{name} {_short(a)}, now {_short(b)}" for name, a, b in found if a != b]
+
+
+def _short(value: Any) -> str:
+    """Return a value for a message; twelve digits of a digest will do."""
+    text = str(value)
+    return f"{text[:12]}..." if re.fullmatch(r"[0-9a-f]{64}", text) else text
+
+
+def computing_options(config: PretrainedConfig) -> dict[str, Any]:
+    """Return the options of a configuration that its forward pass may depend on.
+
+    Those that equal the default of their class are left out: the next version of transformers may
+    have more of them.
+    """
+    options = without(_set_options(config), _IDLE)
+    return {name: value for name, value in options.items() if not _DROPOUT.fullmatch(name)}
+
+
+def dropout_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """Return the dropout of a model's blocks, which counts in training alone.
+
+    Args:
+        options: a configuration as JSON; what equals the default of its class is left out.
+    """
+    known = options.get("model_type") in CONFIG_MAPPING
+    default = plain_config(CONFIG_MAPPING[options["model_type"]]()) if known else {}
+    return {
+        name: value
+        for name, value in options.items()
+        if _DROPOUT.fullmatch(name)
+        and not name.startswith(_OF_HEADS)
+        and value is not None
+        and value != default.get(name)
+    }
+
+
+def _set_options(config: PretrainedConfig) -> dict[str, Any]:
+    """Return what a configuration says otherwise than its class does, and its type."""
+    default = plain_config(type(config)()).items()
+    options = plain_config(config).items()
+    return dict(option for option in options if option not in default) | {
+        "model_type": config.model_type
+    }
+
+
+def files_digest(files: Sequence[WeightFile]) -> str:
+    """Return the identity of weights (64 hex digits).
+
+    One file: its sha256. Several: a digest over their sha256s, in the order of their names. A file
+    whose sha256 the Hub does not list is read for it.
+    """
+    hashes = [file.sha256 or digest_file(file.path) for file in files]
+    return hashes[0] if len(hashes) == 1 else digest(hashes)
+
+
+def random_digest(config: PretrainedConfig, seed: int) -> str:
+    """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
+    return digest({"random_init": seed, "config": without(_set_options(config), PROVENANCE)})
+
+
+def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
+    """Return the identity of a fast tokenizer (64 hex digits).
+
+    It covers vocabulary, rules and the roles of special tokens; not padding and truncation, which
+    probekit decides itself, nor the files that the tokenizer was read from.
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    for setting in ("padding", "truncation", "version"):
+        state.pop(setting, None)
+    split = bool(tokenizer.split_special_tokens)
+    roles = {role: str(token) for role, token in tokenizer.special_tokens_map.items()}
+    return digest({"backend": state, "roles": roles, "split specials": split})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -91,6 +220,36 @@ class BackboneInfo:
         return {name: one for name, one in values.items() if name != "base" or one is not None}
 
 
+@dataclass(frozen=True, kw_only=True)
+class TunedValues:
+    """What makes the model of a run of its base model.
+
+    Attributes:
+        run: the saved run.
+        whole: structure of its base.
+    """
+
+    run: SavedRun
+    whole: Structure
+
+    def put_into(self, model: "PreTrainedModel") -> Structure:
+        """Cut the base model, and give it the trained values; it is frozen then, and evaluating.
+
+        Returns:
+            its structure now.
+
+        Raises:
+            BackboneError: the method cannot be had.
+            RecordError: the values are damaged.
+        """
+        run = self.run
+        structure = shorten(run.name, model, self.whole, run.deepest)
+        run.tuning.attach(model, torch.Generator())
+        run.packaging.put_into(model, run.file)
+        run.tuning.settle(model.train(False).requires_grad_(False))
+        return structure
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Inspection:
     """A model that can serve as a backbone, before its weights are read.
@@ -118,7 +277,7 @@ class Inspection:
     @cached_property
     def text_tokenizer(self) -> PreTrainedTokenizerFast:
         """The tokenizer for running text: as it is given, not told to split words."""
-        return _tokenizer_of(self.checkpoint)
+        return read_tokenizer(self.checkpoint)
 
     @cached_property
     def pad_id(self) -> int:
@@ -158,20 +317,19 @@ class Inspection:
                 Unicode.
             OptionError: ``max_length`` leaves no room for text.
         """
-        ids, limit = (
-            [example.id for example in examples],
-            max_length or self.info.identity.max_length,
-        )
-        if masking is not None:
-            texts = [_given(example.text) for example in examples]
-            return encode_predicted(self.text_tokenizer, ids, texts, max_length=limit, **masking)
-        if not examples or examples[0].text is None:
+        ids = [example.id for example in examples]
+        limit = max_length or self.info.identity.max_length
+        if masking is None and (not examples or examples[0].text is None):
             words = [example.words for example in examples]
             return encode_words(self.tokenizer, ids, words, max_length=limit, overlong=overlong)
-        tokenizer, texts = self.text_tokenizer, [_given(example.text) for example in examples]
+        tokenizer = self.text_tokenizer
+        texts = [example.text for example in examples if example.text is not None]
+        assert len(texts) == len(ids), "the examples of a split are all words, or all texts"
+        if masking is not None:
+            return encode_predicted(tokenizer, ids, texts, max_length=limit, **masking)
         if examples[0].text_pair is None:
             return encode_texts(tokenizer, ids, texts, max_length=limit, overlong=overlong)
-        seconds = [_given(example.text_pair) for example in examples]
+        seconds = [example.text_pair for example in examples if example.text_pair is not None]
         return encode_pairs(
             tokenizer,
             ids,
@@ -181,200 +339,18 @@ class Inspection:
             token_types=self.info.identity.token_types,
         )
 
+    def with_room(self, method: Method) -> "Inspection":
+        """Return the model with a longest input that leaves room for what a method puts before it.
 
-def _given(text: str | None) -> str:
-    assert text is not None, "the examples of a split are all words, all texts or all pairs"
-    return text
-
-
-def inspect_backbone(
-    model: str | GivenModel,
-    *,
-    revision: str | None = None,
-    random_init: int | None = None,
-    part: str | None = None,
-    quantize: str | None = None,
-    trust_remote_code: bool = False,
-) -> Inspection:
-    """Find a model, check that it can serve, and learn its facts and identity.
-
-    The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
-    lists their sha256; local ones, and the tensors of a model in memory, are read once, to hash
-    them.
-
-    Args:
-        model: Hub id, local folder, or ``.gguf`` file; or a model in memory; or the folder of a
-            saved run that trained a model.
-        revision: branch, tag or commit of a Hub repository.
-        random_init: seed of weights to be drawn in place of the model's own, of which none need
-            be there.
-        part: ``encoder``: the half of an encoder-decoder that is read.
-        quantize: ``8bit`` or ``4bit``: quantize its linear layers as they are read.
-        trust_remote_code: run the model's own code, which may do anything on this machine.
-
-    Raises:
-        MissingFileError: a path that does not exist.
-        HubError: repository missing, gated or unreachable.
-        BackboneError: the model cannot serve (no fast tokenizer, no weights), or what quantizes it
-            is not installed.
-        OptionError: the name or revision makes no sense, or the half of an encoder-decoder is not
-            named, or the model cannot be quantized.
-    """
-    if isinstance(model, GivenModel):
-        if trust_remote_code:
+        Raises:
+            OptionError: that leaves no text.
+        """
+        longest = self.info.identity.max_length
+        if method.positions >= longest:
             raise OptionError(
-                "--trust-remote-code is for code in a model's folder, and the model is given in "
-                "memory. Leave it out."
+                f"--method {method.name}: {method.positions} virtual tokens leave nothing of the "
+                f"{longest} positions of {self.info.name!r}. Give fewer: --method "
+                f"{method.name}:length=20."
             )
-        return _inspect(model, model.config, random_init, part, quantize)
-    if (run := SavedRun.at(model)) is not None:
-        return inspect_run(
-            run,
-            trust_remote_code=trust_remote_code,
-            asked={
-                "revision": revision,
-                "random_init": random_init,
-                "part": part,
-                "quantize": quantize,
-            },
-        )
-    checkpoint = find_checkpoint(
-        model, revision=revision, weights=random_init is None, trusted=trust_remote_code
-    )
-    return _inspect(checkpoint, load_config(checkpoint), random_init, part, quantize)
-
-
-def part_to_name(model: str) -> str | None:
-    """Return the part without which a model cannot be inspected; None of one that is read whole.
-
-    Raises:
-        ProbekitError: as ``inspect_backbone``, where the configuration cannot be read.
-    """
-    config = load_config(find_checkpoint(model, weights=False))
-    return ENCODER if saved_whole(config) else None
-
-
-def _inspect(
-    checkpoint: Checkpoint | GivenModel,
-    whole: PretrainedConfig,
-    random_init: int | None,
-    part: str | None,
-    quantize: str | None,
-) -> Inspection:
-    """Learn the facts and the identity of a model that was found."""
-    model = checkpoint.name
-    if quantize is not None:
-        check_quantizable(checkpoint, whole, f"--quantize {quantize}")
-    config = config_to_read(model, whole, part)
-    with building(model, config), torch.device("meta"):
-        skeleton = build_model(config)
-    rows = embedding_rows(model, skeleton)
-    n_values = sum(value.numel() for value in skeleton.parameters())
-    if random_init is None:  # before anything is built of real memory
-        _check_held(checkpoint, n_values)
-    if isinstance(checkpoint, GivenModel):
-        checkpoint.check(skeleton, rows)
-    structure = read_structure(model, config)
-    tokenizer = _tokenizer_of(checkpoint)
-    text_tokenizer = tokenizer_digest(tokenizer)
-    keep_words_apart(tokenizer, model)
-    weights, adapter = _weights_of(checkpoint, read=random_init is None)
-    identity = Identity(
-        architecture=type(skeleton).__name__,
-        weights=weights if random_init is None else random_digest(config, random_init),
-        adapter=adapter,
-        configuration=computing_options(config),
-        word_tokenizer=tokenizer_digest(tokenizer),
-        text_tokenizer=text_tokenizer,
-        # the tokenizer makes them, and the model tells at least two of them apart
-        token_types="token_type_ids" in tokenizer.model_input_names
-        and takes(type(skeleton), "token_type_ids")
-        and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
-        max_length=longest_input(model, tokenizer, skeleton, config),
-        random_init=random_init,
-        part=part,
-        code=code_digest(checkpoint.folder)
-        if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
-        else None,
-        quantize=quantize,
-    )
-    info = BackboneInfo(
-        name=model,
-        source=checkpoint.kind,
-        revision=checkpoint.revision,
-        n_blocks=structure.n_blocks,
-        dim=structure.dim,
-        causal=structure.causal,
-        final_norm=structure.final_norm is not None,
-        vocab_size=rows,
-        identity=identity,
-    )
-    return Inspection(
-        info=info,
-        tokenizer=tokenizer,
-        config=config,
-        whole=whole,
-        checkpoint=checkpoint,
-        structure=structure,
-        n_values=n_values,
-    )
-
-
-def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
-    """Check that files can hold the weights that a configuration asks for.
-
-    Raises:
-        BackboneError: they are far too small.
-    """
-    files = [] if isinstance(checkpoint, GivenModel) else [one.path for one in checkpoint.weights]
-    if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
-        return
-    held = sum(file.stat().st_size for file in files)
-    if n_values > _PER_BYTE * held + _FREE_WEIGHTS:
-        raise BackboneError(
-            f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
-            f"files are {held:,} bytes. They belong to another model or version."
-        )
-
-
-def _tokenizer_of(checkpoint: Checkpoint | GivenModel) -> PreTrainedTokenizerFast:
-    """Return a tokenizer of its own for running text, padding and truncation off."""
-    if isinstance(checkpoint, GivenModel):
-        return checkpoint.read_tokenizer()
-    return read_tokenizer(checkpoint)
-
-
-def _weights_of(checkpoint: Checkpoint | GivenModel, *, read: bool) -> tuple[str, str | None]:
-    """Return the digests of weights and adapter; unless they are read, there may be none."""
-    if isinstance(checkpoint, GivenModel):
-        return checkpoint.digest() if read else "", None
-    checkpoint.fetch(listed=False)
-    weights = files_digest(checkpoint.weights) if read else ""
-    return weights, files_digest(checkpoint.adapter) if checkpoint.adapter else None
-
-
-def longest_input(
-    name: str, tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, config: PretrainedConfig
-) -> int:
-    """Return the most subwords of a text that a tokenizer allows and a model has positions for.
-
-    RoBERTa and its kin count from the padding id, so 514 rows of position embeddings number 512
-    positions. I-BERT's embeddings are of a class of its own.
-    """
-    counted = [
-        len(module.weight) - module.padding_idx - 1
-        for part, module in model.named_modules()
-        if "position" in part and isinstance(getattr(module, "padding_idx", None), int)
-    ]
-    given = config.to_dict()
-    named = (
-        *("max_position_embeddings", "max_seq_len", "seq_length"),
-        "max_encoder_position_embeddings",  # LED
-    )
-    limits = [given.get(field) or getattr(config, field, None) for field in named]
-    positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
-    known = [tokenizer.model_max_length, *(counted or positions)[:1]]
-    known = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
-    if not known:
-        _log.info("%s names no longest input; %d subwords are taken.", name, DEFAULT_LENGTH)
-    return min(known, default=DEFAULT_LENGTH)
+        identity = replace(self.info.identity, max_length=longest - method.positions)
+        return replace(self, info=replace(self.info, identity=identity))

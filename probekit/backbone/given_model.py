@@ -6,31 +6,25 @@ no part, and its entries have the bytes that those of the saved model have.
 """
 
 import copy
+import logging
+import re
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
+from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import CheckpointKind
-from probekit.backbone.given_checks import (
-    POOLER,
-    check_classes,
-    check_forward,
-    check_place,
-    check_vocabulary,
-    no_model,
-    no_tokenizer,
-    refuse_adapters,
-    refuse_training,
-)
+from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole, text_config
-from probekit.backbone.quiet import quiet_transformers
 from probekit.base.fingerprint import digest_stream
+from probekit.base.notices import warn_once
 from probekit.data.alignment import backend
 from probekit.errors import BackboneError, OptionError
 
@@ -178,6 +172,237 @@ def _parts(name: str, tensor: Tensor) -> Iterator[bytes | memoryview]:
     yield f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode()
     flat = tensor.detach().cpu().contiguous().flatten()
     yield flat.view(torch.uint8).numpy().data
+
+
+logger = logging.getLogger(__name__)
+
+
+POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
+"""Modules and tensors that no hidden state depends on, whatever the model."""
+
+
+_LIBRARIES = ("torch.", "transformers.", "accelerate.")
+"""Whose hooks change no state."""
+
+
+_ROLES = ("pad", "bos", "eos")
+"""Special tokens whose ids a configuration says too."""
+
+
+def no_model(model: object) -> str:
+    """Say what was expected in place of something that is no transformers model."""
+    kind = type(model)
+    expected = f"expected a transformers model (PreTrainedModel), found {kind.__name__}."
+    if kind.__module__.startswith("peft."):
+        return (
+            f"{kind.__name__} holds adapters that are not merged. Merge them: "
+            "model = model.merge_and_unload()."
+        )
+    if isinstance(model, nn.Module):
+        parts = model.named_modules()
+        inner = next((name for name, part in parts if isinstance(part, PreTrainedModel)), None)
+        if inner is not None:
+            return f"{expected} Give the one inside of it: model.get_submodule({inner!r})."
+    return f"{expected} Give one that AutoModel.from_pretrained loads."
+
+
+def no_tokenizer(tokenizer: object) -> str:
+    """Say what was expected in place of something that is no fast tokenizer."""
+    if tokenizer is None:
+        return (
+            "a model in memory needs its tokenizer: tokenizer=AutoTokenizer.from_pretrained(...)."
+        )
+    return (
+        f"{type(tokenizer).__name__} is no fast tokenizer (PreTrainedTokenizerFast), which the "
+        "alignment of words and subwords needs. Give one that AutoTokenizer.from_pretrained loads."
+    )
+
+
+def check_place(name: str, model: PreTrainedModel) -> None:
+    """Refuse a model whose tensors lie on several devices, or have no numbers.
+
+    Args:
+        name: what its user calls it, here and below.
+        model: the model.
+
+    Raises:
+        BackboneError: they do.
+    """
+    count = Counter(str(tensor.device) for tensor in model.state_dict().values())
+    if "meta" in count:
+        raise BackboneError(
+            f"model {name!r}: {count['meta']} of its {count.total()} tensors have no numbers (they "
+            "are on the meta device, or offloaded). Load it whole, onto one device."
+        )
+    if len(count) > 1:
+        said = ", ".join(f"{number} tensors on {device}" for device, number in count.items())
+        raise BackboneError(
+            f"model {name!r} lies on several devices ({said}). Move it to one: model.to('cpu')."
+        )
+
+
+def refuse_adapters(name: str, model: nn.Module) -> None:
+    """Refuse adapters that were put into a transformers model.
+
+    Raises:
+        BackboneError: a module is one.
+    """
+    for part, module in model.named_modules():
+        if type(module).__module__.startswith("peft."):
+            raise BackboneError(
+                f"model {name!r}: its module {part!r} is an adapter ({type(module).__name__}) that "
+                "is not merged. Merge it into the weights (PEFT's merge_and_unload), or remove it "
+                "(model.delete_adapter)."
+            )
+
+
+def refuse_training(name: str, model: nn.Module) -> None:
+    """Refuse a model of which a part is in training mode.
+
+    Raises:
+        BackboneError: one is.
+    """
+    if any(module.training for module in model.modules()):
+        raise BackboneError(
+            f"model {name!r} is in training mode, in which dropout makes its states random, and an "
+            "entry holds those of a model that is not being trained: call model.eval() first (and "
+            "model.train() afterwards, to go on)."
+        )
+
+
+def check_classes(
+    name: str, model: nn.Module, skeleton: PreTrainedModel, config: PretrainedConfig
+) -> None:
+    """Check that the modules of a backbone are those that its configuration builds.
+
+    Args:
+        name: as above.
+        model: the backbone, with a pooler or without.
+        skeleton: a model that was built from the configuration, without a pooler.
+        config: the configuration.
+
+    Raises:
+        BackboneError: one is of another class, is missing, or there is one more.
+    """
+    own, needed = _classes(model), _classes(skeleton)
+    with quiet_transformers(), torch.device("meta"):
+        known = _classes(type(skeleton)(copy.deepcopy(config))) | needed  # with its pooler
+    exchanged: list[str] = []
+    for part in sorted(own.keys() | needed.keys()):
+        found, expected = own.get(part), known.get(part)
+        if found is expected or any(part.startswith(f"{other}.") for other in exchanged):
+            continue
+        if not _akin(found, expected):
+            raise BackboneError(
+                f"model {name!r}: its module {part!r} is {_called(found)} where its configuration "
+                f"builds {_called(expected)}. A model that was quantised, pruned or edited is not "
+                "what its configuration says, by which an entry is known; give one whose weights "
+                "alone were changed."
+            )
+        exchanged.append(part)
+
+
+def _classes(model: nn.Module) -> dict[str, type]:
+    """Return the class of every module by its name, without a pooler's."""
+    return {n: type(module) for n, module in model.named_modules() if not POOLER.fullmatch(n)}
+
+
+def _akin(found: type | None, expected: type | None) -> bool:
+    """Say whether two classes are of one family: BigBird exchanges its attention as it runs."""
+    if found is None or expected is None:
+        return False
+    family = expected.__module__
+    return family.startswith("transformers.models.") and found.__module__ == family
+
+
+def _called(kind: type | None) -> str:
+    return "missing" if kind is None else kind.__name__
+
+
+def check_forward(name: str, model: nn.Module) -> None:
+    """Refuse a forward pass that was replaced; say it where hooks of the user's do not run.
+
+    Raises:
+        BackboneError: a module has one of its own.
+    """
+    modules = list(model.named_modules())
+    for part, module in modules:
+        if "forward" in vars(module) and "_hf_hook" not in vars(module):  # accelerate's
+            raise BackboneError(
+                f"model {name!r}: the forward method of {_place(part)} was replaced, and an entry "
+                "is known by tensors and configuration alone. Give a model with its own."
+            )
+    hooked = [_place(part) for part, module in modules if _has_hooks(module)]
+    if hooked:
+        warn_once(
+            logger,
+            "model %r: hooks of its own (of %s) do not run: an entry is of its tensors and "
+            "configuration.",
+            name,
+            ", ".join(hooked[:3]),
+        )
+
+
+def _place(part: str) -> str:
+    return f"its module {part!r}" if part else "the model itself"
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Say whether somebody else than the libraries has hooks in the forward pass of a module."""
+    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
+    return any(not _module_of(hook).startswith(_LIBRARIES) for hook in hooks)
+
+
+def _module_of(hook: Any) -> str:
+    """Return where the function is defined that a hook calls."""
+    while isinstance(hook, partial):
+        hook = hook.func
+    return str((hook if hasattr(hook, "__module__") else type(hook)).__module__)
+
+
+def check_vocabulary(
+    name: str, tokenizer: PreTrainedTokenizerFast, config: PretrainedConfig, rows: int
+) -> None:
+    """Check that a model has an embedding for what its tokenizer reads.
+
+    A token that was added and stands in no text (for padding) may be without. Other ids of special
+    tokens than the configuration's are said: the tokenizer may be that of another model.
+
+    Args:
+        name: as above.
+        tokenizer: its tokenizer.
+        config: its configuration.
+        rows: of its table of embeddings.
+
+    Raises:
+        BackboneError: a token has none.
+    """
+    special = set(tokenizer.all_special_ids)
+    largest = max((i for i in tokenizer.get_vocab().values() if i not in special), default=0)
+    if largest >= rows:
+        raise BackboneError(
+            f"model {name!r}: its tokenizer knows the token id {largest} "
+            f"({tokenizer.convert_ids_to_tokens(largest)!r}), and it has {rows} embeddings. The "
+            "tokenizer belongs to another model, or model.resize_token_embeddings was not called."
+        )
+    given = plain_config(config)
+    expected = {role: given.get(f"{role}_token_id") for role in _ROLES}
+    # only those that are there: transformers logs it where one is asked for that is not set
+    found = {
+        role: tokenizer.convert_tokens_to_ids(str(token))
+        for role in _ROLES
+        if (token := tokenizer.special_tokens_map.get(f"{role}_token")) is not None
+    }
+    known = [role for role in found if type(expected[role]) is int]
+    if known and all(expected[role] != found[role] for role in known):
+        said = ", ".join(f"{role} {found[role]}, expected {expected[role]}" for role in known)
+        warn_once(
+            logger,
+            "model %r: its tokenizer gives other ids to special tokens than its configuration (%s);"
+            " is it that of another model?",
+            name,
+            said,
+        )
 
 
 def as_given(

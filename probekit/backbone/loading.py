@@ -19,15 +19,13 @@ from probekit.backbone.architecture import (
     without_pooler,
 )
 from probekit.backbone.facts import Inspection
-from probekit.backbone.forward import hidden_states
-from probekit.backbone.given_checks import POOLER
-from probekit.backbone.given_model import GivenModel
+from probekit.backbone.forward import hidden_states, quiet_transformers
+from probekit.backbone.given_model import POOLER, GivenModel
 from probekit.backbone.miniature import special_ids
 from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
 from probekit.backbone.model_files import refuse_form
 from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout, remove_after
-from probekit.backbone.quiet import quiet_transformers
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import available_memory, native_bfloat16
 from probekit.base.notices import human_bytes

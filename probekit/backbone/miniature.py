@@ -1,16 +1,22 @@
-"""A small copy of a model: its width and its kinds of blocks, with few of them and random weights.
+"""Small copies of a model, and stand-ins for it: few blocks, random weights, to try things on.
 
 What a model does (which positions see each other, what its last layer comes from) is learned by
 running the copy: no weights need be read, and nothing that is tried changes the model itself.
 """
 
 import copy
+import re
+from collections.abc import Iterator, MutableMapping
+from typing import Any
 
 import torch
 from torch import nn
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import build_model, count_parameters
+from probekit.backbone.architecture import build_model, count_parameters, loaded_again
+from probekit.backbone.forward import quiet_transformers
+from probekit.backbone.placement import STAND_IN_OUTLIER, placing, quantization
+from probekit.base.machine.hardware import free_memory
 from probekit.base.numbers.seeding import seeded
 
 _VOCABULARY = 128
@@ -114,3 +120,96 @@ def special_ids(config: PretrainedConfig) -> set[int]:
     """Return the ids of the tokens that a configuration gives a role: padding, end of text, ..."""
     roles = [value for name, value in config.to_dict().items() if name.endswith("_token_id")]
     return {i for ids in roles for i in (ids if isinstance(ids, list) else [ids]) if i is not None}
+
+
+LOWERED = 8
+"""What a stand-in's length thresholds are lowered to, so that short texts lie on both sides."""
+
+
+_THRESHOLD = re.compile("window|block_size|chunk|landmark|segment_means|original_max_pos")
+
+
+_NO_LENGTH = re.compile("pattern|layer|feed_forward|num_chunks")
+
+
+_MEMORY = 0.5
+"""Share of the free memory that a stand-in in float32 may take."""
+
+
+_Table = MutableMapping[Any, Any]
+
+
+def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[PretrainedConfig]:
+    """Yield configurations to try, each more like the given one, and larger, than that before.
+
+    The first has the fewest blocks that show every kind of block, a small vocabulary and low
+    length thresholds. Not every family can be built so; the last one is a copy.
+
+    Args:
+        config: the model's.
+        longest: most subwords of a text.
+    """
+    for like in (small_config(config), few_blocks(config), copy.deepcopy(config)):
+        if any(value > LOWERED for value in length_thresholds(like, longest)):
+            low = copy.deepcopy(like)
+            for table, key in _threshold_places(vars(low)):
+                table[key] = _lowered(table[key], longest)
+            yield low
+        yield like
+
+
+def length_thresholds(config: PretrainedConfig, longest: int) -> list[int]:
+    """Return the lengths below ``longest`` at which a model says that it changes its ways."""
+    found = {value for table, key in _threshold_places(vars(config)) for value in _ints(table[key])}
+    return sorted(value for value in found if value < longest)
+
+
+def draw_stand_in(
+    config: PretrainedConfig, quantize: str | None, device: torch.device, dtype: torch.dtype
+) -> PreTrainedModel:
+    """Build a random model whose every weight matters: biases, norms and padding embedding too.
+
+    It is frozen and evaluating, and quantized as the model that it stands for, with channels that
+    count as outliers. It is in float32 where memory allows; torch's random state decides.
+
+    Args:
+        config: one of ``stand_in_configs``.
+        quantize: ``8bit``, ``4bit`` or None, as the model that it stands for.
+        device: where it is to run.
+        dtype: of the model that it stands for, which it has where memory is short.
+    """
+    with quiet_transformers():
+        size = count_parameters(config) * torch.float32.itemsize
+        fits = size <= _MEMORY * free_memory(device)
+        with torch.device(device):
+            model = build_model(config, torch.float32 if fits else dtype)
+            shake(model)
+        if quantize is not None:
+            how = quantization(quantize, model.dtype, outlier=STAND_IN_OUTLIER)
+            how |= placing(None, device, quantized=True)
+            model = loaded_again(model, config, model.dtype, how)
+    return model
+
+
+def _lowered(value: Any, longest: int) -> Any:
+    if isinstance(value, int):
+        return LOWERED if LOWERED < value < longest else value
+    return type(value)(_lowered(item, longest) for item in value)
+
+
+def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
+    """Return the tables and keys of a configuration that hold thresholds, nested ones included."""
+    found = []
+    for key, value in table.items():
+        if isinstance(value, dict):
+            found += _threshold_places(value)
+        elif _THRESHOLD.search(str(key)) and not _NO_LENGTH.search(str(key)) and _ints(value):
+            found.append((table, key))
+    return found
+
+
+def _ints(value: Any) -> list[int]:
+    """Return a positive number, or a list of nothing else, as a list."""
+    items = value if isinstance(value, list | tuple) else [value]
+    plain = all(type(item) is int and item > 0 for item in items)
+    return list(items) if plain else []

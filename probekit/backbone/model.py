@@ -1,34 +1,37 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
 import logging
-import platform
-from collections.abc import Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
-from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone.architecture import plain_config
-from probekit.backbone.facts import BackboneInfo, Inspection
+from probekit.backbone.facts import BackboneInfo, Inspection, TunedValues
 from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.given_model import GivenModel
+from probekit.backbone.inspecting import find_again
 from probekit.backbone.loading import check_memory, draw_model, load_model, resolve_compute_dtype
 from probekit.backbone.padding import Layers, prove_batching
 from probekit.backbone.placement import (
     DeviceMap,
+    check_device_map,
+    check_quantizable,
     describe_layout,
     host_copy,
+    keep_gradients,
     layout_of,
     main_device,
+    pack_linear_layers,
     placing,
+    quantization,
 )
-from probekit.backbone.quantized import check_quantizable, keep_gradients, quantization
-from probekit.backbone.stand_in import StandIn
+from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import check_runs
 from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
@@ -40,61 +43,6 @@ from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead
 
 logger = logging.getLogger(__name__)
-
-
-class PackedLinear(nn.Module):
-    """A linear layer that computes what ``torch.nn.Linear`` or transformers' ``Conv1D`` does.
-
-    Those pack their weight anew in every call, or leave float32 to a library that is slow on some
-    processors. In bfloat16 the results are the same bit by bit, in float32 up to rounding.
-
-    Attributes:
-        in_features: width of the rows that come in.
-        out_features: width of those that go out.
-        bias: as in the layer; None if it has none.
-    """
-
-    def __init__(self, layer: nn.Linear | Conv1D) -> None:
-        """Pack the weight of ``layer``, which is not needed any more then."""
-        super().__init__()
-        self._turned = isinstance(layer, Conv1D)
-        weight = layer.weight.t().contiguous() if self._turned else layer.weight
-        self.out_features, self.in_features = weight.shape
-        self.bias = layer.bias
-        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight)
-
-    @property
-    def weight(self) -> Tensor:
-        """The layer's weight, unpacked in every call: some models read it beside the layer."""
-        weight: Tensor = self._packed.to_dense()
-        return weight.t() if self._turned else weight
-
-    def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
-        """Return x W^T + b."""
-        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
-        return out
-
-
-def pack_linear_layers(model: nn.Module) -> None:
-    """Replace the linear layers of a frozen model on a CPU, one by one; gradients end there.
-
-    Only where this machine has packed products; measured on x86, where oneDNN has them all.
-
-    Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
-    So do those with hooks or parts of their own, such as the adapter of a saved run.
-    """
-    measured = platform.machine().lower() in ("x86_64", "amd64")
-    if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
-        return
-    for name, layer in list(model.named_modules()):
-        if type(layer) not in (nn.Linear, Conv1D):
-            continue
-        if layer._forward_hooks or layer._forward_pre_hooks or next(layer.children(), None):
-            continue
-        dtype = layer.weight.dtype
-        half = dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
-        if half or dtype == torch.float32:
-            model.set_submodule(name, PackedLinear(layer))
 
 
 OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
@@ -335,6 +283,61 @@ def load_backbone(
     )
 
 
+def load_again(
+    about: Mapping[str, Any],
+    *,
+    model: str | GivenModel | None,
+    device: str,
+    compute_dtype: str,
+    made: str,
+    device_map: DeviceMap | None = None,
+    trust_remote_code: bool = False,
+    learns: bool = False,
+    quantize_for: str | None = None,
+) -> Backbone:
+    """Load the backbone that ``about`` describes, and prove that it is the same.
+
+    Args:
+        about: what the fields of ``BackboneInfo`` were then.
+        model: where the backbone is now, or the backbone itself; ``None`` is where it was, at the
+            commit that was used. One that was in memory may have been saved since.
+        device: ``cpu``, ``cuda``, ``cuda:1`` or ``auto``.
+        compute_dtype: as for ``load_backbone``.
+        made: what was made with it, for the message.
+        device_map: in place of ``device``, how its blocks are laid out over several.
+        trust_remote_code: run the model's own code; what ``about`` says of it counts for nothing.
+        learns: its values are to be trained, see `load_backbone`.
+        quantize_for: what has its linear layers in 4 bits, see `load_backbone`.
+
+    Raises:
+        BackboneError: it is another model (weights, tokenizer, configuration, ...), or one whose
+            states were imported and differ from what it computes.
+        MissingFileError: no model lies at that path; or it was in memory, and none is given.
+        HubError: the repository is missing, gated or unreachable.
+        OptionError: its blocks cannot be laid out so, or it cannot be quantized.
+    """
+    if device_map is not None:
+        check_device_map(device_map, device, given=isinstance(model, GivenModel))
+    inspection = find_again(about, model=model, made=made, trust_remote_code=trust_remote_code)
+    return load_backbone(
+        inspection,
+        device=device,
+        compute_dtype=compute_dtype,
+        device_map=device_map,
+        learns=learns,
+        quantize_for=quantize_for,
+    )
+
+
+def tuned_backbone(base: "Backbone", run: SavedRun) -> "Backbone":
+    """Return the model of a run, made of its base, which is changed in place."""
+    inspection = base.inspection
+    tuned = TunedValues(run=run, whole=inspection.structure)
+    structure = tuned.put_into(base.model)
+    found = replace(inspection, structure=structure).with_room(run.tuning)
+    return replace(base, inspection=found)
+
+
 def _products_in(inspection: Inspection, asked: str, place: torch.device) -> torch.dtype:
     """Return the dtype in which a model's products run: one that its family runs in.
 
@@ -400,11 +403,10 @@ def choose_device(inspection: Inspection, name: str) -> str:
     return pick_device(name)
 
 
-def _layers_of(stand_in: StandIn) -> Layers:
+def _layers_of(inspection: Inspection, model: PreTrainedModel) -> Layers:
     """Return the method that runs a stand-in, as it runs the model itself."""
-    model = stand_in.model
     return Backbone(
-        inspection=stand_in.inspection,
+        inspection=inspection,
         device=model.device,
         compute_dtype=model.dtype,
         batching=PADDED,

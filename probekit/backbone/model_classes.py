@@ -5,7 +5,6 @@ modalities, the text model.
 """
 
 import copy
-from inspect import signature
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.forward import quiet_transformers, takes
 from probekit.errors import BackboneError, OptionError
 
 ENCODER = "encoder"
@@ -152,8 +151,3 @@ def encoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
         setattr(encoder, name, whole.get_submodule(name))
     encoder.training = model.training  # of itself alone: its modules are the model's
     return encoder
-
-
-def takes(model: type[PreTrainedModel], argument: str) -> bool:
-    """Say whether a model's forward pass has an argument of this name."""
-    return argument in signature(model.forward).parameters

@@ -7,16 +7,23 @@ and some families look at the longest text of a batch. So every model is tried b
 import logging
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
+from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.facts import BackboneInfo, Inspection
-from probekit.backbone.miniature import special_ids
-from probekit.backbone.stand_in import StandIn, draw_stand_in, length_thresholds, stand_in_configs
+from probekit.backbone.miniature import (
+    LOWERED,
+    draw_stand_in,
+    length_thresholds,
+    special_ids,
+    stand_in_configs,
+)
+from probekit.backbone.structure import embedding_rows
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.base.numbers.seeding import seeded
@@ -57,7 +64,7 @@ class _Unfit(BackboneError):
 
 def prove_batching(
     inspection: Inspection,
-    layers_of: Callable[[StandIn], Layers],
+    layers_of: Callable[[Inspection, PreTrainedModel], Layers],
     device: torch.device,
     dtype: torch.dtype,
 ) -> Batching:
@@ -85,8 +92,10 @@ def prove_batching(
     for config in untried:  # until one can be built and run
         try:
             with seeded(0, device):
-                stand_in = draw_stand_in(inspection, config, device, dtype)
-                _found[key] = _verdict(inspection, stand_in, layers_of(stand_in))
+                stand_in = draw_stand_in(config, info.identity.quantize, device, dtype)
+                small = _inspection_of(stand_in, config, inspection)
+                trial = _Trial(small, stand_in.dtype, layers_of(small, stand_in))
+                _found[key] = _verdict(inspection, trial)
             break
         except _Unfit:
             raise
@@ -104,16 +113,26 @@ def prove_batching(
     return batching
 
 
-def _verdict(inspection: Inspection, stand_in: StandIn, layers: Layers) -> Batching:
+def _inspection_of(
+    stand_in: PreTrainedModel, config: PretrainedConfig, inspection: Inspection
+) -> Inspection:
+    """Return the inspection of a model with the configuration and the sizes of its stand-in."""
+    blocks, rows = config.num_hidden_layers, embedding_rows(inspection.info.name, stand_in)
+    info = replace(inspection.info, n_blocks=blocks, vocab_size=rows)
+    structure = inspection.structure.with_blocks(blocks)
+    return replace(inspection, info=info, config=config, structure=structure)
+
+
+def _verdict(inspection: Inspection, trial: "_Trial") -> Batching:
+    """Return in which batches the stand-in's states are those of each text alone."""
     info, longest = inspection.info, inspection.info.identity.max_length
-    trial = _Trial(stand_in, layers)
     share = min(1.0, longest / _LADDER[0])
     ladder = trial.texts([math.ceil(length * share) for length in _LADDER])
     short = trial.texts([min(length, longest) for length in _SHORT])
     lowest = min(length_thresholds(inspection.config, longest), default=0)
     among_short = trial.padding_holds(short)
     if among_short and trial.padding_holds(ladder):
-        return PADDED if stand_in.straddled else Batching(padded_to=lowest)
+        return PADDED if trial.straddled else Batching(padded_to=lowest)
     if (error := trial.repeat_error(ladder)) > trial.rounding:
         raise _Unfit(
             f"model {info.name!r} ({info.identity.architecture}): the same text gives "
@@ -137,18 +156,25 @@ def _describe(info: BackboneInfo, batching: Batching) -> str:
 
 
 class _Trial:
-    """Random texts, and how far their states in company are from those alone."""
+    """Random texts, and how far their states in company are from those alone.
 
-    def __init__(self, stand_in: StandIn, layers: Layers) -> None:
-        info = stand_in.inspection.info
+    Attributes:
+        rounding: largest relative error of a row that is rounding.
+        straddled: whether texts of a few times ``LOWERED`` lie beyond every length threshold.
+    """
+
+    def __init__(self, inspection: Inspection, dtype: torch.dtype, layers: Layers) -> None:
+        info = inspection.info
         self._layers = layers
-        self._usable = stand_in.inspection.structure.usable
+        self._usable = inspection.structure.usable
         self._types = info.identity.token_types
-        self._pad_id = stand_in.inspection.pad_id
-        taken = special_ids(stand_in.inspection.config) | {self._pad_id}
+        self._pad_id = inspection.pad_id
+        taken = special_ids(inspection.config) | {self._pad_id}
         ids = [i for i in range(info.vocab_size) if i not in taken]
         self._ids = torch.tensor(ids or range(info.vocab_size))
-        self.rounding = ROUNDING[stand_in.model.dtype]
+        self.rounding = ROUNDING[dtype]
+        thresholds = length_thresholds(inspection.config, info.identity.max_length)
+        self.straddled = all(value <= LOWERED for value in thresholds)
 
     def texts(self, lengths: Sequence[int]) -> list[Text]:
         """Return a random text of each length."""

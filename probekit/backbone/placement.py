@@ -1,6 +1,7 @@
 """Where the blocks of a model lie: on one device, or over several and the host's memory."""
 
 import copy
+import platform
 import shutil
 import tempfile
 import weakref
@@ -10,9 +11,13 @@ from itertools import groupby
 from typing import Any
 
 import torch
-from torch import nn
-from transformers import PreTrainedModel
+from jaxtyping import Float
+from torch import Tensor, nn
+from transformers import BitsAndBytesConfig, PretrainedConfig, PreTrainedModel
+from transformers.pytorch_utils import Conv1D
 
+from probekit.backbone.checkpoint import Checkpoint
+from probekit.backbone.given_model import GivenModel
 from probekit.base.machine.hardware import pick_device
 from probekit.errors import BackboneError, OptionError, install_extra
 
@@ -150,3 +155,145 @@ def host_copy(model: nn.Module, part: nn.Module) -> nn.Module:
     with align_module_device(part, torch.device("cpu")):
         own = copy.deepcopy(part)
     return remove_hook_from_module(own)
+
+
+QUANTIZATIONS = ("8bit", "4bit")
+
+
+OUTLIER = 6.0
+"""Beyond this, LLM.int8() leaves a channel of a batch in float16, for all of the batch's rows."""
+
+
+STAND_IN_OUTLIER = 2.0
+"""The same for stand-ins: random weights make no channel that is as large as a trained model's."""
+
+
+_REPACKS = "support_avx512bf16_for_cpu"
+"""What tells a layer of bitsandbytes that it may lie as one kernel for inference wants it."""
+
+
+def check_quantizable(
+    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, asked: str
+) -> None:
+    """Refuse what bitsandbytes cannot make of a model, before anything is read.
+
+    Args:
+        checkpoint: the model.
+        config: its configuration.
+        asked: the option that asks for it, as typed.
+
+    Raises:
+        OptionError: the model lies in memory or in a GGUF file, or is quantized already.
+        BackboneError: bitsandbytes is not installed.
+    """
+    said = f"{asked}: model {checkpoint.name!r}"
+    if isinstance(checkpoint, GivenModel):
+        raise OptionError(
+            f"{said} is given in memory, and weights are quantized as they are read. Leave it out "
+            "and give a model that was loaded so, or save the model and name its folder."
+        )
+    if checkpoint.kind == "gguf":
+        raise OptionError(
+            f"{said} is a GGUF file, whose weights are unpacked to the compute dtype. Leave it "
+            "out, or name the folder of the original weights."
+        )
+    if (own := getattr(config, "quantization_config", None)) is not None:
+        method = own.get("quant_method") if isinstance(own, Mapping) else own.quant_method
+        raise OptionError(f"{said} was saved quantized ({method}). Leave it out.")
+    if any(find_spec(package) is None for package in ("bitsandbytes", "accelerate")):
+        raise BackboneError(
+            f"{said}: this needs the packages bitsandbytes and accelerate. "
+            + install_extra("finetune" if said.startswith("--method") else "quantize")
+        )
+
+
+def quantization(
+    quantize: str | None, dtype: torch.dtype, *, outlier: float = OUTLIER
+) -> dict[str, Any]:
+    """Return the options of ``from_pretrained`` that quantize a model; none for None.
+
+    Args:
+        quantize: ``8bit`` is LLM.int8() (Dettmers et al. 2022), ``4bit`` is NF4 in blocks of 64
+            (Dettmers et al. 2023), whose weights are unpacked to the dtype in every product.
+        dtype: of hidden states.
+        outlier: of ``8bit``, the size from which on channels stay in float16.
+    """
+    if quantize is None:
+        return {}
+    own: dict[str, Any] = (
+        {"load_in_8bit": True, "llm_int8_threshold": outlier}
+        if quantize == "8bit"
+        else {
+            "load_in_4bit": True,
+            "bnb_4bit_quant_type": "nf4",
+            "bnb_4bit_compute_dtype": dtype,
+        }
+    )
+    make: Any = BitsAndBytesConfig  # which has no types
+    return {"quantization_config": make(**own)}
+
+
+def keep_gradients(model: nn.Module) -> None:
+    """Have layers in 4 bits stay as gradients go through them.
+
+    On CPUs with AVX512-BF16 bitsandbytes repacks them at the first input in evaluation, for
+    products in bfloat16 that end every gradient without an error, in training as well.
+    """
+    for module in model.modules():
+        if _REPACKS in vars(module):
+            vars(module)[_REPACKS] = False
+
+
+class PackedLinear(nn.Module):
+    """A linear layer that computes what ``torch.nn.Linear`` or transformers' ``Conv1D`` does.
+
+    Those pack their weight anew in every call, or leave float32 to a library that is slow on some
+    processors. In bfloat16 the results are the same bit by bit, in float32 up to rounding.
+
+    Attributes:
+        in_features: width of the rows that come in.
+        out_features: width of those that go out.
+        bias: as in the layer; None if it has none.
+    """
+
+    def __init__(self, layer: nn.Linear | Conv1D) -> None:
+        """Pack the weight of ``layer``, which is not needed any more then."""
+        super().__init__()
+        self._turned = isinstance(layer, Conv1D)
+        weight = layer.weight.t().contiguous() if self._turned else layer.weight
+        self.out_features, self.in_features = weight.shape
+        self.bias = layer.bias
+        self._packed = torch.ops.mkldnn._reorder_linear_weight(weight)
+
+    @property
+    def weight(self) -> Tensor:
+        """The layer's weight, unpacked in every call: some models read it beside the layer."""
+        weight: Tensor = self._packed.to_dense()
+        return weight.t() if self._turned else weight
+
+    def forward(self, x: Float[Tensor, "*rows in_features"]) -> Float[Tensor, "*rows out_features"]:
+        """Return x W^T + b."""
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self._packed, self.bias, "none", [], "")
+        return out
+
+
+def pack_linear_layers(model: nn.Module) -> None:
+    """Replace the linear layers of a frozen model on a CPU, one by one; gradients end there.
+
+    Only where this machine has packed products; measured on x86, where oneDNN has them all.
+
+    Layers of another class, even of one derived from ``torch.nn.Linear``, stay: they may do more.
+    So do those with hooks or parts of their own, such as the adapter of a saved run.
+    """
+    measured = platform.machine().lower() in ("x86_64", "amd64")
+    if not (measured and torch.backends.mkldnn.is_available()):  # type: ignore[no-untyped-call]
+        return
+    for name, layer in list(model.named_modules()):
+        if type(layer) not in (nn.Linear, Conv1D):
+            continue
+        if layer._forward_hooks or layer._forward_pre_hooks or next(layer.children(), None):
+            continue
+        dtype = layer.weight.dtype
+        half = dtype == torch.bfloat16 and torch.ops.mkldnn._is_mkldnn_bf16_supported()
+        if half or dtype == torch.float32:
+            model.set_submodule(name, PackedLinear(layer))

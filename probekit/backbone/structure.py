@@ -1,5 +1,6 @@
 """A model's structure, learned by running a small copy of it: its layers, and who sees whom."""
 
+import copy
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +15,7 @@ from probekit.backbone.architecture import building
 from probekit.backbone.forward import hidden_states
 from probekit.backbone.miniature import build_miniature, special_ids
 from probekit.errors import BackboneError, OptionError
-from probekit.tuning.blocks import blocks_of
+from probekit.tuning.contract import blocks_of
 
 _TIME = 8
 """Subwords that the copy reads."""
@@ -151,6 +152,76 @@ class _FirstBlock:
         """Say whether a state is what came out of the block."""
         out = self._out
         return out is not None and out.shape == state.shape and _same(out, state)
+
+
+_OF_BLOCKS = ("attention_window",)
+"""Options that are lists with a value per block, beside those that are called after layers."""
+
+
+def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: int) -> Structure:
+    """Take a model's later blocks away, and return what its structure is then.
+
+    A final norm, which only the last layer goes through, stays where it is, as a saved model needs
+    it, and does nothing.
+
+    Args:
+        name: the model as the user wrote it, for messages.
+        model: it is changed in place, and gets a configuration of its own.
+        structure: of the whole.
+        deepest: the last layer that is wanted.
+
+    Raises:
+        BackboneError: its blocks are not found.
+    """
+    found = shortened(structure, deepest)
+    if found.n_blocks == structure.n_blocks:
+        return structure
+    blocks = blocks_of(model, structure.n_blocks)
+    if blocks is None:
+        raise cannot_be_cut(name, deepest, "its blocks do not lie in one list")
+    kept = found.n_blocks
+    del blocks[kept:]
+    if structure.final_norm is not None:
+        model.get_submodule(structure.final_norm).register_forward_hook(_what_went_in)
+    model.config = copy.deepcopy(model.config)
+    for option, value in model.config.to_dict().items():
+        of_blocks = "layer" in option or option in _OF_BLOCKS
+        if of_blocks and isinstance(value, list) and len(value) == structure.n_blocks:
+            setattr(model.config, option, value[:kept])  # of what sort each block is
+    model.config.num_hidden_layers = kept
+    return found
+
+
+def shortened(structure: Structure, deepest: int) -> Structure:
+    """Return the structure of a model without the blocks that its layers up to one do not need.
+
+    One block stays at least, as transformers gives no states without. Where the last layer has
+    another width (it is projected after the last block), one more stays, or it would be ``deepest``
+    that is projected.
+
+    Args:
+        structure: of the whole.
+        deepest: the last layer that is wanted.
+    """
+    last = structure.n_blocks
+    kept = max(deepest, 1) + (last in structure.odd)
+    if kept >= last:
+        return structure
+    return replace(structure.with_blocks(kept), final_norm=None)
+
+
+def _what_went_in(norm: nn.Module, given: tuple[Any, ...], made: Any) -> Tensor:
+    """Put what a module was given in the place of what it made of it."""
+    first: Tensor = given[0]
+    return first
+
+
+def cannot_be_cut(name: str, deepest: int, why: str) -> BackboneError:
+    """Return the error of a model that cannot be cut to its first blocks."""
+    return BackboneError(
+        f"model {name!r} cannot be cut to {deepest} blocks: {why}. Train heads that read its last "
+        "layer, without --depth."
+    )
 
 
 def check_runs(

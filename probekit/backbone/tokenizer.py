@@ -9,6 +9,7 @@ from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import Checkpoint
+from probekit.backbone.given_model import GivenModel
 from probekit.backbone.model_files import VOCABULARY
 from probekit.data.alignment import backend, check_word_separation
 from probekit.errors import BackboneError, install_extra, reason_of
@@ -59,8 +60,8 @@ def _put_space_before_words(inner: Tokenizer) -> None:
     inner.normalizer = normalizers.Sequence(rules)
 
 
-def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
-    """Load the tokenizer of a model as its files describe it, for running text.
+def read_tokenizer(checkpoint: Checkpoint | GivenModel) -> PreTrainedTokenizerFast:
+    """Return a tokenizer of its own for a model, for running text, as its files describe it.
 
     Without a ``tokenizer.json``, transformers converts its vocabulary. Padding and truncation that
     its file may set are off.
@@ -68,6 +69,8 @@ def read_tokenizer(checkpoint: Checkpoint) -> PreTrainedTokenizerFast:
     Raises:
         BackboneError: there is none, it has no fast version, or what converts it is not installed.
     """
+    if isinstance(checkpoint, GivenModel):
+        return checkpoint.read_tokenizer()
     names = {path.name for path in checkpoint.folder.iterdir()}
     if not checkpoint.gguf_file and not any(map(VOCABULARY.fullmatch, names)):
         raise BackboneError(

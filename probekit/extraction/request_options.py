@@ -148,7 +148,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
     """
     from probekit.backbone.loading import ComputeDtype
     from probekit.backbone.model_classes import ENCODER
-    from probekit.backbone.quantized import QUANTIZATIONS
+    from probekit.backbone.placement import QUANTIZATIONS
     from probekit.data.pooling import Pooling
     from probekit.data.windows import OVERLONG
     from probekit.store.arrays import FEATURE_DTYPES

@@ -14,7 +14,7 @@ from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.metrics import Metric
 from probekit.train.attribution import MeanRows, attribute, mean_rows
-from probekit.train.live_rows import LiveRows
+from probekit.train.live.live_rows import LiveRows
 from probekit.train.member import Member
 from probekit.train.residency import Residency
 from probekit.train.result import FitResult, freeze
@@ -24,7 +24,7 @@ from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Stream, StreamSpec
 
 if TYPE_CHECKING:
-    from probekit.tuning.live_model import LiveModel
+    from probekit.train.live.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
 

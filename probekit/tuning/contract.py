@@ -1,18 +1,24 @@
 """What every method promises: to name what it trains, and to change no state before that."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Self
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from torch import nn
 
+from probekit.base.numbers.seeding import seeded
+from probekit.errors import BackboneError, install_extra
 from probekit.probe.parameter_groups import Groups
 from probekit.tuning.packaging import Packaging
 
 if TYPE_CHECKING:
+    from peft import PeftConfig
     from transformers import PreTrainedModel
+
 
 BACKBONE = "backbone"
 """The group of a model's values, for ``--lr backbone=2e-5``."""
@@ -171,6 +177,47 @@ class Tuned(nn.Module):
             last = name.rpartition(".")[2]
             groups[last if last in self._method.group_rates else BACKBONE].append(value)
         return {name: tuple(values) for name, values in groups.items()}
+
+
+def blocks_of(model: nn.Module, count: int) -> nn.ModuleList | None:
+    """Return the list of a model's blocks; None where there is not just one list of so many."""
+    lists = [
+        (name, part)
+        for name, part in model.named_modules()
+        if isinstance(part, nn.ModuleList) and len(part) == count
+    ]
+    # not those within a block: one of T5 is a list too, of attention and feed-forward layer
+    outer = [
+        part
+        for name, part in lists
+        if not any(name.startswith(f"{other}.") for other, _ in lists if other != name)
+    ]
+    return outer[0] if len(outer) == 1 else None
+
+
+@contextmanager
+def drawing_from(generator: torch.Generator, method: str) -> Iterator[None]:
+    """Have what peft draws come from a generator, and not from torch's global numbers.
+
+    Args:
+        generator: gives the seed.
+        method: the method that needs peft.
+
+    Raises:
+        BackboneError: peft is not installed.
+    """
+    if find_spec("peft") is None:
+        raise BackboneError(
+            f"--method {method}: this needs the package peft. {install_extra('finetune')}"
+        )
+    with seeded(int(torch.randint(2**62, (), generator=generator))):
+        yield
+
+
+def known_to_peft(model: "PreTrainedModel", config: "PeftConfig") -> None:
+    """Keep a configuration where peft keeps those of what it puts into a model by itself."""
+    kept: Any = {"default": config}
+    model.peft_config = kept
 
 
 def _size(value: nn.Parameter) -> int:

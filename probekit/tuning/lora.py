@@ -9,9 +9,8 @@ import torch
 from torch import nn
 
 from probekit.errors import OptionError
-from probekit.tuning.contract import Method
+from probekit.tuning.contract import Method, drawing_from
 from probekit.tuning.packaging import Packaging, PeftAdapter
-from probekit.tuning.peft_parts import drawing_from
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

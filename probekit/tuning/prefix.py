@@ -10,9 +10,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from probekit.errors import BackboneError, OptionError, reason_of
-from probekit.tuning.blocks import blocks_of
+from probekit.tuning.contract import blocks_of, drawing_from, known_to_peft
 from probekit.tuning.packaging import Packaging, PeftAdapter
-from probekit.tuning.peft_parts import drawing_from, known_to_peft
 from probekit.tuning.virtual_tokens import VirtualTokens, check_takes, put_before, seen_mask
 
 if TYPE_CHECKING:

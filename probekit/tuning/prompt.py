@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import nn
 
+from probekit.tuning.contract import drawing_from, known_to_peft
 from probekit.tuning.packaging import Packaging, PeftAdapter
-from probekit.tuning.peft_parts import drawing_from, known_to_peft
 from probekit.tuning.virtual_tokens import VirtualTokens, check_takes, put_before
 
 if TYPE_CHECKING:

@@ -5,9 +5,9 @@ import torch
 from transformers import AutoConfig, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import build_model
-from probekit.backbone.facts import DEFAULT_LENGTH, longest_input
 from probekit.backbone.final_parts import read_final_norm
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.forward import quiet_transformers
+from probekit.backbone.inspecting import DEFAULT_LENGTH, longest_input
 from probekit.backbone.structure import read_structure
 from tests import tiny
 

@@ -17,8 +17,8 @@ from transformers import (
 
 from probekit.backbone import GivenModel, inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
-from probekit.backbone.quiet import quiet_transformers
-from probekit.backbone.same_model import read_saved
+from probekit.backbone.forward import quiet_transformers
+from probekit.backbone.inspecting import read_saved
 from probekit.errors import BackboneError, OptionError
 from tests import tiny
 from tests.backbone.random_families import OPTIONS, save_family

@@ -8,7 +8,7 @@ import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.identity import tokenizer_digest
+from probekit.backbone.facts import tokenizer_digest
 from tests import tiny
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone, remembered
-from probekit.backbone.identity import Identity, computing_options
+from probekit.backbone.facts import Identity, computing_options
 from probekit.errors import BackboneError
 from tests import tiny
 

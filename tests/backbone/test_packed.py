@@ -9,7 +9,7 @@ from transformers import AutoConfig, AutoModel
 from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.model import PackedLinear, pack_linear_layers
+from probekit.backbone.placement import PackedLinear, pack_linear_layers
 from tests.probe.blocks.families import CONFIGS, tiny_model
 
 pytestmark = pytest.mark.skipif(

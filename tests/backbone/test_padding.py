@@ -110,7 +110,7 @@ def test_a_model_left_to_chance_is_refused(inspected):
 
 def test_half_precision_is_judged_by_a_control(inspected, monkeypatch):
     """Noise of a hundredth in all company is rounding; three hundredths by padding alone is not."""
-    monkeypatch.setattr("probekit.backbone.stand_in.free_memory", lambda device: 0)
+    monkeypatch.setattr("probekit.backbone.miniature.free_memory", lambda device: 0)
 
     def noise(ids, padded):
         return (0.01 if len(ids) > 1 else 0.0) + (padded if (ids == 0).any() else 0.0)

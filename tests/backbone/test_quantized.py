@@ -6,7 +6,7 @@ from importlib.util import find_spec
 import pytest
 import torch
 
-from probekit.backbone import inspect_backbone, load_backbone, padding, quantized, stand_in
+from probekit.backbone import inspect_backbone, load_backbone, miniature, padding, placement
 from probekit.data.batching import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
@@ -40,7 +40,7 @@ def model(tmp_path_factory):
 
 @pytest.fixture
 def installed(monkeypatch):
-    monkeypatch.setattr(quantized, "find_spec", lambda name: object())
+    monkeypatch.setattr(placement, "find_spec", lambda name: object())
 
 
 @needs_bitsandbytes
@@ -65,7 +65,8 @@ def test_the_padding_proof_finds_that_8_bits_mix_the_rows_of_a_batch(model, monk
         found = load_backbone(inspect_backbone(model, quantize=quantize), compute_dtype="float32")
         assert found.batching == expected
     monkeypatch.setattr(padding, "_found", {})
-    monkeypatch.setattr(stand_in, "STAND_IN_OUTLIER", 100.0)  # no channel is an outlier: none mixes
+    # no channel is an outlier, so that none mixes
+    monkeypatch.setattr(miniature, "STAND_IN_OUTLIER", 100.0)
     found = load_backbone(inspect_backbone(model, quantize="8bit"), compute_dtype="float32")
     assert found.batching == PADDED
 
@@ -120,7 +121,7 @@ def test_what_was_saved_quantized_is_not_quantized_again(tmp_path, installed):
 
 
 def test_without_bitsandbytes_it_says_what_to_install(model, monkeypatch):
-    monkeypatch.setattr(quantized, "find_spec", lambda name: None)
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"bitsandbytes and accelerate. Run .*\[quantize\]"):
         inspect_backbone(model, quantize="8bit")
 

@@ -19,7 +19,7 @@ QUICK = ("--head", "last", "--epochs", "2")
 @pytest.fixture(autouse=True)
 def no_backbone(monkeypatch, entries):
     """Nothing after extraction opens the model."""
-    monkeypatch.setattr("probekit.backbone.facts.find_checkpoint", None)
+    monkeypatch.setattr("probekit.backbone.inspecting.find_checkpoint", None)
 
 
 @pytest.mark.parametrize("name", ["zarr", "hdf5"])

@@ -3,7 +3,7 @@
 import numpy as np
 
 from probekit.backbone import BackboneInfo
-from probekit.backbone.identity import Identity
+from probekit.backbone.facts import Identity
 from probekit.data.encoded import EncodedSplit
 from probekit.extraction import ExtractOptions
 from probekit.extraction.plan import make_plan

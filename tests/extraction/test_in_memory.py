@@ -12,7 +12,7 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 import probekit
-from probekit.backbone.quiet import quiet_transformers
+from probekit.backbone.forward import quiet_transformers
 from probekit.errors import (
     BackboneError,
     EntryNotFoundError,

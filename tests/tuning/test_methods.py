@@ -5,11 +5,11 @@ import torch
 from transformers import AutoConfig, AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.cutting import cut, reached
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
-from probekit.tuning import METHODS, Tuned, peft_parts
-from probekit.tuning.blocks import blocks_of
+from probekit.train.live.opening import cut, reached
+from probekit.tuning import METHODS, Tuned, contract
+from probekit.tuning.contract import blocks_of
 from probekit.tuning.full import BitFit
 from tests import tiny
 from tests.random_models import save_random
@@ -220,7 +220,7 @@ def test_methods_as_they_are_typed(monkeypatch):
         normal_form("method", "lorra", METHODS)
     with pytest.raises(OptionError, match="rank and alpha must be at least 1"):
         normal_form("method", "lora:rank=0", METHODS)
-    monkeypatch.setattr(peft_parts, "find_spec", lambda name: None)
+    monkeypatch.setattr(contract, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"needs the package peft. Run `pip .*\[finetune\]"):
         attached("lora", None)
 

@@ -5,16 +5,16 @@ import pytest
 import torch
 from transformers import AutoModel
 
-from probekit.backbone import quantized
+from probekit.backbone import placement
 from probekit.base.registry import parse
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
+from probekit.train.live.opening import open_live
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.tuning import METHODS
-from probekit.tuning.live_model import open_live
 from tests import tiny
 
 pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
@@ -130,7 +130,7 @@ def test_8_bits_take_no_gradients_and_4_bits_those_of_qlora(model, caches, tmp_p
 
 
 def test_without_bitsandbytes_it_says_what_to_install(caches, monkeypatch):
-    monkeypatch.setattr(quantized, "find_spec", lambda name: None)
+    monkeypatch.setattr(placement, "find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"--method qlora: .* bitsandbytes and accelerate. Run"):
         live(caches[None])
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.backbone.identity import Identity
+from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY
 from probekit.base.layers import parse_layers

@@ -8,7 +8,7 @@ from probekit.backbone import load_again, tuned_backbone
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.replacing import put, workshop
 from probekit.errors import MissingFileError, OptionError, StorageError, reason_of
-from probekit.tuning.live_model import trained_values
+from probekit.train.live.live_model import trained_values
 from probekit.tuning.packaging import WholeModel
 
 

@@ -30,7 +30,7 @@ from probekit.train.sweeps.run_views import scored_views
 from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
-    from probekit.tuning.live_model import LiveModel
+    from probekit.train.live.live_model import LiveModel
 
 LOSS = "dev/loss"
 """What a record's scores call the loss on dev: nats of a row, or of a regression squared error."""

@@ -207,7 +207,7 @@ def _dropout(spec: TrainSpec, kept: Mapping[str, Any]) -> dict[str, float]:
     """
     if not spec.tunes:
         return {}
-    from probekit.backbone.identity import dropout_of  # with transformers
+    from probekit.backbone.facts import dropout_of
 
     return dropout_of(typed_config(spec.model) or kept)
 

@@ -45,7 +45,7 @@ from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
     from probekit.backbone import GivenModel
-    from probekit.tuning.live_model import LiveModel
+    from probekit.train.live.live_model import LiveModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,7 +168,7 @@ def fit_runs(
     streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
     interrupt = None
     if live is not None and live.learns and streams[0].total_steps:
-        from probekit.train.live_forecast import check_run  # with transformers
+        from probekit.train.live.live_forecast import check_run  # with transformers
 
         (stream,) = streams
         check_run(live, stream, views["dev"])
@@ -226,7 +226,7 @@ def open_method(
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
-    from probekit.tuning.live_model import open_live  # with transformers
+    from probekit.train.live.opening import open_live
 
     live = open_live(
         model_found(manifest.model_info, spec),

@@ -14,8 +14,8 @@ from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
 from probekit.results.tables import summarise, table
-from probekit.train import live_forecast
-from probekit.train.live_rows import LiveSource
+from probekit.train.live import live_forecast
+from probekit.train.live.live_rows import LiveSource
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from probekit.train.sweeps.run_views import open_splits, scored_views

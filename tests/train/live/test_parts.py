@@ -12,8 +12,9 @@ from probekit.base.registry import parse
 from probekit.data.stored import encoded_of
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
-from probekit.tuning import METHODS, Tuned, live_model
-from probekit.tuning.live_model import LiveModel
+from probekit.train.live import live_model
+from probekit.train.live.live_model import LiveModel
+from probekit.tuning import METHODS, Tuned
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
 

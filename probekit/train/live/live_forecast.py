@@ -13,11 +13,11 @@ from probekit.base.machine.hardware import free_memory
 from probekit.base.notices import human_bytes, human_time
 from probekit.errors import OptionError
 from probekit.features import FeatureView
-from probekit.train.live_rows import LiveRows
+from probekit.train.live.live_model import LiveModel
+from probekit.train.live.live_rows import LiveRows
 from probekit.train.source import Source
 from probekit.train.stream import StreamSpec
 from probekit.train.token_rows import TokenLayout
-from probekit.tuning.live_model import LiveModel
 
 logger = logging.getLogger(__name__)
 

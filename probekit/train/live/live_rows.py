@@ -20,7 +20,7 @@ from probekit.train.token_rows import ARRAY as SUBWORDS
 from probekit.train.token_rows import TokenLayout
 
 if TYPE_CHECKING:
-    from probekit.tuning.live_model import LiveModel
+    from probekit.train.live.live_model import LiveModel
 
 
 class LiveSource(Source):

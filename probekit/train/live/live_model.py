@@ -1,9 +1,9 @@
 """A model that runs while a head is trained: cut to the blocks that are read, with its method."""
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,15 +13,13 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from transformers import PreTrainedModel
 
-from probekit.backbone import Backbone, GivenModel, load_again
-from probekit.backbone.cutting import cut, reached
-from probekit.backbone.tuned import with_room
-from probekit.base.numbers.seeding import derive, seeded, torch_generator
+from probekit.backbone import Backbone, GivenModel
+from probekit.base.numbers.seeding import derive, seeded
 from probekit.data.encoded import EncodedSplit
 from probekit.data.places import windows_of
 from probekit.data.pooling import Pooling, pool
 from probekit.data.token_batch import TokenBatch, token_batches
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
 
@@ -192,122 +190,3 @@ def trained_values(backbone: Backbone, names: Iterable[str]) -> TrainedValues:
         tokenizer=inspection.text_tokenizer,
         code=None if isinstance(source, GivenModel) or not source.trusted else source.folder,
     )
-
-
-def open_live(
-    about: Mapping[str, Any],
-    method: Method,
-    *,
-    layers: Sequence[int],
-    seed: int,
-    pooling: Pooling,
-    dtype: torch.dtype,
-    compute_dtype: str,
-    batch_tokens: int,
-    model: str | GivenModel | None = None,
-    device: str = "auto",
-    made: str,
-    trust_remote_code: bool = False,
-) -> LiveModel:
-    """Load the model that ``about`` describes, cut it, and attach a method.
-
-    Args:
-        about: what the entry says of its model.
-        method: what is trained.
-        layers: those that are read; what comes after the last of them is cut off.
-        seed: of what the method draws, and of dropout.
-        pooling: which subwords make a word's row.
-        dtype: what rows of a frozen model are rounded to.
-        compute_dtype: in which the entry was computed.
-        batch_tokens: padded subwords that run at once.
-        model: where the model lies now; None is where it was.
-        device: where it runs.
-        made: what was made with it, for messages.
-        trust_remote_code: run code that lies with the model.
-
-    Raises:
-        BackboneError: it is another model, or the method cannot be had.
-        MissingFileError: no model lies there.
-        OptionError: the method has nothing to train here.
-    """
-    _check_weights(about, method)
-
-    def load() -> Backbone:
-        return load_again(
-            about,
-            model=model,
-            device=device,
-            compute_dtype=compute_dtype,
-            made=made,
-            trust_remote_code=trust_remote_code,
-            learns=method.trains,
-            quantize_for=f"--method {method.name}" if method.quantizes else None,
-        )
-
-    if not method.trains:
-        backbone = _cut_if_it_can_be(load, max(layers))
-        return LiveModel(backbone, method, None, seed, pooling, dtype, batch_tokens)
-    backbone = cut(load(), max(layers))
-    backbone = replace(backbone, inspection=with_room(backbone.inspection, method))
-    tuned = _attach(method, backbone, layers, seed)
-    if method.positions and not tuned.learns:  # virtual tokens would move the text all the same
-        backbone = cut(load(), max(layers))
-        tuned = Tuned(backbone.model, {}, method)
-    return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32, batch_tokens)
-
-
-def _cut_if_it_can_be(load: Callable[[], Backbone], deepest: int) -> Backbone:
-    """Return a model of the first blocks; the whole one where its layers would be other ones."""
-    whole = load()
-    try:
-        return cut(whole, deepest)
-    except BackboneError as error:  # it may be in part
-        logger.debug("%s The whole model runs.", error)
-        return load()
-
-
-def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int) -> Tuned:
-    """Attach a method, and return what it trains that layers depend on; say where that is nothing.
-
-    Raises:
-        BackboneError: the method cannot be had.
-        OptionError: it has nothing to train in such a model.
-    """
-    every = method.attach(backbone.model, torch_generator(seed, "method", method.name))
-    values = reached(backbone, every, layers)
-    if not values:
-        logger.info(
-            "--method %s trains nothing that layer %d depends on: the head learns alone there.",
-            method.name,
-            max(layers),
-        )
-    return Tuned(backbone.model, values, method)
-
-
-def _check_weights(about: Mapping[str, Any], method: Method) -> None:
-    """Refuse weights that take no gradients, and say what becomes of those of a GGUF file.
-
-    Raises:
-        OptionError: the weights of the entry's model are quantized, and the method wants others.
-    """
-    bits = about["identity"].get("quantize")
-    if method.trains and about["identity"].get("tuned"):
-        raise OptionError(
-            f"--method {method.name}: this entry's model was trained by a run already "
-            f"({about['name']}), and is not trained further. Give extract a whole model: the run's "
-            "folder backbone under --method full, else what `probekit merge` writes."
-        )
-    if not method.trains or (method.quantizes and bits == "4bit"):
-        return
-    if bits:
-        raise OptionError(
-            f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "
-            "gradients. Extract without --quantize, or train beside 4 bits: --quantize 4bit and "
-            "--method qlora."
-        )
-    if about.get("source") == "gguf" and not method.quantizes:
-        logger.info(
-            "%s is a GGUF file: its weights are unpacked to float32, and what is trained is saved "
-            "in safetensors.",
-            about["name"],
-        )

@@ -1,0 +1,390 @@
+"""Inspect a model without reading its weights, and find one again that something was made with."""
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import torch
+import transformers
+from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
+
+from probekit.backbone.architecture import (
+    build_model,
+    building,
+    code_digest,
+    config_to_read,
+    load_config,
+    read_with,
+)
+from probekit.backbone.checkpoint import Checkpoint, find_checkpoint, local_path
+from probekit.backbone.facts import (
+    BackboneInfo,
+    Identity,
+    Inspection,
+    TunedValues,
+    computing_options,
+    files_digest,
+    random_digest,
+    tokenizer_digest,
+)
+from probekit.backbone.forward import takes
+from probekit.backbone.given_model import GivenModel
+from probekit.backbone.model_classes import ENCODER, backbone_classes, saved_whole
+from probekit.backbone.placement import check_quantizable
+from probekit.backbone.saved_run import SavedRun
+from probekit.backbone.structure import embedding_rows, read_structure, shortened
+from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, reason_of
+
+logger = logging.getLogger(__name__)
+
+_PER_BYTE, _FREE_WEIGHTS = 8, 2**24
+"""Most weights of a model: so many for each byte of its files, and so many more. Packed ones take a
+bit and a half each."""
+
+
+UNLIMITED = 100_000_000
+"""A tokenizer's ``model_max_length`` above this (1e30 is usual) means that none was set."""
+
+
+DEFAULT_LENGTH = 2048
+"""The longest input of a model that names no limit (ALiBi, state-space models)."""
+
+
+def inspect_backbone(
+    model: str | GivenModel,
+    *,
+    revision: str | None = None,
+    random_init: int | None = None,
+    part: str | None = None,
+    quantize: str | None = None,
+    trust_remote_code: bool = False,
+) -> Inspection:
+    """Find a model, check that it can serve, and learn its facts and identity.
+
+    The weights are not loaded. Those of a Hub repository are not even downloaded, because the Hub
+    lists their sha256; local ones, and the tensors of a model in memory, are read once, to hash
+    them.
+
+    Args:
+        model: Hub id, local folder, or ``.gguf`` file; or a model in memory; or the folder of a
+            saved run that trained a model.
+        revision: branch, tag or commit of a Hub repository.
+        random_init: seed of weights to be drawn in place of the model's own, of which none need
+            be there.
+        part: ``encoder``: the half of an encoder-decoder that is read.
+        quantize: ``8bit`` or ``4bit``: quantize its linear layers as they are read.
+        trust_remote_code: run the model's own code, which may do anything on this machine.
+
+    Raises:
+        MissingFileError: a path that does not exist.
+        HubError: repository missing, gated or unreachable.
+        BackboneError: the model cannot serve (no fast tokenizer, no weights), or what quantizes it
+            is not installed.
+        OptionError: the name or revision makes no sense, or the half of an encoder-decoder is not
+            named, or the model cannot be quantized.
+    """
+    if isinstance(model, GivenModel):
+        if trust_remote_code:
+            raise OptionError(
+                "--trust-remote-code is for code in a model's folder, and the model is given in "
+                "memory. Leave it out."
+            )
+        return _inspect(model, model.config, random_init, part, quantize)
+    if (run := SavedRun.at(model)) is not None:
+        return inspect_run(
+            run,
+            trust_remote_code=trust_remote_code,
+            asked={
+                "revision": revision,
+                "random_init": random_init,
+                "part": part,
+                "quantize": quantize,
+            },
+        )
+    checkpoint = find_checkpoint(
+        model, revision=revision, weights=random_init is None, trusted=trust_remote_code
+    )
+    return _inspect(checkpoint, load_config(checkpoint), random_init, part, quantize)
+
+
+def part_to_name(model: str) -> str | None:
+    """Return the part without which a model cannot be inspected; None of one that is read whole.
+
+    Raises:
+        ProbekitError: as ``inspect_backbone``, where the configuration cannot be read.
+    """
+    config = load_config(find_checkpoint(model, weights=False))
+    return ENCODER if saved_whole(config) else None
+
+
+def _inspect(
+    checkpoint: Checkpoint | GivenModel,
+    whole: PretrainedConfig,
+    random_init: int | None,
+    part: str | None,
+    quantize: str | None,
+) -> Inspection:
+    """Learn the facts and the identity of a model that was found."""
+    model = checkpoint.name
+    if quantize is not None:
+        check_quantizable(checkpoint, whole, f"--quantize {quantize}")
+    config = config_to_read(model, whole, part)
+    with building(model, config), torch.device("meta"):
+        skeleton = build_model(config)
+    rows = embedding_rows(model, skeleton)
+    n_values = sum(value.numel() for value in skeleton.parameters())
+    if random_init is None:  # before anything is built of real memory
+        _check_held(checkpoint, n_values)
+    if isinstance(checkpoint, GivenModel):
+        checkpoint.check(skeleton, rows)
+    structure = read_structure(model, config)
+    tokenizer = read_tokenizer(checkpoint)
+    text_tokenizer = tokenizer_digest(tokenizer)
+    keep_words_apart(tokenizer, model)
+    weights, adapter = _weights_of(checkpoint, read=random_init is None)
+    identity = Identity(
+        architecture=type(skeleton).__name__,
+        weights=weights if random_init is None else random_digest(config, random_init),
+        adapter=adapter,
+        configuration=computing_options(config),
+        word_tokenizer=tokenizer_digest(tokenizer),
+        text_tokenizer=text_tokenizer,
+        # the tokenizer makes them, and the model tells at least two of them apart
+        token_types="token_type_ids" in tokenizer.model_input_names
+        and takes(type(skeleton), "token_type_ids")
+        and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
+        max_length=longest_input(model, tokenizer, skeleton, config),
+        random_init=random_init,
+        part=part,
+        code=code_digest(checkpoint.folder)
+        if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
+        else None,
+        quantize=quantize,
+    )
+    info = BackboneInfo(
+        name=model,
+        source=checkpoint.kind,
+        revision=checkpoint.revision,
+        n_blocks=structure.n_blocks,
+        dim=structure.dim,
+        causal=structure.causal,
+        final_norm=structure.final_norm is not None,
+        vocab_size=rows,
+        identity=identity,
+    )
+    return Inspection(
+        info=info,
+        tokenizer=tokenizer,
+        config=config,
+        whole=whole,
+        checkpoint=checkpoint,
+        structure=structure,
+        n_values=n_values,
+    )
+
+
+def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
+    """Check that files can hold the weights that a configuration asks for.
+
+    Raises:
+        BackboneError: they are far too small.
+    """
+    files = [] if isinstance(checkpoint, GivenModel) else [one.path for one in checkpoint.weights]
+    if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
+        return
+    held = sum(file.stat().st_size for file in files)
+    if n_values > _PER_BYTE * held + _FREE_WEIGHTS:
+        raise BackboneError(
+            f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
+            f"files are {held:,} bytes. They belong to another model or version."
+        )
+
+
+def _weights_of(checkpoint: Checkpoint | GivenModel, *, read: bool) -> tuple[str, str | None]:
+    """Return the digests of weights and adapter; unless they are read, there may be none."""
+    if isinstance(checkpoint, GivenModel):
+        return checkpoint.digest() if read else "", None
+    checkpoint.fetch(listed=False)
+    weights = files_digest(checkpoint.weights) if read else ""
+    return weights, files_digest(checkpoint.adapter) if checkpoint.adapter else None
+
+
+def longest_input(
+    name: str, tokenizer: PreTrainedTokenizerFast, model: PreTrainedModel, config: PretrainedConfig
+) -> int:
+    """Return the most subwords of a text that a tokenizer allows and a model has positions for.
+
+    RoBERTa and its kin count from the padding id, so 514 rows of position embeddings number 512
+    positions. I-BERT's embeddings are of a class of its own.
+    """
+    counted = [
+        len(module.weight) - module.padding_idx - 1
+        for part, module in model.named_modules()
+        if "position" in part and isinstance(getattr(module, "padding_idx", None), int)
+    ]
+    given = config.to_dict()
+    named = (
+        *("max_position_embeddings", "max_seq_len", "seq_length"),
+        "max_encoder_position_embeddings",  # LED
+    )
+    limits = [given.get(field) or getattr(config, field, None) for field in named]
+    positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
+    known = [tokenizer.model_max_length, *(counted or positions)[:1]]
+    known = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
+    if not known:
+        logger.info("%s names no longest input; %d subwords are taken.", name, DEFAULT_LENGTH)
+    return min(known, default=DEFAULT_LENGTH)
+
+
+_AGAIN = (
+    "Give it again: model=MODEL, tokenizer=TOKENIZER in Python; for the command line save both "
+    "with save_pretrained, and say where they lie: --model FOLDER."
+)
+
+
+_MOVED = "If it has moved, say where it lies now: --model."
+
+
+def find_again(
+    about: Mapping[str, Any],
+    *,
+    model: str | GivenModel | None = None,
+    made: str,
+    remedy: str | None = None,
+    trust_remote_code: bool = False,
+) -> Inspection:
+    """Inspect the backbone that ``about`` describes, and prove that it is the same.
+
+    Errors are those of `load_again`.
+
+    Args:
+        about: as there.
+        model: as there.
+        made: as there.
+        trust_remote_code: as there.
+        remedy: what to do where it is another model, or none is there; None is to give --model.
+    """
+    expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
+    if apart := about.get("apart"):
+        raise BackboneError(
+            f"{made} was made of states of {name!r} that were imported, and a pass of the model "
+            f"makes other ones: {apart}. Extract the entry with probekit instead."
+        )
+    how: dict[str, Any] = {
+        "random_init": expected.random_init,
+        "part": expected.part,
+        "quantize": expected.quantize,
+        "trust_remote_code": trust_remote_code,
+    }
+    if model is None:
+        inspection = _where_it_was(about, made, remedy, **how)
+    elif isinstance(model, str) and source == "memory" and expected.random_init is None:
+        inspection = inspect_backbone(read_saved(model), **how)
+    else:
+        inspection = inspect_backbone(model, **how)
+    if differences := expected.differences(inspection.info.identity):
+        known = isinstance(model, GivenModel) and source != "memory"
+        hint = " A model in memory is known by its tensors, one in files by these." if known else ""
+        told = remedy or "Give the right model with --model."
+        raise BackboneError(
+            f"model {inspection.info.name!r} is not the one that {made} was made with "
+            f"({name!r}): {'; '.join(differences)}.{hint} {told}"
+        )
+    return inspection
+
+
+def _where_it_was(
+    about: Mapping[str, Any], made: str, remedy: str | None, **how: Any
+) -> Inspection:
+    """Inspect a model where it was."""
+    name, source, moved = about["name"], about.get("source", "hub"), remedy or _MOVED
+    if source == "memory":
+        raise MissingFileError(
+            f"model {name!r} was in memory when {made} was made. {remedy or _AGAIN}"
+        )
+    if source != "hub" and local_path(name) is None:
+        # not looked for on the Hub: 'models/bert' would pass for a repository
+        raise MissingFileError(f"model {name!r}: no such file or folder. {moved}")
+    try:
+        return inspect_backbone(name, revision=about["revision"], **how)
+    except (MissingFileError, HubError) as error:
+        raise type(error)(f"{error} {moved}") from error
+
+
+def read_saved(model: str) -> GivenModel:
+    """Load what ``save_pretrained`` wrote, as the class and in the dtypes that it was saved with.
+
+    Its tensors are then those of the model in memory, by which that one is known.
+
+    Args:
+        model: where it lies.
+
+    Raises:
+        BackboneError: it cannot be loaded, or can be no backbone.
+        MissingFileError: no model lies there.
+    """
+    checkpoint = find_checkpoint(model)
+    checkpoint.fetch()
+    config = load_config(checkpoint)
+    saved = next(iter(config.architectures or ()), "")
+    kind = getattr(transformers, saved) if hasattr(transformers, saved) else None
+    try:
+        found = read_with(kind or backbone_classes(config)[0], checkpoint, dtype="auto")
+    except Exception as error:  # damaged files raise whatever their reader raises
+        raise BackboneError(
+            f"model {model!r}: its weights in {checkpoint.folder} cannot be loaded "
+            f"({reason_of(error)}). Save the model again."
+        ) from error
+    return GivenModel.of(found.eval(), read_tokenizer(checkpoint), model)
+
+
+def inspect_run(
+    run: SavedRun, *, asked: Mapping[str, Any], trust_remote_code: bool
+) -> "Inspection":
+    """Inspect the model of a saved run; see ``inspect_backbone``.
+
+    Args:
+        run: the saved run.
+        asked: options that make another model of one, by name; they are the base's, and may be
+            said again.
+        trust_remote_code: run the code of the base model.
+
+    Raises:
+        OptionError: one of them is not what the base was.
+        BackboneError: another model lies where the base was.
+        MissingFileError: none does.
+    """
+    known = run.base["identity"]
+    for name, value in asked.items():
+        if value is not None and value != known.get(name):
+            raise OptionError(
+                f"--{name.replace('_', '-')} {value}: the model of a saved run is what it was "
+                f"trained as ({run.name}). Leave it out."
+            )
+    base = find_again(
+        run.base,
+        made=f"the saved run {run.name}",
+        remedy=f"A whole model is saved there: give {run.folder} as MODEL."
+        if run.packaging.whole
+        else "What the run trained is added to that model, which must lie where it did; a relative "
+        "path is one from the folder in which the run was started. If it has moved: of "
+        "lora, bitfit and diff-prune a whole model is made by "
+        f"`probekit merge {run.name} FOLDER --model PATH`.",
+        trust_remote_code=trust_remote_code,
+    )
+    structure = shortened(base.structure, run.deepest)
+    info = replace(
+        base.info,
+        name=run.name,
+        source="run",
+        revision=None,
+        base=base.info.name,
+        n_blocks=structure.n_blocks,
+        final_norm=structure.final_norm is not None,
+        identity=replace(base.info.identity, method=run.method, tuned=run.digest),
+    )
+    tuned = TunedValues(run=run, whole=base.structure)
+    found = replace(base, info=info, structure=structure, tuned=tuned)
+    return found.with_room(run.tuning)

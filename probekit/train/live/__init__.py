@@ -1,0 +1,1 @@
+"""A model in training: what it makes rows of, and what its training takes."""

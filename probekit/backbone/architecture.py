@@ -154,7 +154,13 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
     check_part(name, whole, part)
     config, kind = text_config(whole), whole.model_type
     _, found = (None, None) if config is None else backbone_classes(config)
-    if config is not whole and (config is None or found is None or not _holds_text(whole)):
+    if config is not whole and found is not None:  # whether the whole holds the class of its text
+        holds = backbone_classes(whole)[1] is not None
+        make: Any = AutoModel.from_config
+        with quiet_transformers(), torch.device("meta"):
+            holds = holds and backbone_of(make(copy.deepcopy(whole))) is not None
+        found = found if holds else None
+    if config is not whole and (config is None or found is None):
         raise BackboneError(
             f"model {name!r} ({kind}) holds several models (text and images or sound), of which "
             "transformers gives no text model that runs by itself. Choose its text-only release."
@@ -170,15 +176,6 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
             "texts. Choose one that is."
         )
     return config
-
-
-def _holds_text(whole: PretrainedConfig) -> bool:
-    """Say whether a model of several modalities holds the class of its text model."""
-    if backbone_classes(whole)[1] is None:
-        return False
-    make: Any = AutoModel.from_config
-    with quiet_transformers(), torch.device("meta"):
-        return backbone_of(make(copy.deepcopy(whole))) is not None
 
 
 _NEEDED = ("AutoConfig", "AutoModel")

@@ -59,9 +59,13 @@ class GivenModel:
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise BackboneError(f"model {name!r}: {no_tokenizer(tokenizer)}")
         found = cls(name=name, model=model, tokenizer=tokenizer)
-        check_place(name, model)
-        refuse_adapters(name, model)
-        refuse_training(name, found.backbone)
+        check_usable(name, model)
+        if any(module.training for module in found.backbone.modules()):
+            raise BackboneError(
+                f"model {name!r} is in training mode, in which dropout makes its states random, "
+                "and an entry holds those of a model that is not being trained: call model.eval() "
+                "first (and model.train() afterwards, to go on)."
+            )
         return found
 
     @cached_property
@@ -218,8 +222,8 @@ def no_tokenizer(tokenizer: object) -> str:
     )
 
 
-def check_place(name: str, model: PreTrainedModel) -> None:
-    """Refuse a model whose tensors lie on several devices, or have no numbers.
+def check_usable(name: str, model: PreTrainedModel) -> None:
+    """Refuse a model whose tensors lie on several devices or have no numbers, or with adapters.
 
     Args:
         name: what its user calls it, here and below.
@@ -239,14 +243,6 @@ def check_place(name: str, model: PreTrainedModel) -> None:
         raise BackboneError(
             f"model {name!r} lies on several devices ({said}). Move it to one: model.to('cpu')."
         )
-
-
-def refuse_adapters(name: str, model: nn.Module) -> None:
-    """Refuse adapters that were put into a transformers model.
-
-    Raises:
-        BackboneError: a module is one.
-    """
     for part, module in model.named_modules():
         if type(module).__module__.startswith("peft."):
             raise BackboneError(
@@ -254,20 +250,6 @@ def refuse_adapters(name: str, model: nn.Module) -> None:
                 "is not merged. Merge it into the weights (PEFT's merge_and_unload), or remove it "
                 "(model.delete_adapter)."
             )
-
-
-def refuse_training(name: str, model: nn.Module) -> None:
-    """Refuse a model of which a part is in training mode.
-
-    Raises:
-        BackboneError: one is.
-    """
-    if any(module.training for module in model.modules()):
-        raise BackboneError(
-            f"model {name!r} is in training mode, in which dropout makes its states random, and an "
-            "entry holds those of a model that is not being trained: call model.eval() first (and "
-            "model.train() afterwards, to go on)."
-        )
 
 
 def check_classes(
@@ -292,10 +274,14 @@ def check_classes(
         found, expected = own.get(part), known.get(part)
         if found is expected or any(part.startswith(f"{other}.") for other in exchanged):
             continue
-        if not _akin(found, expected):
+        # two classes of one family are alike: BigBird exchanges its attention as it runs
+        family = getattr(expected, "__module__", "")
+        alike = family.startswith("transformers.models.") and found is not None
+        if not (alike and found.__module__ == family):
+            is_now, built = (getattr(kind, "__name__", "missing") for kind in (found, expected))
             raise BackboneError(
-                f"model {name!r}: its module {part!r} is {_called(found)} where its configuration "
-                f"builds {_called(expected)}. A model that was quantised, pruned or edited is not "
+                f"model {name!r}: its module {part!r} is {is_now} where its configuration "
+                f"builds {built}. A model that was quantised, pruned or edited is not "
                 "what its configuration says, by which an entry is known; give one whose weights "
                 "alone were changed."
             )
@@ -305,18 +291,6 @@ def check_classes(
 def _classes(model: nn.Module) -> dict[str, type]:
     """Return the class of every module by its name, without a pooler's."""
     return {n: type(module) for n, module in model.named_modules() if not POOLER.fullmatch(n)}
-
-
-def _akin(found: type | None, expected: type | None) -> bool:
-    """Say whether two classes are of one family: BigBird exchanges its attention as it runs."""
-    if found is None or expected is None:
-        return False
-    family = expected.__module__
-    return family.startswith("transformers.models.") and found.__module__ == family
-
-
-def _called(kind: type | None) -> str:
-    return "missing" if kind is None else kind.__name__
 
 
 def check_forward(name: str, model: nn.Module) -> None:
@@ -349,15 +323,14 @@ def _place(part: str) -> str:
 
 def _has_hooks(module: nn.Module) -> bool:
     """Say whether somebody else than the libraries has hooks in the forward pass of a module."""
-    hooks = [*module._forward_hooks.values(), *module._forward_pre_hooks.values()]
-    return any(not _module_of(hook).startswith(_LIBRARIES) for hook in hooks)
-
-
-def _module_of(hook: Any) -> str:
-    """Return where the function is defined that a hook calls."""
-    while isinstance(hook, partial):
-        hook = hook.func
-    return str((hook if hasattr(hook, "__module__") else type(hook)).__module__)
+    for hook in (*module._forward_hooks.values(), *module._forward_pre_hooks.values()):
+        called: Any = hook
+        while isinstance(called, partial):
+            called = called.func
+        place = called if hasattr(called, "__module__") else type(called)
+        if not str(place.__module__).startswith(_LIBRARIES):
+            return True
+    return False
 
 
 def check_vocabulary(

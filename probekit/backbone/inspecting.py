@@ -143,10 +143,19 @@ def _inspect(
     tokenizer = read_tokenizer(checkpoint)
     text_tokenizer = tokenizer_digest(tokenizer)
     keep_words_apart(tokenizer, model)
-    weights, adapter = _weights_of(checkpoint, read=random_init is None)
+    adapter = None
+    if isinstance(checkpoint, Checkpoint):
+        checkpoint.fetch(listed=False)
+        adapter = files_digest(checkpoint.adapter) if checkpoint.adapter else None
+    if random_init is not None:
+        weights = random_digest(config, random_init)
+    elif isinstance(checkpoint, Checkpoint):
+        weights = files_digest(checkpoint.weights)
+    else:
+        weights = checkpoint.digest()
     identity = Identity(
         architecture=type(skeleton).__name__,
-        weights=weights if random_init is None else random_digest(config, random_init),
+        weights=weights,
         adapter=adapter,
         configuration=computing_options(config),
         word_tokenizer=tokenizer_digest(tokenizer),
@@ -200,15 +209,6 @@ def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
             f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
             f"files are {held:,} bytes. They belong to another model or version."
         )
-
-
-def _weights_of(checkpoint: Checkpoint | GivenModel, *, read: bool) -> tuple[str, str | None]:
-    """Return the digests of weights and adapter; unless they are read, there may be none."""
-    if isinstance(checkpoint, GivenModel):
-        return checkpoint.digest() if read else "", None
-    checkpoint.fetch(listed=False)
-    weights = files_digest(checkpoint.weights) if read else ""
-    return weights, files_digest(checkpoint.adapter) if checkpoint.adapter else None
 
 
 def longest_input(

@@ -159,12 +159,17 @@ def _check_fit(
     # family ("bert.encoder..."), or by their own names ("encoder..."). What lies beside them is a
     # head, whatever it is called; or the half of an encoder-decoder that is not read.
     inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
-    own = _names_in(whole, model)
+    places = {tensor.data_ptr() for tensor in model.state_dict().values()}
+    # the names of its tensors in the whole, shared embeddings included
+    own = {name for name, tensor in whole.state_dict().items() if tensor.data_ptr() in places}
     keys = {
         "missing": [
             key
             for key in report["missing_keys"]
-            if key in own and not (POOLER.fullmatch(key) or _is_computed(whole, key))
+            if key in own
+            and not POOLER.fullmatch(key)
+            # made by rule, and saved by some classes alone: Marian's positions
+            and "Sinusoidal" not in type(whole.get_submodule(key.rpartition(".")[0])).__name__
         ],
         "unknown": [
             key
@@ -207,20 +212,9 @@ def _check_text(name: str, whole: PreTrainedModel, model: PreTrainedModel) -> No
         )
 
 
-def _is_computed(model: PreTrainedModel, key: str) -> bool:
-    """Say whether a tensor is made by rule, and saved by some classes alone: Marian's positions."""
-    return "Sinusoidal" in type(model.get_submodule(key.rpartition(".")[0])).__name__
-
-
 def _within(path: str, key: str) -> str:
     """Return a tensor's name as from the module at a path on; nothing of what is not in there."""
     return f".{key}".partition(f".{path}." if path else ".")[2]
-
-
-def _names_in(whole: PreTrainedModel, model: PreTrainedModel) -> set[str]:
-    """Return the names that a model's tensors have in a whole one, shared embeddings included."""
-    places = {tensor.data_ptr() for tensor in model.state_dict().values()}
-    return {name for name, tensor in whole.state_dict().items() if tensor.data_ptr() in places}
 
 
 def read_weights(

@@ -182,7 +182,8 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
     kept = found.n_blocks
     del blocks[kept:]
     if structure.final_norm is not None:
-        model.get_submodule(structure.final_norm).register_forward_hook(_what_went_in)
+        norm = model.get_submodule(structure.final_norm)
+        norm.register_forward_hook(lambda norm, given, made: given[0])
     model.config = copy.deepcopy(model.config)
     for option, value in model.config.to_dict().items():
         of_blocks = "layer" in option or option in _OF_BLOCKS
@@ -208,12 +209,6 @@ def shortened(structure: Structure, deepest: int) -> Structure:
     if kept >= last:
         return structure
     return replace(structure.with_blocks(kept), final_norm=None)
-
-
-def _what_went_in(norm: nn.Module, given: tuple[Any, ...], made: Any) -> Tensor:
-    """Put what a module was given in the place of what it made of it."""
-    first: Tensor = given[0]
-    return first
 
 
 def cannot_be_cut(name: str, deepest: int, why: str) -> BackboneError:

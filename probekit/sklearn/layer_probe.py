@@ -380,8 +380,9 @@ class LayerProbe(LinearRule):
             yield full(module(block))
 
     def _logits(self, X: Any) -> Float64[np.ndarray, "rows logits"]:
+        rows = self._rows_to_predict(X)
         coef, bias = torch.from_numpy(self.coef_), torch.from_numpy(self.intercept_)
-        parts = [h.double() @ coef.t() + bias for h in self._read(self._rows_to_predict(X))]
+        parts = [h.double() @ coef.t() + bias for h in self._read(rows)]
         return torch.cat(parts).numpy() if parts else np.empty((0, len(bias)))
 
 

@@ -17,13 +17,14 @@ from probekit.probe.decoders.contract import (
 from probekit.testing.module_promises import (
     demand_groups,
     demand_loads,
+    demand_tensor,
     demand_value,
     global_numbers_untouched,
     seeded_generator,
 )
-from probekit.testing.promises import Check, check_class, demand, demand_texts, run_checks
+from probekit.testing.promises import Check, admit_class, demand, demand_texts, run_checks
 
-_FULL = {torch.float32, torch.float64}
+_FULL = (torch.float32, torch.float64)
 ROWS, WIDTH, CLASSES = 20, 7, 4
 OFFSETS = torch.tensor([0, 3, 3, 12, 20])
 """Of the sentences that the rows are of; the second one has none."""
@@ -72,13 +73,11 @@ def gives_what_it_promises(spec: DecoderSpec) -> None:
     decoder, logits, gold, _ = _sample(spec)
     losses, predicted = decoder.row_losses(logits, gold, OFFSETS), decoder.predict(logits, OFFSETS)
     demand(decoder.width == WIDTH, f"its width is {decoder.width}, and h has {WIDTH}")
-    shown, expected = tuple(logits.shape), (ROWS, decoder.n_classes)
-    demand(shown == expected, f"logits have shape {shown}, expected {expected}")
-    for what, one in {"losses": losses, "predictions": predicted}.items():
-        demand(one.shape == (ROWS,), f"{what} have shape {tuple(one.shape)}, expected ({ROWS},)")
-    demand(decoder.loss(logits, gold, OFFSETS).shape == (), "the loss is no single number")
-    types = _FULL if decoder.n_classes == 1 else {torch.int64}
-    demand(predicted.dtype in types, f"predictions are in {predicted.dtype}")
+    demand_tensor("logits", logits, (ROWS, decoder.n_classes), *_FULL)
+    demand_tensor("losses", losses, (ROWS,), *_FULL)
+    demand_tensor("the loss", decoder.loss(logits, gold, OFFSETS), (), *_FULL)
+    kinds = _FULL if decoder.n_classes == 1 else (torch.int64,)
+    demand_tensor("predictions", predicted, (ROWS,), *kinds)
     if decoder.n_classes > 1:
         low, high = int(predicted.min()), int(predicted.max())
         demand(low >= 0 and high < decoder.n_classes, f"it predicts classes {low} to {high}")
@@ -128,8 +127,9 @@ def stands_batches_without_targets(spec: DecoderSpec) -> None:
     for rows, offsets in ((ROWS, OFFSETS), (0, torch.tensor([0, 0]))):
         h = sample_rows()[:rows].requires_grad_()
         logits, targets = decoder(h), torch.full_like(gold, none)[:rows]
-        for one in (decoder.predict(logits, offsets), decoder.row_losses(logits, targets, offsets)):
-            demand(one.shape == (rows,), f"{rows} rows give shape {tuple(one.shape)}")
+        losses = decoder.row_losses(logits, targets, offsets)
+        demand_tensor(f"losses of {rows} rows", losses, (rows,), *_FULL)
+        demand(len(decoder.predict(logits, offsets)) == rows, f"no prediction for {rows} rows")
         loss = decoder.loss(logits, targets, offsets)
         torch.autograd.backward(loss)
         gradients = [one.grad for one in (h, *decoder.parameters()) if one.grad is not None]
@@ -175,7 +175,8 @@ def keeps_its_precision(spec: DecoderSpec) -> None:
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = decoder(sample_rows())
         loss = decoder.loss(logits, gold, OFFSETS)
-    demand({logits.dtype, loss.dtype} <= _FULL, "autocast leaves logits or loss in half")
+    demand_tensor("logits under autocast", logits, tuple(exact.shape), *_FULL)
+    demand_tensor("the loss under autocast", loss, (), *_FULL)
     torch.testing.assert_close(logits, exact, rtol=0.05, atol=0.05)
     logits = decoder.double()(sample_rows().double())
     loss = decoder.loss(logits, gold, OFFSETS)
@@ -208,8 +209,7 @@ def says_how_probable_classes_are(spec: DecoderSpec) -> None:
         return
     if found is None:
         raise AssertionError("it gives no probabilities of its classes")
-    demand(found.dtype == torch.float64, f"log_probabilities are in {found.dtype}")
-    demand(found.shape == logits.shape, f"they have shape {tuple(found.shape)}")
+    demand_tensor("log_probabilities", found, tuple(logits.shape), torch.float64)
     torch.testing.assert_close(found.exp().sum(1), torch.ones(ROWS).double())
     if isinstance(decoder, Classifier):
         agreed = torch.equal(found.argmax(1), decoder.predict(logits))
@@ -243,7 +243,4 @@ def admit_decoder(name: str, decoder: Any, checked: bool) -> type[DecoderSpec]:
     Raises:
         PluginError: it is no decoder, is called otherwise, or breaks the contract.
     """
-    check_class(decoder, DecoderSpec, name)
-    if not checked:
-        check_decoder(decoder)
-    return decoder
+    return admit_class(name, decoder, DecoderSpec, None if checked else check_decoder)

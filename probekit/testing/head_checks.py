@@ -16,13 +16,14 @@ from probekit.testing.module_promises import (
     demand_finite,
     demand_groups,
     demand_loads,
+    demand_tensor,
     demand_value,
     global_numbers_untouched,
     seeded_generator,
 )
 from probekit.testing.promises import (
     Check,
-    check_class,
+    admit_class,
     demand,
     demand_texts,
     refuses,
@@ -76,15 +77,12 @@ def is_built_for_any_size(spec: HeadSpec) -> None:
     demand(head.reads == spec.reads, "spec and module read different things")
     made_for = head.layers, head.dim
     demand(made_for == (LAYERS, DIM), f"layers and dim of the module are {made_for}")
-    h = head(sample_rows())
-    demand(h.shape == (ROWS, head.width), f"h has shape {tuple(h.shape)}, width {head.width}")
-    demand(h.dtype == torch.float32, f"h is in {h.dtype}, and not in float32")
-    none = head(sample_rows()[:0]).shape
-    demand(none == (0, head.width), f"no rows give shape {tuple(none)}, width {head.width}")
+    demand_tensor("h", head(sample_rows()), (ROWS, head.width), torch.float32)
+    demand_tensor("h of no rows", head(sample_rows()[:0]), (0, head.width), torch.float32)
     for depth in (0, 1, 2, 5, BLOCKS):
         layers = up_to_depth(parse_layers(spec.default_layers, BLOCKS), depth)
         z, head = sample_rows(layers=layers), build(spec, layers=layers)
-        demand(head(z).shape == (ROWS, head.width), f"wrong shape for layers {layers}")
+        demand_tensor(f"h of layers {layers}", head(z), (ROWS, head.width), torch.float32)
 
 
 def is_saved_and_loaded(spec: HeadSpec) -> None:
@@ -156,16 +154,14 @@ def weighs_its_layers(spec: HeadSpec) -> None:
     if not found.layers:
         demand(found.raw is None and not found.by_layer(), "weights of no layer")
         return
-    shape = (ROWS, len(LAYERS)) if head.per_row else (len(LAYERS),)
-    shown = tuple(found.weights.shape)
+    weights, shape = found.weights, (ROWS, len(LAYERS)) if head.per_row else (len(LAYERS),)
     demand(found.layers == LAYERS, f"weights are of the layers {found.layers}, not {LAYERS}")
-    demand(shown == shape, f"weights have shape {shown}, expected {shape}")
-    demand(not found.weights.requires_grad, "weights carry a gradient")
-    demand(found.weights.dtype == torch.float32, f"weights are in {found.weights.dtype}")
-    demand(bool((found.weights >= 0).all()), "a weight is negative")
-    torch.testing.assert_close(found.weights.sum(-1), torch.ones(shape[:-1]))
+    demand_tensor("weights", weights, shape, torch.float32)
+    demand(not weights.requires_grad, "weights carry a gradient")
+    demand(bool((weights >= 0).all()), "a weight is negative")
+    torch.testing.assert_close(weights.sum(-1), torch.ones(shape[:-1]))
     if found.raw is not None:
-        torch.testing.assert_close(found.raw.softmax(-1), found.weights)
+        torch.testing.assert_close(found.raw.softmax(-1), weights)
 
 
 def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
@@ -237,7 +233,7 @@ def parts_make_its_sum(spec: HeadSpec) -> None:
         return
     weight = torch.randn(3, head.width, generator=seeded_generator(1))
     h, parts = head(z).detach(), head.layer_parts(z)
-    demand(parts.shape == (len(LAYERS), ROWS, head.width), f"parts of shape {tuple(parts.shape)}")
+    demand_tensor("parts", parts, (len(LAYERS), ROWS, head.width), torch.float32)
     demand(not parts.requires_grad, "parts carry a gradient")
     constant = h - parts.sum(0)
     torch.testing.assert_close(constant, constant[:1].expand_as(h), atol=1e-5, rtol=0)
@@ -287,13 +283,12 @@ def admit_head(name: str, head: Any, checked: bool) -> type[HeadSpec]:
             f"found a {type(head).__name__}; expected a HeadSpec, a torch.nn.Module's class, or a "
             "function that makes a module."
         )
-    if _is_spec(head):
-        check_class(head, HeadSpec, name)
-    else:
+    if not _is_spec(head):
         head = spec_of_module(name, cast(Callable[..., nn.Module], head))
+    spec: type[HeadSpec] = admit_class(name, head, HeadSpec, None)
     if not checked:
-        check_head(head)
-    return cast(type[HeadSpec], head)
+        check_head(spec)
+    return spec
 
 
 def _is_spec(head: object) -> bool:

@@ -12,7 +12,7 @@ from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gol
 from probekit.metrics.row_scores import ROW_SCORES
 from probekit.testing.promises import (
     Check,
-    check_class,
+    admit_class,
     demand,
     demand_texts,
     refuses,
@@ -208,7 +208,4 @@ def admit_metric(name: str, metric: Any, checked: bool) -> type[Metric]:
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    check_class(metric, Metric, name)
-    if not checked:
-        check_metric(metric)
-    return metric
+    return admit_class(name, metric, Metric, None if checked else check_metric)

@@ -63,6 +63,13 @@ def demand_groups(module: nn.Module, groups: Groups, named: Iterable[str]) -> No
     demand(grouped == every, "a parameter is in no group, or in two")
 
 
+def demand_tensor(what: str, found: Tensor, shape: tuple[int, ...], *dtypes: torch.dtype) -> None:
+    """Go on if a tensor has a shape, and one of some dtypes."""
+    shown = f"{what}: found shape {tuple(found.shape)} in {found.dtype}"
+    right = found.shape == shape and found.dtype in dtypes
+    demand(right, f"{shown}, expected {shape} in {' or '.join(map(str, dtypes))}")
+
+
 def demand_finite(what: str, *tensors: Tensor | None) -> None:
     """Go on if all values are finite."""
     finite = all(bool(one.isfinite().all()) for one in tensors if one is not None)

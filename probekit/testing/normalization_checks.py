@@ -14,7 +14,7 @@ from probekit.testing.module_promises import (
     demand_loads,
     seeded_generator,
 )
-from probekit.testing.promises import Check, check_class, demand, run_checks
+from probekit.testing.promises import Check, admit_class, demand, run_checks
 
 LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
 """Of the rows that checks fit on; layer 3 is stored behind the model's final norm."""
@@ -137,7 +137,4 @@ def admit_normalization(name: str, normalization: Any, checked: bool) -> type[No
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    check_class(normalization, Normalization, name)
-    if not checked:
-        check_normalization(normalization)
-    return normalization
+    return admit_class(name, normalization, Normalization, None if checked else check_normalization)

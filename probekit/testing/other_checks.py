@@ -17,7 +17,7 @@ from probekit.results.trackers.contract import Tracker, TrackerSpec
 from probekit.tasks.task import Family, Task
 from probekit.testing.promises import (
     Check,
-    check_class,
+    admit_class,
     demand,
     demand_texts,
     refuses,
@@ -97,7 +97,7 @@ def admit_fitter(name: str, fitter: Any, checked: bool) -> Fitter:
     made = fitter() if isinstance(fitter, type) and issubclass(fitter, Fitter) else fitter
     if not isinstance(made, Fitter):
         raise PluginError(f"expected a Fitter, or a class that derives from it; found {fitter!r}.")
-    check_class(type(made), Fitter, name)
+    admit_class(name, type(made), Fitter, None)
     if not checked:
         check_fitter(made)
     return made
@@ -248,7 +248,8 @@ def admit_tracker(name: str, tracker: Any, checked: bool) -> type[TrackerSpec]:
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    check_class(tracker, TrackerSpec, name)
-    if not checked:
-        run_checks("tracker", tracker, (logs_curves_on_request,))
-    return tracker
+
+    def check(kind: type[TrackerSpec]) -> None:
+        run_checks("tracker", kind, (logs_curves_on_request,))
+
+    return admit_class(name, tracker, TrackerSpec, None if checked else check)

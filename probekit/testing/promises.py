@@ -1,7 +1,7 @@
 """Promises as checks: functions that a plug-in passes, or that say what it did instead."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from probekit.errors import PluginError, reason_of
 
@@ -70,19 +70,24 @@ def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
             ) from error
 
 
-def check_class(plugin: Any, base: type, name: str) -> None:
-    """Refuse what is no class of a kind, or says another name than it is added under.
+def admit_class(name: str, plugin: Any, base: type[Any], check: Callable[[T], None] | None) -> T:
+    """Return a class that is added, once its contract holds.
 
     Args:
+        name: that it is added under.
         plugin: what is added.
         base: what classes of its kind derive from.
-        name: that it is added under.
+        check: its contract; None where that is known to hold.
 
     Raises:
-        PluginError: it is none, or does.
+        PluginError: it is no such class, says another name, or breaks its contract.
     """
     if not (isinstance(plugin, type) and issubclass(plugin, base)):
         raise PluginError(f"expected a class that derives from {base.__name__}; found {plugin!r}.")
     said = next((vars(one)["name"] for one in plugin.__mro__ if "name" in vars(one)), None)
     if said != name:
         raise PluginError(f"the class says name = {said!r}; say {name!r}.")
+    admitted = cast(T, plugin)
+    if check is not None:
+        check(admitted)
+    return admitted

@@ -77,8 +77,8 @@ def test_a_threshold_that_no_text_reaches_is_none(inspected):
 def of_batch(change):
     """Return what makes `layers` of embeddings that ``change(ids)`` is added to."""
 
-    def layers_of(stand_in):
-        table = torch.randn(stand_in.inspection.info.vocab_size, 8)
+    def layers_of(inspection, model):
+        table = torch.randn(inspection.info.vocab_size, 8)
 
         def layers(ids, lengths, keep=None, token_types=None):
             return [table[ids], table[ids] + change(ids)]
@@ -123,7 +123,7 @@ def test_half_precision_is_judged_by_a_control(inspected, monkeypatch):
 
 
 def test_a_family_that_cannot_run_is_refused_in_one_line(inspected):
-    def layers_of(stand_in):
+    def layers_of(inspection, model):
         raise KeyError("pixel_values")
 
     with pytest.raises(BackboneError, match=r"'.*bert' \(BertModel\) cannot run on a few subwords"):

@@ -115,7 +115,7 @@ def geometry(
     if json:
         print_json([found.to_json()])
     else:
-        from probekit.results.tables.geometry_columns import geometry_caption, geometry_columns
+        from probekit.results.layer_geometry import geometry_caption, geometry_columns
 
         _print_columns(geometry_columns(found), geometry_caption(found))
     if drawn.output is not None:

@@ -12,10 +12,11 @@ from jaxtyping import Bool, Float64, Int64
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS, KindName
+from probekit.base.markup import html_pairs, html_table, html_view
+from probekit.base.notices import human_list
 from probekit.base.numbers.ragged import bounds_of
 from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
 from probekit.features.duplicates import Wording, left_of_train, wordings
-from probekit.features.features_view import features_view
 from probekit.features.found_entries import find_split_entries
 from probekit.features.location import Location
 from probekit.features.row_dataset import RowDataset
@@ -85,7 +86,32 @@ class Splits:
 
     def _repr_html_(self) -> str:
         """Return what is predicted, and how much there is, for a notebook."""
-        return features_view(self)
+        of, names = self.manifest, self.label_map.names
+        arrays = {
+            name: array for entry in self.entries.values() for name, array in entry.arrays.items()
+        }
+        layers = sorted({layer for array in arrays.values() for layer in array.layers})
+        pairs = {
+            "labels": f"{self.column} ({self.kind}), scored by {self.metric}",
+            **({"classes": f"{len(names):,}: {human_list(names, 12)}"} if names else {}),
+            "rows": ", ".join(arrays),
+            "layers": f"{layers[0]} to {layers[-1]} ({len(layers)}), {of.dim} wide, {of.dtype}",
+        }
+        if self.control is not None:
+            pairs["control"] = f"random labels by word type, seed {self.control}"
+        if self.fit_on != "train":
+            pairs["train"] = f"is the split {self.fit_on}"
+        rows = [
+            [
+                split,
+                f"{len(entry.examples):,}",
+                f"{self.n_rows(split):,}" if split in self.labels else "no labels",
+                entry.path,
+            ]
+            for split, entry in self.entries.items()
+        ]
+        table = html_table(["split", "examples", "rows", "entry"], rows, [True, False, False, True])
+        return html_view(html_pairs(pairs), table, title=f"{of.model} on {self.task.name}")
 
     @property
     def manifest(self) -> Manifest:

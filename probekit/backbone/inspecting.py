@@ -141,36 +141,24 @@ def _inspect(
         checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
     tokenizer = read_tokenizer(checkpoint)
-    text_tokenizer = tokenizer_digest(tokenizer)
-    keep_words_apart(tokenizer, model)
-    adapter = None
-    if isinstance(checkpoint, Checkpoint):
-        checkpoint.fetch(listed=False)
-        adapter = files_digest(checkpoint.adapter) if checkpoint.adapter else None
-    if random_init is not None:
-        weights = random_digest(config, random_init)
-    elif isinstance(checkpoint, Checkpoint):
-        weights = files_digest(checkpoint.weights)
-    else:
-        weights = checkpoint.digest()
-    identity = Identity(
-        architecture=type(skeleton).__name__,
-        weights=weights,
-        adapter=adapter,
-        configuration=computing_options(config),
-        word_tokenizer=tokenizer_digest(tokenizer),
-        text_tokenizer=text_tokenizer,
+    of_tokenizer: dict[str, Any] = {
+        "text_tokenizer": tokenizer_digest(tokenizer),
         # the tokenizer makes them, and the model tells at least two of them apart
-        token_types="token_type_ids" in tokenizer.model_input_names
+        "token_types": "token_type_ids" in tokenizer.model_input_names
         and takes(type(skeleton), "token_type_ids")
         and (skeleton.config.to_dict().get("type_vocab_size") or 0) > 1,
-        max_length=longest_input(model, tokenizer, skeleton, config),
+        "max_length": longest_input(model, tokenizer, skeleton, config),
+    }
+    keep_words_apart(tokenizer, model)
+    identity = Identity(
+        architecture=type(skeleton).__name__,
+        configuration=computing_options(config),
+        word_tokenizer=tokenizer_digest(tokenizer),
         random_init=random_init,
         part=part,
-        code=code_digest(checkpoint.folder)
-        if isinstance(checkpoint, Checkpoint) and checkpoint.trusted
-        else None,
         quantize=quantize,
+        **of_tokenizer,
+        **_digests(checkpoint, config, random_init),
     )
     info = BackboneInfo(
         name=model,
@@ -192,6 +180,24 @@ def _inspect(
         structure=structure,
         n_values=n_values,
     )
+
+
+def _digests(
+    checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, random_init: int | None
+) -> dict[str, Any]:
+    """Return the digests of weights, adapter and code; of weights that are drawn none are read."""
+    found: dict[str, Any] = {"adapter": None}
+    if isinstance(checkpoint, Checkpoint):
+        checkpoint.fetch(listed=False)
+        found["adapter"] = files_digest(checkpoint.adapter) if checkpoint.adapter else None
+        found["code"] = code_digest(checkpoint.folder) if checkpoint.trusted else None
+    if random_init is not None:
+        found["weights"] = random_digest(config, random_init)
+    elif isinstance(checkpoint, Checkpoint):
+        found["weights"] = files_digest(checkpoint.weights)
+    else:
+        found["weights"] = checkpoint.digest()
+    return found
 
 
 def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:

@@ -174,21 +174,19 @@ def freeze(
         | (dict(best.scores) if split is dev else split.scorer.judge(assessed[name].predicted))
         for name, split in {"dev": dev, **others}.items()
     }
-    head, normalization = member.probe.head, member.normalization.cut(member.spec.layers)
-    parts: dict[str, nn.Module] = {
-        "head": head,
-        "decoder": member.probe.decoder,
-        "normalization": normalization,
-    }
-    tuned = member.probe.tuned
-    n_tuned = 0 if tuned is None else count_parameters(tuned)
-    if tuned is not None and n_tuned:
-        parts["backbone"] = tuned
-    weighed = counted.weights
-    weights, raw_weights = weighed.by_layer(), weighed.raw_by_layer()
-    finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
+    probe, normalization = member.probe, member.normalization.cut(member.spec.layers)
+    n_tuned = 0 if probe.tuned is None else count_parameters(probe.tuned)
+    predictions = {name: found.predicted for name, found in assessed.items()}
+    predictions["dev"] = best.predicted  # on a GPU another pass over dev may move the last bits
+    said = {name: found.probabilities for name, found in assessed.items()}
+    probabilities = {name: one for name, one in said.items() if one is not None}
     return FitResult(
-        state=_state(parts),
+        state=_state(
+            head=probe.head,
+            decoder=probe.decoder,
+            normalization=normalization,
+            backbone=probe.tuned if n_tuned else None,
+        ),
         modules={
             "head": member.spec.head.to_json(),
             "decoder": member.spec.decoder.to_json(),
@@ -204,53 +202,46 @@ def freeze(
             f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()
         },
         curve=tuple(member.curve),
-        # huge values may be finite, and what is computed from them not
-        weights=weights if finite else {},
-        raw_weights=raw_weights if finite else None,
-        class_weights=weights_by_class(weighed, dev.view) if finite else {},
-        initial_weights=_if_finite(counted.initial),
-        shares=_if_finite(counted.shares),
-        ablation=counted.ablation or {},
-        ablated=None if counted.ablation is None else BY_MEAN,
-        diverged=member.diverged or not finite,
+        **_layer_measures(member, counted, dev),
         diagnosis=diagnose(member, stream, dev.view),
         confusion=confusion_of(dev, best.predicted),
-        n_params=count_parameters(member.probe),
-        n_head_params=count_parameters(head),
+        n_params=count_parameters(probe),
+        n_head_params=count_parameters(probe.head),
         n_backbone_params=n_tuned,
-        backbone_share=tuned.changed if tuned is not None else 0.0,
+        backbone_share=0.0 if probe.tuned is None else probe.tuned.changed,
         train_seconds=member.reading.seconds + member.stepping.seconds,
-        predictions=_predictions(assessed, best.predicted) if keep else {},
-        probabilities=_probabilities(assessed) if keep else {},
+        predictions=predictions if keep else {},
+        probabilities=probabilities if keep else {},
     )
 
 
-def _state(parts: Mapping[str, nn.Module]) -> dict[str, Tensor]:
+def _state(**parts: nn.Module | None) -> dict[str, Tensor]:
     """Return copies of the tensors of modules, on the CPU."""
     return {
         f"{part}.{name}": value.detach().cpu().clone()
         for part, module in parts.items()
+        if module is not None
         for name, value in module.state_dict().items()
     }
 
 
-def _predictions(assessed: Mapping[str, Assessed], on_dev: np.ndarray) -> dict[str, np.ndarray]:
-    """Return the predictions of each split; of dev those that gave its score.
+def _layer_measures(member: Member, counted: Attribution, dev: ScoredSplit) -> dict[str, Any]:
+    """Return what layers count, by the names of `FitResult`; nothing of what is not finite.
 
-    On a GPU another pass over dev may move the last bits.
+    Huge values may be finite, and what is computed from them not: the member has diverged then.
     """
-    return {name: found.predicted for name, found in assessed.items()} | {"dev": on_dev}
-
-
-def _probabilities(assessed: Mapping[str, Assessed]) -> dict[str, RowProbabilities]:
-    """Return what the probabilities of each split say, where there are some."""
-    said = {name: found.probabilities for name, found in assessed.items()}
-    return {name: one for name, one in said.items() if one is not None}
-
-
-def _if_finite(values: Mapping[int, float]) -> Mapping[int, float]:
-    """Return values, or nothing where one is not finite."""
-    return values if all(map(math.isfinite, values.values())) else {}
+    weights, raw_weights = counted.weights.by_layer(), counted.weights.raw_by_layer()
+    finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
+    found = {"initial_weights": counted.initial, "shares": counted.shares}
+    return {
+        "weights": weights if finite else {},
+        "raw_weights": raw_weights if finite else None,
+        "class_weights": weights_by_class(counted.weights, dev.view) if finite else {},
+        **{n: own if all(map(math.isfinite, own.values())) else {} for n, own in found.items()},
+        "ablation": counted.ablation or {},
+        "ablated": None if counted.ablation is None else BY_MEAN,
+        "diverged": member.diverged or not finite,
+    }
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

@@ -230,17 +230,21 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in found}
 
 
+def is_ours(path: Path) -> bool:
+    """Say whether a file holds tensors that probekit wrote."""
+    with suppress(OSError, SafetensorError), safe_open(path, "pt") as file:
+        return (file.metadata() or {}).get("made_by") == _METADATA["made_by"]
+    return False
+
+
 def ours_in(folder: Path) -> set[str]:
     """Return the files of a folder that a run has written: values, and those that its list tells.
 
     Args:
         folder: of a saved run; it need not exist.
     """
-    found, there = set(), _files(folder)
-    for one in PACKAGINGS.values():
-        with suppress(OSError, SafetensorError), safe_open(folder / one.file, "pt") as file:
-            if (file.metadata() or {}).get("made_by") == _METADATA["made_by"]:
-                found.add(one.file)
+    there = _files(folder)
+    found = {one.file for one in PACKAGINGS.values() if is_ours(folder / one.file)}
     said = read_object(folder / _LIST) or {}
     listed = said.get("files")
     if said.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):

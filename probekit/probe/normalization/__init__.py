@@ -10,9 +10,8 @@ from probekit.base.plugins import Registry
 from probekit.base.registry import choose
 from probekit.probe.normalization.contract import Normalization, RowFacts
 from probekit.probe.normalization.final_normalization import FinalNormalization
-from probekit.probe.normalization.no_normalization import NoNormalization
-from probekit.probe.normalization.row_normalization import RowNormalization
 from probekit.probe.normalization.standardization import Standardization
+from probekit.probe.normalization.unfitted_normalization import NoNormalization, RowNormalization
 
 _OWN: Mapping[str, type[Normalization]] = {
     "none": NoNormalization,

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -31,6 +31,7 @@ from probekit.tuning.packaging import (
     PACKAGINGS,
     TrainedValues,
     check_place,
+    is_ours,
     others_in,
     put_in_place,
 )
@@ -246,15 +247,6 @@ def save_head(
     return folder
 
 
-def _are_weights(file: Path) -> bool:
-    """Say whether a file holds the tensors of a head, as `save_head` writes them."""
-    try:
-        with safe_open(file, "pt") as opened:
-            return (opened.metadata() or {}).get("made_by") == "probekit"
-    except (OSError, SafetensorError):
-        return False
-
-
 def check_replaceable(
     folder: Path, *, key: str, task: str, label: str | None, head: str, tunes: bool = False
 ) -> None:
@@ -290,7 +282,7 @@ def check_replaceable(
         config = parse_json((folder / CONFIG).read_text("utf-8"))
     except (FileNotFoundError, ValueError) as error:
         left = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
-        if left and not _are_weights(folder / WEIGHTS):
+        if left and not is_ours(folder / WEIGHTS):
             raise OptionError(
                 f"--save {folder}: its {left[-1]} is no saved head's, perhaps a model's. Choose "
                 "another folder."

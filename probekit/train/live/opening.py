@@ -1,6 +1,6 @@
 """Open a model for training: find it again, cut it to the blocks that are read, attach a method."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ from probekit.tuning.contract import Method, Tuned
 
 _TIME = 8
 """Subwords that a cut model is compared on."""
-
 
 _ROUNDING = 1e-5
 """Largest difference of equal states, as a share of the largest: other shapes may round."""
@@ -74,7 +73,11 @@ def open_live(
         )
 
     if not method.trains:
-        backbone = _cut_if_it_can_be(load, max(layers))
+        try:
+            backbone = cut(load(), max(layers))
+        except BackboneError as error:  # it may be in part
+            logger.debug("%s The whole model runs.", error)
+            backbone = load()
         return LiveModel(backbone, method, None, seed, pooling, dtype, batch_tokens)
     backbone = cut(load(), max(layers))
     backbone = replace(backbone, inspection=backbone.inspection.with_room(method))
@@ -83,16 +86,6 @@ def open_live(
         backbone = cut(load(), max(layers))
         tuned = Tuned(backbone.model, {}, method)
     return LiveModel(backbone, method, tuned.eval(), seed, pooling, torch.float32, batch_tokens)
-
-
-def _cut_if_it_can_be(load: Callable[[], Backbone], deepest: int) -> Backbone:
-    """Return a model of the first blocks; the whole one where its layers would be other ones."""
-    whole = load()
-    try:
-        return cut(whole, deepest)
-    except BackboneError as error:  # it may be in part
-        logger.debug("%s The whole model runs.", error)
-        return load()
 
 
 def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int) -> Tuned:
@@ -142,7 +135,7 @@ def _check_weights(about: Mapping[str, Any], method: Method) -> None:
         )
 
 
-def cut(backbone: "Backbone", deepest: int) -> "Backbone":
+def cut(backbone: Backbone, deepest: int) -> Backbone:
     """Return a model of the first blocks of another one, whose layers are the same.
 
     Args:
@@ -170,7 +163,7 @@ def cut(backbone: "Backbone", deepest: int) -> "Backbone":
 
 
 def reached(
-    backbone: "Backbone", values: Mapping[str, nn.Parameter], layers: Sequence[int]
+    backbone: Backbone, values: Mapping[str, nn.Parameter], layers: Sequence[int]
 ) -> dict[str, nn.Parameter]:
     """Return those of some values that layers depend on; the others learn nothing, and stay.
 
@@ -190,7 +183,7 @@ def reached(
     return {name: value for name, value in values.items() if value.requires_grad}
 
 
-def _states(backbone: "Backbone", layers: Sequence[int]) -> list[Tensor]:
+def _states(backbone: Backbone, layers: Sequence[int]) -> list[Tensor]:
     """Return the states of some layers of a text of the first ids of the vocabulary."""
     time = min(_TIME, backbone.info.identity.max_length)
     ids = torch.arange(time)[None] % backbone.info.vocab_size

@@ -110,33 +110,31 @@ def _metadata(saved: SavedHead) -> str:
 
 
 def _section(saved: SavedHead) -> str:
-    tables = [
+    """Return all between the marks."""
+    about, scores = (
         markdown_table([Column(h, cells, words=True) for h, cells in columns.items()]).rstrip()
         for columns in (_about(saved), _scored(saved))
-    ]
-    return "\n".join(
-        [
-            f"# {_plain(_title(saved))}",
-            "",
-            _what(saved),
-            "",
-            tables[0],
-            "",
-            "## Scores",
-            "",
-            tables[1],
-            "",
-            f"Of one run, seed {saved.options.get('seed')}; {_chosen(saved)}.",
-            "",
-            "## Load it",
-            "",
-            *_loading(saved),
-            "",
-            "## Licence",
-            "",
-            _LICENCE,
-        ]
     )
+    return f"""\
+# {_plain(_title(saved))}
+
+{_what(saved)}
+
+{about}
+
+## Scores
+
+{scores}
+
+Of one run, seed {saved.options.get("seed")}; {_chosen(saved)}.
+
+## Load it
+
+{_loading(saved)}
+
+## Licence
+
+{_LICENCE}"""
 
 
 def _what(saved: SavedHead) -> str:
@@ -209,34 +207,31 @@ def _sentences(saved: SavedHead) -> str:
     return option_text(name, saved.options.get(name))
 
 
-def _loading(saved: SavedHead) -> list[str]:
+def _loading(saved: SavedHead) -> str:
     """Return how to load it: all of it with probekit, the model alone with other programs."""
     texts = _TEXTS.get(saved.text_kind, '["Never again."]')
     base = str(saved.model["name"]) if saved.model.get("source") == "hub" else "BASE_MODEL"
-    lines = [
-        "```python",
-        "import probekit",
-        "",
-        f'probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was',
-        "```",
-    ]
-    place = f"FOLDER/{BACKBONE_FOLDER}"
-    alone = {
-        "adapter": "peft.PeftModel.from_pretrained("
-        f'AutoModel.from_pretrained("{base}"), "{place}")',
-        "checkpoint": f'AutoModel.from_pretrained("{place}")',
-    }.get(str(saved.backbone))
-    if alone is not None:
-        lines += ["", f"The model without the head: `{alone}`."]
-        if str(saved.options.get("method")).startswith(("prompt", "prefix")):
-            lines += [
-                "PEFT gives it no `token_type_ids`: where it has them (BERT), pairs of texts are "
+    found = f"""\
+```python
+import probekit
+
+probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was
+```"""
+    place, load = f"FOLDER/{BACKBONE_FOLDER}", "AutoModel.from_pretrained"
+    if saved.backbone == "adapter":
+        alone = f'peft.PeftModel.from_pretrained({load}("{base}"), "{place}")'
+        found += f"\n\nThe model without the head: `{alone}`."
+        if _method(saved).startswith(("prompt", "prefix")):
+            found += (
+                "\nPEFT gives it no `token_type_ids`: where it has them (BERT), pairs of texts are "
                 "read right by probekit alone."
-            ]
+            )
+    elif saved.backbone == "checkpoint":
+        found += f'\n\nThe model without the head: `{load}("{place}")`.'
     elif saved.backbone is not None:
-        file = PACKAGINGS[saved.backbone].file
-        lines += ["", f"`{place}/{file}` holds the trained values by their names in the model."]
-    return lines
+        file = f"{place}/{PACKAGINGS[saved.backbone].file}"
+        found += f"\n\n`{file}` holds the trained values by their names in the model."
+    return found
 
 
 def _method(saved: SavedHead) -> str:

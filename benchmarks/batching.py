@@ -17,7 +17,7 @@ from sessions import conll_session
 from subjects import MINILM, MPNET, parser, work_folder
 
 from probekit.backbone import Backbone
-from probekit.data.batching import batches_by_length
+from probekit.data.batches import batches_by_length
 
 NUMBER = 16
 BATCH_TOKENS = 4096

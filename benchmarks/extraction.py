@@ -35,7 +35,7 @@ from subjects import LARGE, MINILM, MPNET, model_path, parser, work_folder
 from transformers import AutoModel, AutoTokenizer, BatchEncoding
 
 from probekit.backbone import Inspection
-from probekit.data.token_batch import TokenBatch
+from probekit.data.batches import TokenBatch
 from probekit.extraction.compute import compute_unit
 from probekit.extraction.estimate import tokens_per_second
 from probekit.extraction.opening import Session

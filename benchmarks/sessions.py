@@ -9,7 +9,7 @@ from subjects import data_path, model_path
 from torch.nn import ModuleList
 
 from probekit.backbone import Backbone
-from probekit.data.token_batch import TokenBatch
+from probekit.data.batches import TokenBatch
 from probekit.extraction import ExtractOptions, ExtractTarget, open_session
 from probekit.extraction.compute import batches_of
 from probekit.extraction.opening import Session

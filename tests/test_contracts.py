@@ -23,7 +23,7 @@ from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.normalization.contract import Normalization
 from probekit.results.trackers import TRACKERS, Tracker, TrackerSpec
 from probekit.tasks import TASKS, get_task
-from probekit.tasks.corpora.demo_ner import demo_ner
+from probekit.tasks.corpora.entities import demo_ner
 from probekit.tasks.task import Task
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant_all

@@ -24,9 +24,8 @@ from probekit.backbone.structure import (
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
 from probekit.data.encoded import EncodedSplit
-from probekit.data.pairs import encode_pairs
 from probekit.data.predicted import encode_predicted
-from probekit.data.texts import encode_texts, encode_words
+from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.errors import OptionError
 from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE, differing_entries, without
 from probekit.tasks import Example

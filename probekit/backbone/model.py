@@ -36,8 +36,7 @@ from probekit.backbone.structure import check_runs
 from probekit.base.machine.buffers import send
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import Heap, keep_few_kernels
-from probekit.data.batching import PADDED, Batching
-from probekit.data.token_batch import TokenBatch
+from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.errors import BackboneError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.model_parts.output_head import OutputHead

@@ -27,7 +27,7 @@ from probekit.backbone.structure import embedding_rows
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.base.numbers.seeding import seeded
-from probekit.data.batching import PADDED, Batching
+from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError, reason_of
 
 _LADDER = (129, 77, 38, 12)

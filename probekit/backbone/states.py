@@ -9,10 +9,9 @@ from torch import Tensor
 
 from probekit.backbone.facts import BackboneInfo
 from probekit.base.kinds import ARRAYS
-from probekit.data.batching import Batching
+from probekit.data.batches import Batching, TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
-from probekit.data.token_batch import TokenBatch, token_batches
 from probekit.probe.model_parts.final_norm import FinalNorm
 
 

@@ -14,9 +14,8 @@ from transformers import PreTrainedTokenizerBase
 from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.alignment import backend, encode_portions, learn_specials
-from probekit.data.assembly import assemble
 from probekit.data.encoded import EncodedSplit, Subwords
-from probekit.data.windows import Windows, check_limits
+from probekit.data.windows import Windows, assemble, check_limits
 from probekit.errors import BackboneError, OptionError
 
 FORMS = ("masked", "next")

@@ -1,6 +1,7 @@
-"""Encode sentences of pre-split words, and running texts, which the tokenizer splits itself."""
+"""Encode words, running texts, and pairs of texts (in one window, the longer one cut first)."""
 
 from collections.abc import Sequence
+from itertools import chain
 
 import numpy as np
 from tokenizers import Encoding
@@ -12,9 +13,14 @@ from probekit.data.alignment import (
     encode_portions,
     learn_specials,
 )
-from probekit.data.assembly import encode_content
 from probekit.data.encoded import EncodedSplit, Subwords
-from probekit.data.windows import check_limits
+from probekit.data.windows import (
+    assemble,
+    check_limits,
+    cut_windows,
+    encode_content,
+    refuse_overlong,
+)
 
 
 def encode_words(
@@ -109,3 +115,162 @@ def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | Non
     sizes = np.bincount(owners)
     change |= sizes[owners] > room
     return (np.cumsum(change) - 1).tolist()
+
+
+SEPARATOR = "\n"
+_ROOM = 2  # a subword of each text
+_ROOM_JOINED = 3  # and one for the line's end
+
+# A tokenizer without a separator reads "abc" and "def" as two lines, "abc\ndef". Where a character
+# is a subword and there is room for five, of which the line's end takes one:
+#
+#     subwords          a b c \n d e f
+#     starts            0 1 2 3 4 5 6      the first text has 3 characters, so \n is its line's end
+#     first line        3 subwords (those that start before), second line 3 (those after it)
+#     longest_first     (3, 3, 4) is (2, 2)
+#     kept              0 1 | 3 4 5        "ab\nde"
+
+
+def encode_pairs(
+    tokenizer: PreTrainedTokenizerBase,
+    ids: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    max_length: int,
+    overlong: str = "stride",
+    token_types: bool = False,
+) -> EncodedSplit:
+    """Tokenise pairs of texts as the tokenizer itself does, each into one window.
+
+    A pair that is too long is cut by the tokenizer's own rule ``longest_first``. A tokenizer that
+    puts no separator between two texts (GPT-2's, Llama's) reads them as two lines of one text.
+
+    Args:
+        tokenizer: a fast tokenizer, as its files describe it.
+        ids: name of each pair.
+        pairs: first and second texts.
+        max_length: most subwords of a window, special tokens included.
+        overlong: what to do with a longer pair: ``error`` refuses it, the others cut it.
+        token_types: keep the number of the text that the tokenizer gives each subword.
+
+    Returns:
+        The split, without word rows; the words of ``word_map`` count on from the first text to
+        the second.
+
+    Raises:
+        BackboneError: the tokenizer is not fast.
+        DataError: a pair is too long and ``overlong`` is ``error``, or is not valid Unicode.
+        OptionError: ``max_length`` leaves no room for two texts, or ``overlong`` is unknown.
+    """
+    assert len(ids) == len(pairs), f"{len(ids)} ids for {len(pairs)} pairs"
+    if not has_separator(tokenizer):
+        return _encode_joined(tokenizer, ids, pairs, max_length=max_length, overlong=overlong)
+    inner = backend(tokenizer)
+    check_limits(max_length, inner.num_special_tokens_to_add(True), overlong, least=_ROOM)
+    if overlong == "error":
+        lengths = map(len, encode_portions(inner, ids, pairs, specials=True))
+        refuse_overlong(np.fromiter(lengths, np.int64, len(pairs)), ids, max_length)
+    inner.enable_truncation(max_length, strategy="longest_first")
+    try:
+        found = list(encode_portions(inner, ids, pairs, specials=True))
+    finally:
+        inner.no_truncation()
+    return _assemble(tuple(ids), found, token_types=token_types)
+
+
+def has_separator(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Say whether a tokenizer puts its separator, or its end-of-text token, between two texts.
+
+    A token that begins a text (Llama's ``<s>``) is no separator: inside a text no model has seen
+    it.
+    """
+    found = backend(tokenizer).encode("ab", "cd")
+    texts = found.sequence_ids
+    between = found.ids[len(texts) - texts[::-1].index(0) : texts.index(1)]
+    return not {tokenizer.sep_token_id, tokenizer.eos_token_id}.isdisjoint(between)
+
+
+def _assemble(
+    ids: tuple[str, ...], found: Sequence[Encoding], *, token_types: bool
+) -> EncodedSplit:
+    windows = Subwords.gather((encoding.ids, _words(encoding)) for encoding in found)
+    types = np.fromiter(chain.from_iterable(one.type_ids for one in found), np.int32)
+    cut_texts = sum(bool(encoding.overflowing) for encoding in found)
+    return EncodedSplit(
+        ids=ids,
+        subwords=windows.ids,
+        word_map=windows.words,
+        window_lengths=windows.lengths.astype(np.int32),
+        example_windows=np.arange(len(ids) + 1, dtype=np.int64),
+        example_words=np.zeros(len(ids) + 1, np.int64),
+        token_types=types if token_types and types.any() else None,
+        cut={"truncated_words": 0, "truncated_examples": cut_texts},
+    )
+
+
+def _words(encoding: Encoding) -> list[int]:
+    """Return each subword's word, -1 for special tokens; the second text's come after."""
+    words = np.array([-1 if word is None else word for word in encoding.word_ids], np.int32)
+    texts = np.array([-1 if text is None else text for text in encoding.sequence_ids], np.int32)
+    words[texts < 0] = -1
+    words[texts == 1] += words[texts == 0].max(initial=-1) + 1
+    return words.tolist()
+
+
+def _encode_joined(
+    tokenizer: PreTrainedTokenizerBase,
+    ids: Sequence[str],
+    pairs: Sequence[tuple[str, str]],
+    *,
+    max_length: int,
+    overlong: str,
+) -> EncodedSplit:
+    """Tokenise each pair as one text of two lines, in one window, the longer line cut first."""
+    specials = learn_specials(tokenizer)
+    check_limits(max_length, len(specials), overlong, least=_ROOM_JOINED)
+    room = max_length - len(specials)
+    texts = [SEPARATOR.join(pair) for pair in pairs]
+    found = list(encode_portions(backend(tokenizer), ids, texts))
+    lengths = np.fromiter(map(len, found), np.int64, len(found))
+    if overlong == "error":
+        refuse_overlong(lengths + len(specials), ids, max_length)
+    content = Subwords.gather(
+        _kept(encoding, len(first), room) for encoding, (first, _) in zip(found, pairs, strict=True)
+    )
+    return assemble(
+        content,
+        cut_windows(content, room, overlong, keep_empty=len(specials) > 0),
+        specials,
+        ids,
+        np.zeros(len(ids), np.int64),
+        cut={"truncated_words": 0, "truncated_examples": int((lengths > room).sum())},
+    )
+
+
+def _kept(
+    encoding: Encoding, first_length: int, room: int
+) -> tuple[Sequence[int], Sequence[int | None]]:
+    """Return ids and words of the subwords that fit, those of the line's end among them."""
+    ids, words = encoding.ids, encoding.word_ids
+    if len(ids) <= room:
+        return ids, words
+    starts, stops = np.array(encoding.offsets, np.int64).T
+    # A subword may hold the first line's last characters as well, as one of ".\n" does.
+    is_end = (starts == first_length) | ((starts < first_length) & (first_length < stops))
+    ends = int(is_end.sum())
+    first = int(((starts < first_length) & ~is_end).sum())
+    one, two = longest_first(first, len(ids) - first - ends, room - ends)
+    second = slice(first, first + ends + two)
+    return ids[:one] + ids[second], words[:one] + words[second]
+
+
+def longest_first(first: int, second: int, room: int) -> tuple[int, int]:
+    """Return how much of two texts is kept: subwords are taken from the longer one's end.
+
+    The tokenizers library's own rule: the shorter one is whole if it takes at most half; else each
+    gets half, and an odd subword goes to the longer one.
+    """
+    if first + second <= room:
+        return first, second
+    short = min(first, second, room // 2)
+    return (short, room - short) if first <= second else (room - short, short)

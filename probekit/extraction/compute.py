@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probekit.backbone import StateSource, add_rows
 from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds
-from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.data.batches import TokenBatch, token_batches
 from probekit.errors import StateRangeError
 from probekit.extraction.plan import Plan, row_dtypes
 from probekit.extraction.units import Unit

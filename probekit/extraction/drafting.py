@@ -12,7 +12,7 @@ import numpy as np
 
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import canonical_json
-from probekit.data.stored import columns_of
+from probekit.data.encoded import columns_of
 from probekit.errors import EntryError
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan

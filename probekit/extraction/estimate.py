@@ -6,7 +6,7 @@ from pathlib import Path
 
 from probekit.backbone import StateSource
 from probekit.base.notices import human_bytes, human_time, short_time
-from probekit.data.token_batch import TokenBatch
+from probekit.data.batches import TokenBatch
 from probekit.extraction.compute import batches_of
 from probekit.extraction.extract_target import Place
 from probekit.extraction.plan import Plan

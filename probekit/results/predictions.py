@@ -28,7 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest_file, parse_json
-from probekit.base.parquet import read_parquet
+from probekit.base.packed_files import read_parquet
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES

@@ -11,14 +11,11 @@ from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
 from probekit.base.registry import choose
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
-from probekit.tasks.corpora.conll import conll
-from probekit.tasks.corpora.demo_ner import demo_ner
+from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.ud import treebanks, ud
-from probekit.tasks.corpora.wikiann import wikiann
 from probekit.tasks.corpora.wikitext import wikitext2
-from probekit.tasks.corpora.wnut17 import wnut17
 from probekit.tasks.formats.file_names import format_of
 from probekit.tasks.own.given_examples import GivenExamples, examples_task
 from probekit.tasks.own.hub_data import hub_name, hub_task

@@ -1,10 +1,15 @@
 """Choose the columns of words, texts and labels of the user's own data, by name or by index."""
 
+import re
 from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 from probekit.base.kinds import Kind
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
+from probekit.tasks.formats.fields import Fields
+from probekit.tasks.label_names import class_text, is_number
 from probekit.tasks.text_options import Choice
 
 # Names that columns usually have, in any case of letters.
@@ -24,6 +29,191 @@ IDS = ("id", "idx", "index", "guid")
 _PANDAS = ("unnamed: ", "__index_level_")
 """How pandas calls an index without a name when it reads it, and in Parquet files."""
 USUAL = frozenset({*TEXTS, *LABELS, *IDS, *(name for pair in PAIRS for name in pair)})
+
+NONE = "none"
+"""Says that a table has no sentence ids, whatever a column looks like."""
+
+# Names without blanks and signs, in small letters: "Sentence #" is "sentence".
+_OF_SENTENCES = {"sentence", "sent", "sid"} | {
+    f"{what}{how}"
+    for what in ("sentence", "sent")
+    for how in ("id", "ids", "idx", "index", "no", "nr", "num", "number", "key")
+}
+_OF_TEXTS = {"doc", "document", "docid", "documentid", "docidx", "docno", "articleid", "textid"}
+
+
+class Columns(NamedTuple):
+    """The columns that are read.
+
+    Attributes:
+        texts: that of the words, that of the text, or the two of a pair.
+        label: that of the labels; None where there is none, or none is to be read.
+        ids: of a file with a word per line, those at whose changes a sentence ends.
+    """
+
+    texts: tuple[str, ...]
+    label: str | None
+    ids: tuple[str, ...] = ()
+
+
+def choose_columns(fields: Fields, choice: Choice) -> Columns:
+    """Return the columns of words or texts, and of labels: those asked for, else the only ones.
+
+    In a file with a word per line, the column of words is one that is called so, or the first. Of
+    records it is one that holds lists. Texts are strings that are not called as labels or ids are.
+
+    Raises:
+        OptionError: several columns could be it (the message lists them), or the choice does not
+            fit the kind.
+        UnknownNameError: no column has the name asked for.
+        DataError: no column could hold words, or text.
+    """
+    names = list(fields.values)
+    if choice.of_kind.per == "word":
+        return _of_lines(fields, choice) if fields.starts else _of_lists(fields, choice)
+    texts = choose_texts(fields, choice)
+    if choice.of_kind.per != "text":
+        return Columns(texts, None)
+    free = [name for name in names if name not in texts and _may_label(name, fields.values[name])]
+    several = [n for n in names if n.lower() in LABELS and any(map(_are_several, fields.values[n]))]
+    if several and not (free or choice.label or choice.texts_alone):
+        raise DataError(
+            f"{fields.where}: column {several[0]!r} holds lists of several labels, and a text has "
+            "one class. Write a column for each label, and choose one with --label."
+        )
+    return Columns(texts, _choose_label(fields.where, choice, names, free))
+
+
+def _of_lists(fields: Fields, choice: Choice) -> Columns:
+    """Return the columns of records with a list of words and one of labels each."""
+    names, lists = list(fields.values), list_columns(fields)
+    if choice.text is not None:
+        word = names[place_of(fields.where, "--text", choice.text, names)]
+    elif not lists:
+        raise DataError(
+            f"{fields.where} has no column with a list of words; expected one (tokens)."
+        )
+    elif (only := _only(lists, LISTS_OF_WORDS)) is None:
+        raise OptionError(
+            f"{fields.where}: which column holds the words? {', '.join(lists)}. Choose one with "
+            "--text."
+        )
+    else:
+        word = only
+    free = [name for name in lists if name != word]
+    return Columns((word,), _choose_label(fields.where, choice, names, free))
+
+
+def _of_lines(fields: Fields, choice: Choice) -> Columns:
+    """Return the columns of a file with a word per line; its format may say which one has labels.
+
+    Else the label is in the only column that is no word, no id, and not empty.
+    """
+    names = list(fields.values)
+    usual = next((name for name in names if name.lower() in WORDS), names[0])
+    word = names[place_of(fields.where, "--text", choice.text or usual, names)]
+    ids = _sentence_columns(fields, choice, word)
+    if fields.label is not None and choice.label is None:
+        label = fields.label if fields.label != word and not choice.texts_alone else None
+        return Columns((word,), label, ids)
+    free = [name for name in names if name not in (word, *ids) and any(fields.values[name])]
+    if choice.label is None:
+        free = [name for name in free if not is_id(name)]
+    hint = (
+        " It is read as words, one per row; where each row is a text with one label, give --kind "
+        "sentence, pair or regression."
+    )
+    return Columns((word,), _choose_label(fields.where, choice, names, free, hint), ids)
+
+
+def _sentence_columns(fields: Fields, choice: Choice, word: str) -> tuple[str, ...]:
+    """Return the columns at whose changes a sentence ends; none where there are no ids.
+
+    They are what ``--sentences`` names ("none" for none), else columns called so ("sentence_id",
+    "Sentence #"), with those of document ids, since sentences may be counted from 0 in each. A
+    column called "id" or so is one if it says the same of two rows that follow each other.
+
+    Raises:
+        UnknownNameError: ``--sentences`` names no column.
+    """
+    names = list(fields.values)
+    if choice.sentences == NONE and NONE not in names:
+        return ()
+    if choice.sentences is not None:
+        return (names[place_of(fields.where, "--sentences", choice.sentences, names)],)
+    plain = {name: re.sub(r"[\W_]", "", name).lower() for name in names}
+    found = [name for name in names if plain[name] in _OF_SENTENCES and name != word]
+    if found:
+        return (*found, *(name for name in names if plain[name] in _OF_TEXTS))
+    ids = [name for name in names if is_id(name) and name != word]
+    return tuple(
+        name for name in ids if any(a == b != "" for a, b in pairwise(fields.values[name]))
+    )
+
+
+def list_columns(fields: Fields) -> list[str]:
+    """Return the columns of records that could hold words, or labels of words."""
+    return [name for name, values in fields.values.items() if _is_list_column(name, values)]
+
+
+def _is_list_column(name: str, values: Sequence[Any]) -> bool:
+    """Return whether a column holds lists of strings, whole numbers, or truths.
+
+    One that is empty in every row holds none, unless it is called as words are. What else stands
+    among strings and whole numbers is a fault that is told with its line, and no reason to look
+    elsewhere.
+    """
+    filled = [value for value in values if value is not None]
+    if not all(isinstance(value, list) for value in filled):
+        return False
+    flat = [item for value in filled for item in value]
+    some = any(filled) or (bool(filled) and name.lower() in LISTS_OF_WORDS)
+    plain = sum(isinstance(item, str | int) for item in flat)
+    return some and (2 * plain > len(flat) or all(isinstance(tag_text(item), str) for item in flat))
+
+
+def tag_text(value: Any) -> Any:
+    """Return a tag in a list as text; what can be none stays as it is."""
+    if value is None or value != value:  # marks of none, in text as in JSON
+        return "null"
+    return class_text(value)
+
+
+def _prose_columns(fields: Fields, choice: Choice) -> list[str]:
+    """Return the columns of strings that are not called as labels or ids are."""
+    names = list(fields.values)
+    label = choice.label
+    known_by = names if choice.texts_alone else [*names, *map(str, range(-len(names), len(names)))]
+    if label is not None and label in known_by:
+        label = names[place_of(fields.where, "--label", label, names)]
+    return [
+        name
+        for name, values in fields.values.items()
+        if not (name.lower() in LABELS or is_id(name) or name == label) and _is_prose(values)
+    ]
+
+
+def _is_prose(values: Sequence[Any]) -> bool:
+    filled = [value for value in values if value not in (None, "")]
+    strings = bool(filled) and all(isinstance(value, str) for value in filled)
+    return strings and not all(is_number(value) for value in filled)
+
+
+def _may_label(name: str, values: Sequence[Any]) -> bool:
+    filled = [value for value in map(one_class, values) if value not in (None, "")]
+    plain = all(isinstance(value, str | int | float) for value in filled)
+    return not is_id(name) and bool(filled) and plain
+
+
+def _are_several(value: Any) -> bool:
+    return isinstance(value, list) and len(value) > 1
+
+
+def one_class(value: Any) -> Any:
+    """Return what a list of one holds, None of an empty one: a text has one class."""
+    if not isinstance(value, list) or _are_several(value):
+        return value
+    return value[0] if value else None
 
 
 def is_id(name: str) -> bool:
@@ -69,75 +259,12 @@ def place_of(where: str, option: str, wanted: str, names: Sequence[str]) -> int:
     return place % len(names)
 
 
-def choose_words(where: str, choice: Choice, names: Sequence[str], lists: Sequence[str]) -> str:
-    """Return the column with the words: the one asked for, else the only one that could be it.
-
-    Args:
-        where: the file, for messages.
-        choice: what the user asked for.
-        names: all columns of the file.
-        lists: those that could hold words; a usual name among them is preferred.
-
-    Raises:
-        OptionError: several could be it; the message lists them.
-        UnknownNameError: no column has the name asked for.
-        DataError: none could.
-    """
-    if choice.text is not None:
-        return names[place_of(where, "--text", choice.text, names)]
-    if not lists:
-        raise DataError(f"{where} has no column with a list of words; expected one (tokens).")
-    found = _only(lists, LISTS_OF_WORDS)
-    if found is None:
-        raise OptionError(
-            f"{where}: which column holds the words? {', '.join(lists)}. Choose one with --text."
-        )
-    return found
+def _is_index(name: str) -> bool:
+    """Return whether ``name`` is an integer ("0", "-1")."""
+    return name.lstrip("-").isascii() and name.lstrip("-").isdigit()
 
 
-def choose_texts(
-    where: str, choice: Choice, names: Sequence[str], texts: Sequence[str]
-) -> tuple[str, ...]:
-    """Return the text column, or the two of a pair; a regression may have either.
-
-    Args:
-        where: the file, for messages.
-        choice: what the user asked for; ``--text A,B`` names two columns.
-        names: all columns of the file.
-        texts: those that could hold text.
-
-    Raises:
-        OptionError: the choice is left open, or one text was chosen for a pair or the other way
-            round.
-        UnknownNameError: no column has the name asked for.
-        DataError: no column could hold text.
-    """
-    kind = choice.of_kind
-    if choice.text is not None:
-        return _named_texts(where, kind, choice.text, names)
-    if not texts:
-        raise DataError(f"{where} has no column with text; expected one ({', '.join(TEXTS[:2])}).")
-    pair = _usual_pair(where, names)
-    if pair and 2 in kind.texts:
-        return pair
-    if 1 not in kind.texts:
-        raise _no_pair(where, texts)
-    if pair:
-        raise OptionError(
-            f"{where} has two text columns, {pair[0]} and {pair[1]}, and kind {kind.name} takes "
-            "one. Read both with --kind pair, or choose one with --text."
-        )
-    found = _only(texts, TEXTS)
-    if found is None:
-        two = f" Two texts per example are given as --text {','.join(texts[:2])}."
-        raise OptionError(
-            f"{where}: which column holds the text? {', '.join(texts)}. Choose one with --text (by "
-            f"the name in the header, or by index).{two if 2 in kind.texts else ''}"
-        )
-    return (found,)
-
-
-def choose_label(
+def _choose_label(
     where: str, choice: Choice, names: Sequence[str], candidates: Sequence[str], hint: str = ""
 ) -> str | None:
     """Return the label column, None where there is none, or none is to be read.
@@ -148,10 +275,6 @@ def choose_label(
         names: all columns of the file.
         candidates: those that could hold labels.
         hint: what else the file could be where there are several, for the message.
-
-    Raises:
-        OptionError: several could be it; the message lists them.
-        UnknownNameError: no column has the name asked for.
     """
     if choice.texts_alone:
         return None
@@ -168,9 +291,43 @@ def choose_label(
     return candidates[0] if candidates else None
 
 
-def _is_index(name: str) -> bool:
-    """Return whether ``name`` is an integer ("0", "-1")."""
-    return name.lstrip("-").isascii() and name.lstrip("-").isdigit()
+def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
+    """Return the text column, or the two of a pair; a regression may have either.
+
+    ``--text A,B`` names two columns. Errors are those of `choose_columns`.
+    """
+    where, kind, names = fields.where, choice.of_kind, list(fields.values)
+    if choice.text is not None:
+        return _named_texts(where, kind, choice.text, names)
+    texts = _prose_columns(fields, choice)
+    if not texts:
+        raise DataError(f"{where} has no column with text; expected one ({', '.join(TEXTS[:2])}).")
+    pair = _usual_pair(where, names)
+    if pair and 2 in kind.texts:
+        return pair
+    if 1 not in kind.texts:
+        if len(texts) == 1:
+            raise OptionError(
+                f"{where} has one text column, {texts[0]}, and kind pair takes two; use --kind "
+                "sentence for one text per example."
+            )
+        raise OptionError(
+            f"{where}: which two columns hold the texts? {', '.join(texts)}. Choose with --text "
+            "A,B."
+        )
+    if pair:
+        raise OptionError(
+            f"{where} has two text columns, {pair[0]} and {pair[1]}, and kind {kind.name} takes "
+            "one. Read both with --kind pair, or choose one with --text."
+        )
+    found = _only(texts, TEXTS)
+    if found is None:
+        two = f" Two texts per example are given as --text {','.join(texts[:2])}."
+        raise OptionError(
+            f"{where}: which column holds the text? {', '.join(texts)}. Choose one with --text (by "
+            f"the name in the header, or by index).{two if 2 in kind.texts else ''}"
+        )
+    return (found,)
 
 
 def _only(candidates: Sequence[str], usual: Sequence[str]) -> str | None:
@@ -206,14 +363,3 @@ def _usual_pair(where: str, names: Sequence[str]) -> tuple[str, str] | None:
             f"{where}: which columns hold the texts? {listed}. Choose with --text A,B."
         )
     return (called[found[0][0]], called[found[0][1]]) if found else None
-
-
-def _no_pair(where: str, texts: Sequence[str]) -> OptionError:
-    if len(texts) == 1:
-        return OptionError(
-            f"{where} has one text column, {texts[0]}, and kind pair takes two; use --kind "
-            "sentence for one text per example."
-        )
-    return OptionError(
-        f"{where}: which two columns hold the texts? {', '.join(texts)}. Choose with --text A,B."
-    )

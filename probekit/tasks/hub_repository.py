@@ -8,7 +8,7 @@ from typing import Any
 
 from probekit.base.kinds import HUB_SPLITS
 from probekit.errors import DataError, HubError, reason_of
-from probekit.tasks.formats.fields import class_names
+from probekit.tasks.formats.fields import Fields, dataset_fields
 from probekit.tasks.label_names import DASH, MARKS, NUMBERS, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 
@@ -70,9 +70,8 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
     failures = []
     for repository in repositories:
         try:
-            dataset, where = load_split(repository.splits[split], repository)
-            sentences = _sentences(dataset, repository, where)
-            return Sentences(sentences=sentences, where=where, origin=where, unit="row")
+            fields = load_split(repository.splits[split], repository)
+            return fields.sentences(_sentences(fields, repository))
         except UnreachableError as error:
             failures.append(f"{repository}: {error}")
             break
@@ -88,8 +87,8 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
     )
 
 
-def load_split(split: str, repository: HubRepository) -> tuple[Any, str]:
-    """Return a split as a ``datasets.Dataset``, and its repository as messages name it.
+def load_split(split: str, repository: HubRepository) -> Fields:
+    """Return the columns of a split; numbers of a ClassLabel become their names.
 
     Args:
         split: as the repository calls it.
@@ -109,7 +108,8 @@ def load_split(split: str, repository: HubRepository) -> tuple[Any, str]:
         revision=revision or repository.revision,
     )
     where = f"hub:{repository.repo}@{revision or _cached_commit(dataset)}"
-    return dataset, f"{where} ({repository.config or dataset.config_name})"
+    where = f"{where} ({repository.config or dataset.config_name})"
+    return dataset_fields(dataset, where, where)
 
 
 def list_configurations(repository: HubRepository) -> list[str]:
@@ -157,71 +157,54 @@ def _cached_commit(dataset: Any) -> str:
     return Path(files[0]["filename"]).parent.name if files else "unknown"
 
 
-def _sentences(dataset: Any, repository: HubRepository, where: str) -> tuple[Sentence, ...]:
-    """Return the rows of a ``datasets.Dataset``, with labels by name.
+def _sentences(fields: Fields, repository: HubRepository) -> tuple[Sentence, ...]:
+    """Return the rows of a repository, with labels by name.
 
     Args:
-        dataset: one split.
+        fields: the columns of one split.
         repository: what its columns are called.
-        where: the repository as messages name it.
 
     Raises:
         DataError: a column is missing, or holds what is no label.
     """
-    wanted = [*(repository.texts or (repository.words,)), *repository.labels.values()]
-    missing = [name for name in wanted if name not in dataset.column_names]
+    inputs, names = repository.texts or (repository.words,), list(fields.values)
+    missing = [name for name in (*inputs, *repository.labels.values()) if name not in names]
     if missing:
-        found = ", ".join(dataset.column_names)
-        raise DataError(f"{where} has no column {', '.join(missing)} (it has: {found})")
-    labels = {
-        column: _label_names(dataset, column, repository, where) for column in repository.labels
-    }
-    named = {column: rows for column, rows in labels.items() if rows is not None}
-    if repository.texts:
-        texts = zip(*(dataset[name][:] for name in repository.texts), strict=True)
-        return tuple(
-            plain_text(row, {column: rows[n][0] for column, rows in named.items()}, n + 1)
-            for n, row in enumerate(texts)
-        )
-    words = dataset[repository.words][:]
-    own = next((name for name in repository.ids if name in dataset.column_names), None)
-    ids = dataset[own][:] if own else [None] * len(words)
-    return tuple(
-        Sentence(
-            tuple(row),
-            {column: rows[n] for column, rows in named.items()},
-            (n + 1,) * max(len(row), 1),
-            None if ids[n] is None else str(ids[n]),
-        )
-        for n, row in enumerate(words)
-    )
+        raise DataError(f"it has no column {', '.join(missing)} (it has: {', '.join(names)})")
+    columns = {column: _label_names(fields, column, repository) for column in repository.labels}
+    labels = {column: rows for column, rows in columns.items() if rows}
+    ids = next((fields.values[name] for name in repository.ids if name in names), None)
+    sentences = []
+    for n, row in enumerate(zip(*(fields.values[name] for name in inputs), strict=True)):
+        named = {column: rows[n] for column, rows in labels.items()}
+        if repository.texts:
+            sentences.append(plain_text(row, {name: own for name, (own,) in named.items()}, n + 1))
+            continue
+        id = None if ids is None or ids[n] is None else str(ids[n])
+        sentences.append(Sentence(tuple(row[0]), named, (n + 1,) * max(len(row[0]), 1), id))
+    return tuple(sentences)
 
 
 def _label_names(
-    dataset: Any, column: str, repository: HubRepository, where: str
+    fields: Fields, column: str, repository: HubRepository
 ) -> list[tuple[str, ...]] | None:
     """Return a column's labels by name; None if the split has none (-1 or "_" throughout)."""
     feature = repository.labels[column]
-    rows = [row if isinstance(row, list) else [row] for row in dataset[feature][:]]
-    flat = {label for row in rows for label in row}
-    if flat <= UNLABELLED:
+    rows = [row if isinstance(row, list) else [row] for row in fields.values[feature]]
+    if {label for row in rows for label in row} <= UNLABELLED:
         return None
-    other = repository.renamed.get(column, {})
-    if all(isinstance(label, float) for label in flat):  # scores, not classes
-        named = {label: score_name(label) for label in flat}
-    elif all(isinstance(label, str) for label in flat):
-        named = {label: other.get(label, label) for label in flat}
-    else:
-        names = class_names(dataset.features[feature]) or repository.names.get(column)
-        if names is None:
-            raise DataError(f"{where}: column {feature!r} holds numbers without names")
-        marks = () if repository.texts else NUMBERS  # marks of words stay, as text
-        named = {mark: str(mark) for mark in marks}
-        named |= {n: other.get(name, name) for n, name in enumerate(names)}
-        labels = (label for row in rows for label in row)
-        wrong = [one for one in labels if not isinstance(one, int) or one not in named]
-        if wrong:
-            raise DataError(
-                f"{where}: column {feature!r} holds {wrong[0]!r}, not one of {len(names)}"
-            )
-    return [tuple(named[label] for label in row) for row in rows]
+    classes = repository.names.get(column, ())
+    renamed = repository.renamed.get(column, {})
+
+    def name(label: Any) -> str:
+        if isinstance(label, float):  # a score, no class
+            return score_name(label)
+        if label in NUMBERS and not repository.texts:  # marks of words stay, as text
+            return str(label)
+        if isinstance(label, int) and 0 <= label < len(classes):
+            label = classes[label]
+        if not isinstance(label, str):
+            raise DataError(f"{label!r} in column {feature!r} is no label")
+        return renamed.get(label, label)
+
+    return [tuple(map(name, row)) for row in rows]

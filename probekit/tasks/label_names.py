@@ -1,7 +1,7 @@
 """Labels by name: classes and numbers as text, and the marks that say that there is none."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 NO_LABEL = ""
@@ -78,29 +78,3 @@ def score_name(value: float) -> str:
 def _float32(value: float) -> float:
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)
-
-
-def by_name(rows: Sequence[Any], names: Sequence[str]) -> list[Any]:
-    """Return the numbers of a ClassLabel of ``datasets``, or lists of them, by name.
-
-    A text that has no label has None. A number that stands for no label stays among the labels of
-    words, where ``marks_among`` finds it; a column that has no other is one of None.
-    """
-    if {one for row in rows for one in (row if isinstance(row, list) else [row])} <= _NONE:
-        return [None] * len(rows)
-    return [
-        [_name(one, names) for one in row]
-        if isinstance(row, list)
-        else None
-        if row in NUMBERS
-        else _name(row, names)
-        for row in rows
-    ]
-
-
-_NONE = {*NUMBERS, None}
-
-
-def _name(value: Any, names: Sequence[str]) -> Any:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    return names[value] if whole and 0 <= value < len(names) else value

@@ -10,8 +10,8 @@ from torch import Tensor
 from probekit.base.kinds import ARRAYS
 from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
-from probekit.data.places import row_sources
-from probekit.data.stored import encoded_of, window_lengths
+from probekit.data.encoded import encoded_of, window_lengths
+from probekit.data.pooling import row_sources
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
 from probekit.probe.heads.tokens import TokenStates

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit.backbone import GivenModel, inspect_backbone, load_backbone, remembered
 from probekit.backbone.final_parts import read_output_head
-from probekit.data.batching import PADDED
+from probekit.data.batches import PADDED
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows

@@ -7,7 +7,7 @@ import torch
 
 from probekit.backbone import inspect_backbone, load_backbone, padding
 from probekit.backbone.padding import prove_batching
-from probekit.data.batching import PADDED, Batching
+from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError
 from tests.backbone.random_families import save_family
 

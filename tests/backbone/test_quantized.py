@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from probekit.backbone import inspect_backbone, load_backbone, miniature, padding, placement
-from probekit.data.batching import PADDED, Batching
+from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows

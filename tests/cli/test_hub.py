@@ -11,7 +11,8 @@ MAIN = "from probekit.cli import main; main()"
 
 
 def test_model_and_data_from_the_hub(bert, here):
-    from probekit.tasks.corpora.conll import NER, POS
+    from probekit.tasks.corpora.entities import CONLL_NER as NER
+    from probekit.tasks.corpora.entities import CONLL_POS as POS
 
     data = write_repo(here / "repo", conll_columns(), {"ner_tags": NER, "pos_tags": POS})
     with HubServer({"models/org/tiny": bert, "datasets/lhoestq/conll2003": data}) as hub:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.data.batching import Batching, batches_by_length
+from probekit.data.batches import Batching, batches_by_length
 from probekit.errors import OptionError
 
 LENGTHS = st.lists(st.integers(1, 70), max_size=120).map(lambda values: np.array(values, np.int32))

@@ -11,7 +11,7 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data.pairs import encode_pairs, has_separator, longest_first
+from probekit.data.texts import encode_pairs, has_separator, longest_first
 from probekit.errors import DataError, OptionError
 from tests import tiny
 from tests.data.samples import AWKWARD

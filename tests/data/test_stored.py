@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probekit.data.pairs import encode_pairs
+from probekit.data.encoded import columns_of, encoded_of, window_lengths
 from probekit.data.predicted import encode_predicted
-from probekit.data.stored import columns_of, encoded_of, window_lengths
-from probekit.data.texts import encode_texts, encode_words
+from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.store import ExampleTable
 from tests import tiny
 from tests.data.samples import SENTENCES, tokenizer

@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from probekit.data.batches import token_batches
 from probekit.data.pooling import pool
 from probekit.data.texts import encode_words
-from probekit.data.token_batch import token_batches
 from tests.data.samples import SENTENCES, tokenizer
 
 PAD = 0

@@ -7,13 +7,12 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Split
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data.assembly import encode_content
+from probekit.data.batches import token_batches
 from probekit.data.encoded import Specials, Subwords
-from probekit.data.pairs import encode_pairs
-from probekit.data.places import row_sources
+from probekit.data.pooling import row_sources
 from probekit.data.predicted import encode_predicted
-from probekit.data.token_batch import token_batches
-from probekit.data.windows import Cut, stride, truncate
+from probekit.data.texts import encode_pairs
+from probekit.data.windows import Cut, encode_content, stride, truncate
 
 NAMES = dict(enumerate("[]abcd~ef"))
 NUMBERS = {name: number for number, name in NAMES.items()}

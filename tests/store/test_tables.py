@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.parquet import read_parquet
+from probekit.base.packed_files import read_parquet
 from probekit.errors import EntryError
 from probekit.store.marks import checksum
 from probekit.store.tables import (

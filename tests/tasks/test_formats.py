@@ -194,14 +194,14 @@ def test_what_json_cannot_hold(tmp_path: Path, suffix: str, second: str, message
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ('[{"text": "a"}, ', "the list is not closed"),
+        ('[{"text": "a"}, ', "line 1: not JSON"),
         ('[{"text": "a"} {"text": "b"}]', "line 1: not JSON"),
-        ('[{"text": "a"}]\n[]', "line 1: not JSON .Extra data"),
+        ('[{"text": "a"}]\n[]', "line 1: expected JSON objects, found list"),
         (
             '{"text": ["a"], "label": ["x", "y"]}',
             r"columns of different lengths \(text 1, label 2\)",
         ),
-        ('[["a", "x"]]', "line 1: expected JSON objects, found list"),
+        ('[["a", "x"]]', "row 1: expected JSON objects, found list"),
     ],
 )
 def test_malformed_json_files(tmp_path: Path, content: str, message: str) -> None:

@@ -142,7 +142,7 @@ def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFix
         ("rte", "", r"is empty"),
         ("rte", HEADERS["sst2"] + "\na\t1\n", r"line 1: .*sentence1, sentence2 missing"),
         ("sst2", HEADERS["sst2"] + "\n\t1\n", r"line 2: an example without text"),
-        ("sst2", HEADERS["sst2"] + "\na\t1\n\nb\t1\n", r"line 3: expected 2 columns.*found 1"),
+        ("sst2", HEADERS["sst2"] + "\na\t1\n\nb\n", r"line 4: expected 2 columns.*found 1"),
         ("cola", HEADERS["sst2"] + "\na\t1\n", r"line 1: expected 4 columns.*found 2"),
         ("cola", "gj04\t1\tHe ran.\n", r"line 1: expected 4 columns.*found 3"),
         ("cola", "gj04\t2\t\tHe ran.\n", r"line 1: unknown label '2'"),

@@ -11,7 +11,8 @@ import pytest
 
 from probekit.errors import HubError, OptionError
 from probekit.tasks import get_task
-from probekit.tasks.corpora.conll import NER, POS
+from probekit.tasks.corpora.entities import CONLL_NER as NER
+from probekit.tasks.corpora.entities import CONLL_POS as POS
 from probekit.tasks.corpora.ud import UPOS
 from tests.hub_clients import dead_endpoint, redirect, run_python
 from tests.hub_server import HubServer
@@ -205,7 +206,7 @@ def test_wikiann_and_ud_take_their_configuration(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ner_tags": [[3, 0, 99], [1, 2]]}, "holds 99, not one of 9"),
+        ({"ner_tags": [[3, 0, 99], [1, 2]]}, "99 in column 'ner_tags' is no label"),
         ({"tokens": None, "words": TOKENS}, "has no column tokens"),
     ],
 )

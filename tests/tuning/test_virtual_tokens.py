@@ -9,7 +9,7 @@ from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import parse
-from probekit.data.stored import encoded_of
+from probekit.data.encoded import encoded_of
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location

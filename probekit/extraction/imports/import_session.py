@@ -12,8 +12,7 @@ from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.machine.buffers import ReusedMemory
-from probekit.data.batching import PADDED, Batching
-from probekit.data.token_batch import TokenBatch
+from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.errors import DataError, OptionError
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts

@@ -16,10 +16,9 @@ from probekit.base.kinds import LAST_ONLY, POOLED
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.alignment import learn_specials
-from probekit.data.batching import Batching, batches_by_length
-from probekit.data.encoded import EncodedSplit
+from probekit.data.batches import Batching, batches_by_length
+from probekit.data.encoded import EncodedSplit, encoded_of, window_lengths
 from probekit.data.pooling import Pooling
-from probekit.data.stored import encoded_of, window_lengths
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.store.entry import Entry
 from probekit.store.manifest import Manifest

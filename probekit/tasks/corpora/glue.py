@@ -3,8 +3,7 @@
 The published tables have TABs, no quoting, and a header in all files but two of CoLA.
 """
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -12,14 +11,11 @@ from pathlib import Path
 from probekit.base.kinds import SPLITS, KindName
 from probekit.base.registry import choose
 from probekit.errors import DataError
-from probekit.tasks.corpora.published import Published
-from probekit.tasks.formats.text_lines import read_lines, tab_cells
+from probekit.tasks.corpora.published import Published, read_table
 from probekit.tasks.hub_repository import HubRepository
 from probekit.tasks.label_names import is_number, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
-
-logger = logging.getLogger(__name__)
 
 OBTAIN = "https://gluebenchmark.com/tasks"
 SCORES = (0.0, 5.0)
@@ -163,38 +159,19 @@ def parse_glue(path: Path, *, about: GlueTask) -> Sentences:
         DataError: the header lacks a column, a row has another number of cells, or a label that
             the task does not have.
     """
-    lines = read_lines(path)
-    while lines and not lines[-1]:
-        lines.pop()
-    if not lines:
-        return Sentences.of_file(path, ())
     # A train file without labels is another task's, or damaged; only test files are unlabelled.
     is_test = "test" in path.stem
-    headed = is_test or not about.headless
-    header = lines[0].split("\t") if headed else about.headless
     needed = about.texts if is_test else (*about.texts, about.label)
-    missing = [name for name in needed if name not in header]
-    if missing:
-        raise DataError(
-            f"{path}, line 1: expected a header with {', '.join(needed)}; {', '.join(missing)} "
-            "missing. Is this the folder of another task?"
-        )
-    rows = list(enumerate(lines, start=1))[headed:]
-    short = {n for n, line in rows if line.count("\t") + 1 < len(header)} if about.broken else ()
-    if short:
-        logger.warning("%s: %d broken rows are left out.", path, len(short))
-    rows = [row for row in rows if row[0] not in short]
-    return Sentences.of_file(path, (_sentence(path, *row, header, about) for row in rows))
+    header = () if is_test else about.headless
+    rows = read_table(path, needed, header=header, broken=about.broken)
+    return Sentences.of_file(path, (_sentence(path, *row, about) for row in rows))
 
 
-def _sentence(
-    path: Path, number: int, line: str, header: Sequence[str], about: GlueTask
-) -> Sentence:
-    cells = tab_cells(path, number, line, len(header))
-    texts = tuple(cells[header.index(name)] for name in about.texts)
-    if about.label not in header:
+def _sentence(path: Path, number: int, row: Mapping[str, str], about: GlueTask) -> Sentence:
+    texts = tuple(row[name] for name in about.texts)
+    label = row.get(about.label)
+    if label is None:
         return plain_text(texts, {}, number)
-    label = cells[header.index(about.label)]
     if label in about.classes:
         return plain_text(texts, {"label": label}, number)
     if about.classes:

@@ -1,14 +1,18 @@
-"""The published files of a task: where each split lies in the user's folder."""
+"""The published files of a task: where each split lies in the user's folder, and their tables."""
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.base.kinds import KindName
-from probekit.errors import MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.tasks.formats.text_lines import read_lines, tab_cells
 from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,3 +81,39 @@ def find_file(
     raise MissingFileError(
         f"no file for split {split!r} of {task} in {data}; tried: {', '.join(tried)}."
     )
+
+
+def read_table(
+    path: Path, needed: Sequence[str], *, header: Sequence[str] = (), broken: bool = False
+) -> list[tuple[int, dict[str, str]]]:
+    """Return the rows of a published table: TABs, no quoting; blank lines are left out.
+
+    Args:
+        path: the file.
+        needed: columns that it must have.
+        header: names of its columns, where the file has none in its first line.
+        broken: leave out rows with fewer cells than columns, with a message.
+
+    Returns:
+        The line of each row, and its cells by column.
+
+    Raises:
+        DataError: a column is missing, or a row has another number of cells.
+    """
+    rows = [row for row in enumerate(read_lines(path), start=1) if row[1].strip(" \t")]
+    if not rows:
+        return []
+    columns = list(header) or rows.pop(0)[1].split("\t")
+    missing = [name for name in needed if name not in columns]
+    if missing:
+        raise DataError(
+            f"{path}, line 1: expected a header with {', '.join(needed)}; {', '.join(missing)} "
+            "missing. Is this the folder of another task?"
+        )
+    whole = [row for row in rows if not broken or row[1].count("\t") + 1 >= len(columns)]
+    if len(whole) < len(rows):
+        logger.warning("%s: %d broken rows are left out.", path, len(rows) - len(whole))
+    return [
+        (n, dict(zip(columns, tab_cells(path, n, line, len(columns)), strict=True)))
+        for n, line in whole
+    ]

@@ -6,8 +6,8 @@ from pathlib import Path
 
 from probekit.base.kinds import SPLITS, KindName
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks.corpora.published import Published
-from probekit.tasks.formats.text_lines import read_lines, tab_cells
+from probekit.tasks.corpora.published import Published, read_table
+from probekit.tasks.formats.text_lines import read_lines
 from probekit.tasks.label_names import trim
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
@@ -77,22 +77,12 @@ def parse_matis(path: Path) -> Sentences:
         DataError: the header lacks a column, a row has another number of cells, or a row has
             another number of words than of labels.
     """
-    lines = read_lines(path)
-    header = lines[0].split("\t") if lines else []
-    missing = [name for name in NEEDED if name not in header]
-    if lines and missing:
-        raise DataError(
-            f"{path}, line 1: expected a header with {', '.join(NEEDED)}; "
-            f"{', '.join(missing)} missing in {', '.join(header)}."
-        )
     fault = "{0} words but {1} slot labels; expected one label per word."
     sentences = []
-    for number, line in enumerate(lines[1:], start=2):
-        if line.strip(" \t"):
-            row = dict(zip(header, tab_cells(path, number, line, len(header)), strict=True))
-            intent = row["intent"].strip(" ") if "intent" in row else None
-            columns = row["utterance"], row["slot_labels"], intent
-            sentences.append(_sentence(path, number, *columns, fault, row["id"] or None))
+    for number, row in read_table(path, NEEDED):
+        intent = row["intent"].strip(" ") if "intent" in row else None
+        columns = row["utterance"], row["slot_labels"], intent
+        sentences.append(_sentence(path, number, *columns, fault, row["id"] or None))
     return Sentences.of_file(path, sentences)
 
 

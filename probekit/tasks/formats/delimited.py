@@ -1,8 +1,8 @@
 """Tables: the cells of ``.csv`` and ``.tsv`` files, and whether the first row names the columns.
 
-What divides the columns is what the user says, else what the rows show. ``pyarrow.csv`` would read
-the cells too, but does not tell the line that a row begins in once a row is blank or a cell goes on
-in the next line.
+What divides the columns is what the user says, else what the rows show. ``pandas`` and
+``pyarrow.csv`` would read the cells too, but do not tell the line that a row begins in once a row
+is blank or a cell goes on in the next line.
 """
 
 import csv
@@ -16,17 +16,18 @@ from typing import Any
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.column_choice import USUAL, WORDS, names_header
-from probekit.tasks.formats.fields import Fields, trim_names
+from probekit.tasks.formats.fields import Fields, Row, trim_names
 from probekit.tasks.formats.file_names import RUNNING, format_of
 from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.formats.word_columns import Row, drop_comments
+from probekit.tasks.formats.word_columns import drop_comments
 from probekit.tasks.label_names import is_number, trim
 from probekit.tasks.text_options import Choice
 
 logger = logging.getLogger(__name__)
 
-NAMES = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-INDEX = "index"
+_MARKS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|"}
+_BY_NAME = {**_MARKS, "\\t": "\t", "space": " "}
+_INDEX = "index"
 """The name of a column of row numbers that has none, as pandas calls it too."""
 _ROWS = 200
 _LONGEST_CELL = 2**31 - 1
@@ -35,107 +36,71 @@ _DECLARED = re.compile(r'"?sep=(.)"?')
 
 
 def load_table(path: Path, choice: Choice) -> Fields:
-    """Read a table with one example per row; empty rows are left out.
-
-    Raises:
-        DataError: as for ``read_table``, or a ``.txt`` file that is running text.
-    """
-    if format_of(path) == RUNNING:
-        mark = _chosen_separator(choice) or "\t"
-        if not any(mark in line for line in own_lines(path, choice.encoding)):
-            raise DataError(
-                f"{path}: unknown format {RUNNING!r}; expected columns divided by "
-                f"{NAMES.get(mark, mark)}s, and no line has one (--separator says what else). For "
-                f"{RUNNING} use --kind language-modelling if it is running text."
-            )
-    names, rows = read_table(path, choice)
-    body = [row for row in rows if row[1]]
-    columns = {name: column_of(body, place) for place, name in enumerate(names)}
-    # One that is empty and has no name, as spreadsheets add it, has no values.
-    values = {
-        name: cells if name != str(place) or any(map(str.strip, cells)) else [None] * len(cells)
-        for place, (name, cells) in enumerate(columns.items())
-    }
-    return Fields.of_file(path, values, [number for number, _ in body])
-
-
-def read_table(path: Path, choice: Choice) -> tuple[list[str], list[Row]]:
-    """Return the names of a table's columns, and its rows.
+    """Read a table with one example, or one word, per row.
 
     The first row is a header if an option names one of its cells, if one of its cells is a usual
     name ("sentence", "label"; in a table of words "token"), or if one is empty above a column of
     row numbers, as pandas writes it. Else columns are named by their position; a message says so
-    where a first row of texts could be a header none the less. Rows that divide sentences have no
-    cells, nor have a header and, in a table of words, comments.
+    where a first row of texts could be a header none the less. Empty rows divide sentences; in a
+    table of words so do comments.
 
     Raises:
-        DataError: rows of different widths, a column named twice, broken quoting, or a first row of
-            texts that looks like a header but has no name that says so.
+        DataError: rows of different widths, a column named twice, broken quoting, a first row of
+            texts that looks like a header but has no name that says so, or a ``.txt`` file that is
+            running text.
         OptionError: it is not clear what divides its columns.
     """
     of_words = choice.of_kind.per == "word"
-    rows = _read_cells(path, choice, long=not of_words)
+    lines = own_lines(path, choice.encoding)
+    mark = _chosen_separator(choice)
+    if format_of(path) == ".csv":
+        rows = _csv_rows(path, lines, mark, long=not of_words)
+    else:
+        if format_of(path) == RUNNING and not of_words:
+            _check_divided(path, lines, mark or "\t")
+        rows = [(n, line.split(mark or "\t")) for n, line in enumerate(lines, start=1)]
+    rows = [(n, cells if any(cell.strip(" \t") for cell in cells) else ()) for n, cells in rows]
     if of_words:
         rows = _without_comments(path, rows)
-    filled = [row for row in rows if row[1]]
-    if not filled:
-        return [], []
-    first = filled[0]
-    headed = _is_header(filled, choice, WORDS if of_words else USUAL)
+    first = next((row for row in rows if row[1]), (0, ()))
+    headed = _is_header([row for row in rows if row[1]], choice, WORDS if of_words else USUAL)
     if headed:  # no example; the first sentence begins behind it
         rows = [(number, () if number == first[0] else cells) for number, cells in rows]
         rows = _without_comments(path, rows) if of_words else rows
     body = [row for row in rows if row[1]]
-    width = len(first[1])
     for number, cells in body:
-        if len(cells) != width:
+        if len(cells) != len(first[1]):
             raise DataError(
-                f"{path}, line {number}: expected {width} cells, as in the first row, "
+                f"{path}, line {number}: expected {len(first[1])} cells, as in the first row, "
                 f"found {len(cells)}."
             )
     if headed:
-        return _header_names(path, first, body), rows
-    if not of_words:
-        _check_headless(path, body)
-    return list(map(str, range(width))), rows
+        names = _header_names(path, first, body)
+    else:
+        names = [str(place) for place in range(len(first[1]))]
+        if body and not of_words:
+            _check_headless(path, body)
+    return Fields.of_rows(path, names, rows)
 
 
-def column_of(rows: Sequence[Row], place: int) -> list[str]:
-    """Return the cells of one column."""
-    return [cells[place] for _, cells in rows]
+def _csv_rows(path: Path, lines: Sequence[str], mark: str | None, long: bool) -> list[Row]:
+    """Return the rows of a ``.csv`` file, each with the line it begins in.
 
-
-def _read_cells(path: Path, choice: Choice, *, long: bool) -> list[Row]:
-    """Return the rows of a table; those that hold nothing but blanks have no cells.
-
-    ``.csv`` cells may be quoted, and a blank before one belongs to none; ``.tsv`` and ``.txt``
-    cells are taken as they are, since a lone quotation mark is a common token.
+    Cells may be quoted, and a blank before one belongs to none. (Those of other files are taken as
+    they are, since a lone quotation mark is a common token.)
 
     Args:
-        path: the file.
-        choice: its encoding and separator, where the user says them.
-        long: a quoted cell of a ``.csv`` file may go on in the next lines, as texts do.
-
-    Raises:
-        DataError: the quoting of a ``.csv`` file is broken.
-        OptionError: it is not clear what divides its columns.
+        path: the file, for messages.
+        lines: its lines.
+        mark: what divides the columns; None where the lines tell.
+        long: a quoted cell may go on in the next lines, as texts do.
     """
-    lines = own_lines(path, choice.encoding)
-    if format_of(path) == ".csv":
-        rows = _csv_rows(path, lines, choice, long)
-    else:
-        mark = _chosen_separator(choice) or "\t"
-        rows = [(number, line.split(mark)) for number, line in enumerate(lines, start=1)]
-    return [(n, cells if any(cell.strip(" \t") for cell in cells) else ()) for n, cells in rows]
-
-
-def _csv_rows(path: Path, lines: Sequence[str], choice: Choice, long: bool) -> list[Row]:
-    limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process
     declared = _DECLARED.fullmatch(lines[0]) if lines else None
     rows: list[Row] = []
+    limit = csv.field_size_limit(_LONGEST_CELL)  # one for the whole process
     first = before = int(declared is not None)
     try:
-        mark = _chosen_separator(choice) or (declared[1] if declared else _recognised(path, lines))
+        mark = mark or (declared[1] if declared else _recognised(path, lines))
         reader = _csv_reader(lines[before:], mark)
         for cells in reader:
             if before + reader.line_num > first + 1 and not long:
@@ -162,12 +127,11 @@ def _chosen_separator(choice: Choice) -> str | None:
     wanted = choice.separator
     if wanted is None:
         return None
-    by_name = {name: mark for mark, name in NAMES.items()} | {"\\t": "\t", "space": " "}
-    mark = by_name.get(wanted.lower(), wanted)
+    mark = _BY_NAME.get(wanted.lower(), wanted)
     if len(mark) != 1 or mark in '"\r\n' or mark.isalnum():
         raise OptionError(
             f"--separator {wanted}: expected one character that divides columns, or its name "
-            f"({', '.join(by_name)})."
+            f"({', '.join(_BY_NAME)})."
         )
     return mark
 
@@ -187,18 +151,18 @@ def _recognised(path: Path, lines: Sequence[str]) -> str:
     Raises:
         OptionError: commas and another mark would both do.
     """
-    widths = {mark: _width(lines, mark) for mark in NAMES}
-    fitting = [mark for mark, width in widths.items() if width > 1]
+    widths = {name: _width(lines, mark) for name, mark in _MARKS.items()}
+    fitting = [name for name, width in widths.items() if width > 1]
     if len(fitting) > 1:
-        listed = ", ".join(f"{NAMES[mark]} ({widths[mark]} columns)" for mark in fitting)
+        listed = ", ".join(f"{name} ({widths[name]} columns)" for name in fitting)
         raise OptionError(
             f"{path}: what divides the columns? Every row could be read with {listed}. Choose one "
-            f"with --separator, such as --separator {NAMES[fitting[0]]}."
+            f"with --separator, such as --separator {fitting[0]}."
         )
-    mark = fitting[0] if fitting else ","
-    if mark != ",":
-        warn_once(logger, f"{path}: its columns are divided by {NAMES[mark]}s, not commas.")
-    return mark
+    name = fitting[0] if fitting else "comma"
+    if name != "comma":
+        warn_once(logger, f"{path}: its columns are divided by {name}s, not commas.")
+    return _MARKS[name]
 
 
 def _width(lines: Sequence[str], mark: str) -> int:
@@ -211,18 +175,30 @@ def _width(lines: Sequence[str], mark: str) -> int:
     return widths.pop() if len(widths) == 1 else 0
 
 
+def _check_divided(path: Path, lines: Sequence[str], mark: str) -> None:
+    """Refuse a ``.txt`` file of running text."""
+    if not any(mark in line for line in lines):
+        name = next((name for name, other in _BY_NAME.items() if other == mark), mark)
+        raise DataError(
+            f"{path}: unknown format {RUNNING!r}; expected columns divided by {name}s, and no line "
+            f"has one (--separator says what else). For {RUNNING} use --kind language-modelling if "
+            "it is running text."
+        )
+
+
 def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
     return drop_comments(path, rows, ["\t".join(cells) for _, cells in rows])
 
 
 def _is_header(rows: Sequence[Row], choice: Choice, usual: Iterable[str]) -> bool:
     """Say whether a table's first row names its columns; ``usual`` names are in small letters."""
+    if not rows:
+        return False
     cells = [trim(cell) for cell in rows[0][1]]
     if names_header(choice, cells) or any(name.lower() in usual for name in cells):
         return True
     body = [row for row in rows[1:] if len(row[1]) == len(cells)]
-    nameless = [place for place, name in enumerate(cells) if not name]
-    return any(_are_row_numbers(column_of(body, place)) for place in nameless)
+    return any(_are_row_numbers(body, place) for place, name in enumerate(cells) if not name)
 
 
 def _header_names(path: Path, first: Row, body: Sequence[Row]) -> list[str]:
@@ -236,14 +212,15 @@ def _header_names(path: Path, first: Row, body: Sequence[Row]) -> list[str]:
     names = trim_names(f"{path}, line {first[0]}", first[1])
     for place, name in enumerate(names):
         if not name:
-            numbers = INDEX not in names and _are_row_numbers(column_of(body, place))
-            names[place] = INDEX if numbers else str(place)
+            numbers = _INDEX not in names and _are_row_numbers(body, place)
+            names[place] = _INDEX if numbers else str(place)
     return names
 
 
-def _are_row_numbers(cells: Sequence[str]) -> bool:
-    """Say whether cells are whole numbers, each another one."""
-    whole = all(cell.strip().isascii() and cell.strip().isdigit() for cell in cells)
+def _are_row_numbers(rows: Sequence[Row], place: int) -> bool:
+    """Say whether the cells of a column are whole numbers, each another one."""
+    cells = [row[1][place].strip() for row in rows]
+    whole = all(cell.isascii() and cell.isdigit() for cell in cells)
     return bool(cells) and whole and len(set(cells)) == len(cells)
 
 
@@ -255,7 +232,7 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
     """
     line, first = rows[0]
     for place, cell in enumerate(first):
-        below = column_of(rows[1:], place)
+        below = [cells[place] for _, cells in rows[1:]]
         if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
             raise DataError(
                 f"{path}, line {line}: {cell!r} stands above a column of numbers. If it is "

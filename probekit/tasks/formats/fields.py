@@ -1,35 +1,33 @@
-"""What a file of records holds: its columns, one value per example; those of Arrow's files."""
+"""What a file of examples holds: its columns, whatever its format; those of Arrow's formats."""
 
-import logging
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from probekit.base.fingerprint import parse_json
-from probekit.base.notices import warn_once
-from probekit.errors import DataError, MissingFileError, reason_of
-from probekit.tasks.label_names import MARKS, NUMBERS, by_name, class_text, trim
+from probekit.errors import DataError, MissingFileError
+from probekit.tasks.formats.class_names import by_name, names_of, written_names
+from probekit.tasks.label_names import trim
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
-logger = logging.getLogger(__name__)
-
-_INNER = ("dtype", "sequence", "list")
-"""What a data set's card calls the kind of a feature, or of what its lists hold."""
-_CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0)?")
+Row = tuple[int, Sequence[str]]
+"""A line, counted from 1, and its cells; none where it divides sentences."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fields:
-    """The examples of a file by column.
+    """The columns of a file, or of what came in place of one.
 
     Attributes:
         where: the file (or the Hub repository), for messages.
         origin: the same as the manifest names it.
-        lines: the line or row of each example.
-        values: column to one value per example (None where it is missing).
+        lines: the line or row of each value of a column.
+        values: column to its values (None where one is missing): one per example, or one per word
+            where there are ``starts``.
         unit: what ``lines`` counts.
+        starts: of a file with a word per line, the places in a column at which a sentence begins.
+        documents: of such a file, the lines in which a document begins.
+        label: the column of labels, where the format says which it is.
     """
 
     where: str
@@ -37,6 +35,9 @@ class Fields:
     lines: Sequence[int]
     values: Mapping[str, Sequence[Any]]
     unit: Literal["line", "row", "example"] = "line"
+    starts: Sequence[int] = ()
+    documents: Sequence[int] = ()
+    label: str | None = None
 
     def __post_init__(self) -> None:
         names = trim_names(self.where, self.values)
@@ -52,6 +53,28 @@ class Fields:
             return cls(where=where, origin=origin, lines=lines, values=values)
         rows = range(1, len(next(iter(values.values()), ())) + 1)
         return cls(where=where, origin=origin, lines=rows, values=values, unit="row")
+
+    @classmethod
+    def of_rows(cls, path: Path, names: Sequence[str], rows: Sequence[Row], **marks: Any) -> Self:
+        """Return the columns of a file of rows, of which those without cells divide sentences.
+
+        Args:
+            path: the file.
+            names: of its columns.
+            rows: its rows.
+            marks: ``documents`` and ``label``, where there are any.
+        """
+        filled = [row for row in rows if row[1]]
+        divided = [n for n, row in enumerate(rows) if not row[1]]
+        starts = {n - before for before, n in enumerate(divided)} | {0}
+        return cls(
+            where=str(path),
+            origin=origin_of(path),
+            lines=[line for line, _ in filled],
+            values={name: [cells[n] for _, cells in filled] for n, name in enumerate(names)},
+            starts=sorted(starts - {len(filled)}),
+            **marks,
+        )
 
     def sentences(self, found: Iterable[Sentence]) -> Sentences:
         """Return what a reader made of the examples."""
@@ -88,13 +111,11 @@ class _Cells(Mapping[str, str]):
         return trim(str(value))
 
     def __iter__(self) -> Iterator[str]:
-        return (name for name in self._values if self._has(name))
+        plain = (str, int, float)
+        return (name for name, own in self._values.items() if isinstance(own[self._number], plain))
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
-
-    def _has(self, name: str) -> bool:
-        return isinstance(self._values[name][self._number], str | int | float)
 
 
 def trim_names(where: str, names: Iterable[str]) -> list[str]:
@@ -122,7 +143,7 @@ def load_saved(path: Path) -> Fields:
     """
     import datasets
 
-    from probekit.base.parquet import check_count
+    from probekit.base.packed_files import check_count
 
     try:
         dataset = datasets.load_from_disk(path)
@@ -135,6 +156,8 @@ def load_saved(path: Path) -> Fields:
 def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
     """Return the rows of a ``datasets.Dataset``; numbers of a ClassLabel become their names.
 
+    Images and sounds, which are decoded when they are read, are left out.
+
     Args:
         dataset: one split.
         where: the source, for messages.
@@ -143,22 +166,10 @@ def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
     plain = dataset.with_format(None)
     values = {}
     for name, feature in plain.features.items():
-        if type(_inner(feature)).__name__ not in ("Value", "ClassLabel"):
-            continue  # images and sounds, which are decoded when they are read
-        labels, rows = class_names(feature), plain[name][:]
-        values[name] = rows if labels is None else by_name(rows, labels)
+        if type(getattr(feature, "feature", feature)).__name__ in ("Value", "ClassLabel"):
+            values[name] = by_name(plain[name][:], names_of(feature))
     lines = range(1, len(plain) + 1)
     return Fields(where=where, origin=origin, lines=lines, values=values, unit="row")
-
-
-def class_names(feature: Any) -> Sequence[str] | None:
-    """Return the names of a ClassLabel, or of a list of them; None for another feature."""
-    return getattr(_inner(feature), "names", None)
-
-
-def _inner(feature: Any) -> Any:
-    """Return what a list holds, or the feature itself."""
-    return getattr(feature, "feature", feature)
 
 
 def load_parquet(path: Path) -> Fields:
@@ -170,143 +181,17 @@ def load_parquet(path: Path) -> Fields:
     """
     import pyarrow as pa
 
-    from probekit.base.parquet import read_parquet
+    from probekit.base.packed_files import read_parquet
 
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
     try:
         table = read_parquet(path)
-        values = {name: table.column(name).to_pylist() for name in table.column_names}
-        written = _written_names(table.schema.metadata or {})
+        classes = written_names(table.schema.metadata or {})
+        values = {
+            name: by_name(table.column(name).to_pylist(), classes.get(name))
+            for name in table.column_names
+        }
     except (pa.ArrowException, ValueError, TypeError, AttributeError, OSError) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
-    for name, labels in written.items():
-        if name in values:
-            values[name] = by_name(values[name], labels)
     return Fields.of_file(path, values)
-
-
-def with_card_names(fields: Fields, card: Path) -> Fields:
-    """Return records whose numbers have the names that the card of their data set gives to classes.
-
-    Args:
-        fields: the records.
-        card: the file, ``README.md``, with ``dataset_info`` in front; it need not be there.
-
-    Raises:
-        DataError: a number is that of no class.
-    """
-    named = {}
-    for name, classes in _card_names(card).items():
-        if name in fields.values:
-            try:
-                rows = _as_numbers(fields.values[name], classes)
-            except ValueError as error:
-                raise DataError(
-                    f"{fields.where}: of the classes that {card} names for column {name!r}, "
-                    f"{error}. Write the names in the column, or other names in the card."
-                ) from error
-            _check_classes(fields, name, rows, classes, card)
-            named[name] = by_name(rows, classes)
-    return replace(fields, values={**fields.values, **named})
-
-
-def _as_numbers(rows: Sequence[Any], classes: Sequence[str]) -> list[Any]:
-    """Return a column whose class numbers are numbers, though written as text or as floats.
-
-    Raises:
-        ValueError: it is text that may be the number of one class and the name of another.
-    """
-
-    def number(item: Any) -> Any:
-        text = class_text(item)
-        if not isinstance(text, str) or not _CLASS_NUMBER.fullmatch(trim(text)):
-            return item
-        found = int(float(text))
-        if not isinstance(item, str) or trim(text) not in classes:
-            return found
-        if 0 <= found < len(classes) and classes[found] != trim(text):
-            raise ValueError(f"{trim(text)} is the name of a class and the number of another")
-        return item
-
-    return [[*map(number, row)] if isinstance(row, list) else number(row) for row in rows]
-
-
-def _check_classes(
-    fields: Fields, name: str, rows: Sequence[Any], classes: Sequence[str], card: Path
-) -> None:
-    for number, row in enumerate(rows):
-        for value in row if isinstance(row, list) else [row]:
-            if type(value) is int and value not in NUMBERS and not 0 <= value < len(classes):
-                raise DataError(
-                    f"{fields.place(number)}: {value} in column {name!r} is no class of {card}, "
-                    f"which names 0 to {len(classes) - 1}. Add the names of the others there."
-                )
-
-
-def _card_names(card: Path) -> dict[str, list[str]]:
-    """Return the names of classes by column; none where the file says nothing of them."""
-    if not card.is_file():
-        return {}
-    import yaml  # type: ignore[import-untyped]
-    from huggingface_hub import metadata_load
-
-    found: dict[str, list[str]] = {}
-    try:
-        front = card.read_text("utf-8").partition("\n---")[0]
-        tokens = yaml.scan(front) if front.startswith("---") else ()
-        if any(isinstance(token, yaml.AliasToken) for token in tokens):
-            raise ValueError("it repeats parts by a name, which may come to any size")
-        info = (metadata_load(card) or {}).get("dataset_info", [])
-        configs = info if isinstance(info, list) else [info]
-        usual = [one for one in configs if one.get("config_name") == "default"]
-        for config in usual or configs:
-            for feature in config["features"]:
-                names = _feature_names(feature)
-                if names and found.setdefault(feature["name"], names) != names:
-                    raise ValueError(f"its configurations differ in {feature['name']!r}")
-    except Exception as error:  # whatever a hand-written file makes of its reader
-        warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
-        return {}
-    return found
-
-
-def _feature_names(feature: Mapping[str, Any]) -> list[str]:
-    """Return the names of the classes of a feature in a card; none where it has no classes."""
-    inner = next((feature[one] for one in _INNER if one in feature), None)
-    if not isinstance(inner, dict) or "class_label" not in inner:
-        return []
-    names = inner["class_label"]["names"]  # 0: O, 1: B-PER, ... or a list
-    if not isinstance(names, list):
-        numbers = sorted(names, key=int)
-        if list(map(int, numbers)) != list(range(len(numbers))):
-            raise ValueError(
-                f"{feature['name']!r} numbers its classes {', '.join(map(str, numbers))}"
-            )
-        names = [names[number] for number in numbers]
-    for name in names:
-        if not isinstance(name, str | int) or isinstance(name, bool):
-            raise ValueError(
-                f"the class {name!r} of {feature['name']!r} is no text: put it in quotes"
-            )
-    found = [trim(str(name)) for name in names]
-    if len(set(found)) < len(found):
-        raise ValueError(f"two classes of {feature['name']!r} have one name")
-    if marks := [name for name in found if name.lower() in MARKS - {"_"}]:
-        raise ValueError(f"the class {marks[0]!r} of {feature['name']!r} reads as no label")
-    return found
-
-
-def _written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
-    """Return the label names that ``datasets`` wrote into the file, by column.
-
-    Raises:
-        ValueError, TypeError, AttributeError: it wrote something else.
-    """
-    info = parse_json(metadata.get(b"huggingface", b"{}")).get("info", {})
-    found = {}
-    for name, feature in info.get("features", {}).items():
-        inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
-        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
-            found[name] = inner["names"]
-    return found

@@ -5,20 +5,15 @@ is recognised.
 """
 
 import codecs
-import gzip
-import io
 import logging
-import zlib
 from pathlib import Path
 
 from probekit.base.notices import warn_once
+from probekit.base.packed_files import unpack_gzip
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.formats.file_names import GZIP
 
 logger = logging.getLogger(__name__)
-
-_GROWTH, _FREE_BYTES = 128, 2**26
-"""Most bytes of an unpacked file: so many for each that it has packed, and so many more."""
 
 UTF_8 = "utf-8-sig"
 """With a byte order mark or without."""
@@ -33,11 +28,11 @@ _MARKS = {
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
-_MOST_ACCENTED = 0.3
-"""Of all letters; where there are more, the text is rather of another alphabet."""
 _MOST_UTF_8 = 0.05
-"""Of all that is not ASCII: a pair of signs may look like a letter in UTF-8 by chance."""
-_SIGNS = frozenset("€‚ƒ„…†‡ˆ‰‹‘’“”•–—˜™›¡¢£¥§©«®°±²³´·º»¼½¾¿×÷\xa0\xad")  # noqa: RUF001
+"""Share of the bytes beyond ASCII: a pair of signs may look like a letter in UTF-8 by chance."""
+
+_NO_TEXT = b"\xff"
+"""A letter of cp1252 that hardly any text has; a file that has it is rather no text."""
 
 
 def read_lines(path: Path) -> list[str]:
@@ -58,16 +53,29 @@ def read_lines(path: Path) -> list[str]:
 def own_lines(path: Path, encoding: str | None) -> list[str]:
     """Return the lines of the user's own text file, ``.gz`` or not, as ``read_lines`` does.
 
-    Without an encoding, UTF-16 and UTF-32 are known by their byte order mark. What is not UTF-8 in
-    any place and reads as a Western language in cp1252 is taken for that. Both are said.
+    Without an encoding, UTF-16 and UTF-32 are known by their byte order mark, and what is not UTF-8
+    is taken for cp1252 where charset-normalizer finds that it reads as text. Both are said.
 
     Raises:
         MissingFileError: there is no such file.
-        DataError: it is a folder, or not of that encoding; the message gives the line.
+        DataError: it is a folder, or not of that encoding; the message gives the line, and the
+            encoding that charset-normalizer finds most probable.
         OptionError: ``encoding`` names none.
     """
     raw = read_bytes(path)
-    return decode_lines(raw, str(path), _encoding(path, raw, encoding))
+    if encoding is not None:
+        return decode_lines(raw, str(path), known_encoding(encoding))
+    recognised = _recognise(raw)
+    if recognised is not None:
+        warn_once(
+            logger, f"{path}: read as {recognised}, not UTF-8; if it is neither, give --encoding."
+        )
+    elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
+        raise DataError(
+            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
+            "utf-16-le (or utf-16-be)."
+        )
+    return decode_lines(raw, str(path), recognised or UTF_8)
 
 
 def read_bytes(path: Path) -> bytes:
@@ -86,14 +94,9 @@ def read_bytes(path: Path) -> bytes:
     if path.suffix.lower() != GZIP:
         return raw
     try:
-        with gzip.open(io.BytesIO(raw)) as packed:
-            most = _GROWTH * len(raw) + _FREE_BYTES
-            found = packed.read(most + 1)
-    except (OSError, EOFError, zlib.error) as error:
-        raise DataError(f"{path}: not a readable gzip file ({error}).") from error
-    if len(found) > most:
-        raise DataError(f"{path}: unpacked it is more than {most:,} bytes, nearly all the same.")
-    return found
+        return unpack_gzip(raw)
+    except ValueError as error:
+        raise DataError(f"{path}: {error}.") from error
 
 
 def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[str]:
@@ -113,9 +116,11 @@ def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[st
         line = raw[: error.start].decode(encoding or UTF_8, "ignore").count("\n") + 1
         name = "UTF-8" if encoding in (None, UTF_8) else encoding
         remedy = "convert it to UTF-8" if encoding is None else "say what it is with --encoding"
+        likely = _most_probable(raw) if encoding == UTF_8 else None
+        hint = f" (it may be {likely})" if likely else ""
         raise DataError(
             f"{where}, line {line}: not {name} ({error.reason}, byte 0x{raw[error.start]:02x}); "
-            f"{remedy}."
+            f"{remedy}{hint}."
         ) from error
     lines = text.split("\n" if "\n" in text else "\r")
     if lines[-1] == "":
@@ -137,22 +142,6 @@ def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
     return cells
 
 
-def _encoding(path: Path, raw: bytes, wanted: str | None) -> str:
-    if wanted is not None:
-        return known_encoding(wanted)
-    found = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
-    if found is None and _is_western(raw):
-        found = WESTERN
-    if found is not None:
-        warn_once(logger, f"{path}: read as {found}, not UTF-8; if it is neither, give --encoding.")
-    elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
-        raise DataError(
-            f"{path}: a quarter of the bytes are zeros; if this is UTF-16, give --encoding "
-            "utf-16-le (or utf-16-be)."
-        )
-    return found or UTF_8
-
-
 def known_encoding(wanted: str) -> str:
     """Return the encoding that a name means; UTF-8 comes with or without its mark.
 
@@ -170,22 +159,31 @@ def known_encoding(wanted: str) -> str:
     return UTF_8 if codec.name == "utf-8" else codec.name
 
 
-def _is_western(raw: bytes) -> bool:
-    """Say whether bytes that are not UTF-8 read as a Western language in cp1252.
+def _recognise(raw: bytes) -> str | None:
+    """Return the encoding of text that is not UTF-8; None where it is, or none is sure.
 
     A file with some UTF-8 in it is a broken one: it would come out as two signs per letter.
     """
+    marked = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
+    if marked is not None:
+        return marked
     try:
         raw.decode()
     except UnicodeDecodeError:
-        text = raw.decode(WESTERN, errors="replace")
+        pass
     else:
-        return False
-    high = [character for character in text if ord(character) > 127]
-    n_utf_8 = sum(ord(character) > 127 for character in raw.decode(errors="ignore"))
-    if n_utf_8 > _MOST_UTF_8 * len(high):
-        return False
-    accented = [character for character in high if character.isalpha()]
-    letters = sum(character.isalpha() for character in text)
-    plausible = "ÿ" not in accented and {*high} - {*accented} <= _SIGNS
-    return plausible and len(accented) <= _MOST_ACCENTED * letters
+        return None
+    n_high = sum(byte > 127 for byte in raw)
+    n_utf_8 = sum(character > "\x7f" for character in raw.decode(errors="ignore"))
+    if n_utf_8 > _MOST_UTF_8 * n_high or _NO_TEXT in raw:
+        return None
+    from charset_normalizer import from_bytes
+
+    return WESTERN if from_bytes(raw, cp_isolation=[WESTERN]).best() else None
+
+
+def _most_probable(raw: bytes) -> str | None:
+    from charset_normalizer import from_bytes
+
+    match = from_bytes(raw).best()
+    return match.encoding if match else None

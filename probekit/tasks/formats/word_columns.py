@@ -17,6 +17,7 @@ from pathlib import Path
 
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
+from probekit.tasks.formats.fields import Fields, Row
 from probekit.tasks.formats.text_lines import read_lines, tab_cells
 from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences
 
@@ -38,9 +39,6 @@ _REMARK = re.compile(r"#\S*[ \t]")
 _STATEMENT = re.compile(r"[=: ]")
 """What stands in ``id=1`` and in no plain tag."""
 
-Row = tuple[int, Sequence[str]]
-"""A line, counted from 1, and its cells; none where it divides sentences."""
-
 
 def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
     """Read a published file of words and their labels.
@@ -52,43 +50,21 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    lines = read_lines(path)
-    blocks = divide(column_rows(path, lines))
-    if not blocks:
-        return Sentences.of_file(path, ())
-    line, cells = blocks[0][0]
-    labels = next((layout for layout in layouts if len(layout) + 1 == len(cells)), None)
-    if labels is None:
+    fields = columns_of(path, read_lines(path))
+    if not fields.lines:
+        return fields.sentences(())
+    width = len(fields.values)
+    names = next((layout for layout in layouts if len(layout) + 1 == width), None)
+    if names is None:
         forms = " or ".join(f"{len(own) + 1} ({', '.join(['word', *own])})" for own in layouts)
         expected = forms.replace(" (", " columns (", 1)
-        raise DataError(f"{path}, line {line}: expected {expected}, found {len(cells)}.")
-    places = {name: place for place, name in enumerate(labels, start=1)}
-    found = Sentences.of_file(path, (sentence_of(block, 0, places) for block in blocks))
-    return with_documents(found, path.name, lines)
+        raise DataError(f"{fields.place(0)}: expected {expected}, found {width}.")
+    labels = {name: str(place) for place, name in enumerate(names, start=1)}
+    return fields.sentences(sentence_of(fields, rows, "0", labels) for rows in divide(fields))
 
 
-def with_documents(found: Sentences, file: str, lines: Sequence[str]) -> Sentences:
-    """Return sentences that know their document, where ``-DOCSTART-`` lines divide any.
-
-    Args:
-        found: the sentences of a file of columns.
-        file: its name, which tells its documents from those of other splits.
-        lines: its lines.
-    """
-    # Documents that begin in lines 1 and 8: the sentence of line 3 is of "eng.train#1", that of
-    # line 10 of "eng.train#2".
-    starts = [n for n, line in enumerate(lines, start=1) if _begins_document(line)]
-    if not starts:
-        return found
-    sentences = tuple(
-        replace(one, groups={DOCUMENT: f"{file}#{bisect_right(starts, one.lines[0])}"})
-        for one in found.sentences
-    )
-    return replace(found, sentences=sentences)
-
-
-def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
-    """Return the rows of a column file.
+def columns_of(path: Path, lines: Sequence[str]) -> Fields:
+    """Return the columns of a file with a word per line, by their position; the last has labels.
 
     Cells are divided by single TABs if the first row has one, else by runs of ASCII blanks; never
     by other white space, which occurs inside words (no-break spaces). A line of blanks alone
@@ -116,14 +92,20 @@ def column_rows(path: Path, lines: Sequence[str]) -> list[Row]:
                 f"{'a TAB' if tabs else 'blanks'}, as in the lines before, found {len(cells)}."
                 f"{hint if cells[0].startswith('#') else ''}"
             )
-    return rows
+    return Fields.of_rows(
+        path,
+        [str(place) for place in range(width)],
+        rows,
+        documents=[n for n, line in enumerate(lines, start=1) if _begins_document(line)],
+        label=str(width - 1),
+    )
 
 
-def divide(rows: Sequence[Row], ids: Sequence[int] = ()) -> list[list[Row]]:
-    """Return the rows of each sentence: empty rows end one, and so do changes of its ids.
+def divide(fields: Fields, ids: Sequence[str] = ()) -> list[slice]:
+    """Return the rows of each sentence: it ends at an empty row, and where its ids change.
 
     Args:
-        rows: of a file.
+        fields: of a file with a word per line.
         ids: the columns of sentence ids; one that is given for the first word alone holds for
             those below it.
     """
@@ -133,35 +115,47 @@ def divide(rows: Sequence[Row], ids: Sequence[int] = ()) -> list[list[Row]]:
     #   line 4  2  EU     B-ORG     sentence 2: the id changes
     #   line 5                      (empty)
     #   line 6  2  Rome   B-LOC     sentence 3: an empty row ends one whatever its id
-    sentences: list[list[Row]] = [[]]
-    last = [""] * len(ids)
-    for row in rows:
-        if not row[1]:
-            sentences.append([])
-            continue
-        if ids:
-            own = [row[1][n].strip() or before for n, before in zip(ids, last, strict=True)]
-            if own != last:
-                sentences.append([])
-            last = own
-        sentences[-1].append(row)
-    return [sentence for sentence in sentences if sentence]
+    starts = set(fields.starts)
+    for name in ids:
+        last = ""
+        for n, cell in enumerate(fields.values[name]):
+            id = cell.strip() or last
+            if id != last:
+                starts.add(n)
+            last = id
+    return [slice(*ends) for ends in itertools.pairwise([*sorted(starts), len(fields.lines)])]
 
 
 def sentence_of(
-    block: Sequence[Row], word: int, labels: Mapping[str, int], id: str | None = None
+    fields: Fields, rows: slice, word: str, labels: Mapping[str, str], id: str | None = None
 ) -> Sentence:
-    """Return the sentence that rows of one width are.
+    """Return the sentence that rows of a file with a word per line are.
+
+    It knows its document where ``-DOCSTART-`` lines divide any.
 
     Args:
-        block: its rows, one per word.
-        word: the place of the column of words.
-        labels: label column to its place.
+        fields: the columns.
+        rows: those of the sentence.
+        word: the column of words.
+        labels: label column to its name in the file.
         id: the id that the file gives, or None.
     """
-    columns = list(zip(*(cells for _, cells in block), strict=True))
-    named = {name: columns[place] for name, place in labels.items()}
-    return Sentence(columns[word], named, tuple(line for line, _ in block), id)
+    lines = tuple(fields.lines[rows])
+    groups = {}
+    if fields.documents:
+        # Documents that begin in lines 1 and 8: the sentence of line 3 is of "eng.train#1", that
+        # of line 10 of "eng.train#2".
+        number = bisect_right(fields.documents, lines[0])
+        groups = {DOCUMENT: f"{Path(fields.where).name}#{number}"}
+    named = {name: tuple(fields.values[column][rows]) for name, column in labels.items()}
+    return Sentence(tuple(fields.values[word][rows]), named, lines, id, groups=groups)
+
+
+def is_conllu(lines: Sequence[str]) -> bool:
+    """Say whether the first row has the ten cells of CoNLL-U, of which the first counts words."""
+    first = next((line for line in lines if line.strip() and not line.startswith("#")), "")
+    cells = first.split("\t")
+    return len(cells) == len(FIELDS) and cells[0].partition("-")[0] == "1"
 
 
 def parse_conllu(
@@ -185,7 +179,6 @@ def parse_conllu(
     rows: list[Row] = []
     about: dict[str, str] = {}
     document: dict[str, str] = {}
-    word, places = FIELDS.index(words), {field: FIELDS.index(field) for field in columns}
     sentences = []
     lines = read_lines(path) if lines is None else lines
     for number, line in enumerate([*lines, ""], start=1):
@@ -197,8 +190,12 @@ def parse_conllu(
         elif line.strip(" \t"):
             _add_row(path, number, line, rows)
         elif rows:
-            one = sentence_of(rows, word, places, about.pop("sent_id", None))
-            sentences.append(replace(one, groups=about | document))
+            numbers, cells = zip(*rows, strict=True)
+            by_name = dict(zip(FIELDS, zip(*cells, strict=True), strict=True))
+            labels = {column: by_name[column] for column in columns}
+            id = about.pop("sent_id", None)
+            groups = about | document
+            sentences.append(Sentence(by_name[words], labels, numbers, id, groups=groups))
             rows, about = [], {}
     found = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
     for column in columns:

@@ -10,13 +10,12 @@ from typing import Any
 from probekit.base.kinds import SPLITS
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
-from probekit.tasks.column_choice import choose_texts
+from probekit.tasks.column_choice import choose_columns, choose_texts, list_columns
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.file_names import split_of
-from probekit.tasks.formats.python_values import value_fields
-from probekit.tasks.own.own_texts import prose_columns, text_columns
-from probekit.tasks.own.own_words import list_columns
-from probekit.tasks.own.user_files import OwnCorpus, own_task, read_fields
+from probekit.tasks.formats.records import value_fields
+from probekit.tasks.own.own_examples import read_fields
+from probekit.tasks.own.user_files import OwnCorpus, own_task
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 from probekit.tasks.text_options import Choice
@@ -118,7 +117,10 @@ def _kind(given: Mapping[str, Fields], choice: Choice) -> str:
     if kind == "tagging":
         return kind
     asked = replace(choice, kind=kind, optional=True)
-    labels = [label for fields in given.values() for label in _labels(fields, asked)]
+    labels = []
+    for fields in given.values():
+        label = choose_columns(fields, asked).label
+        labels += [] if label is None else [one for one in fields.values[label] if one is not None]
     if _are_numbers(labels):
         return "regression"
     if any(type(label) is int for label in labels):
@@ -134,19 +136,11 @@ def _kind_of_text(fields: Fields, choice: Choice) -> str:
     """Return tagging, sentence or pair."""
     if list_columns(fields):
         return "tagging"
-    asked, names = replace(choice, kind="regression"), list(fields.values)  # it takes either
-    try:
-        texts = choose_texts(fields.where, asked, names, prose_columns(fields, asked))
+    try:  # a regression takes one text or two
+        texts = choose_texts(fields, replace(choice, kind="regression"))
     except OptionError:  # said again, and in the words of the kind, where the texts are read
         return "sentence"
     return "pair" if len(texts) == 2 else "sentence"
-
-
-def _labels(fields: Fields, choice: Choice) -> list[Any]:
-    """Return the labels of a split that are there."""
-    _, label = text_columns(fields, choice)
-    values = () if label is None else fields.values[label]
-    return [value for value in values if value is not None]
 
 
 def _are_numbers(labels: list[Any]) -> bool:

@@ -9,7 +9,6 @@ from typing import NoReturn
 from probekit.base.kinds import SPLITS
 from probekit.base.registry import choose
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, reason_of
-from probekit.tasks.formats.fields import dataset_fields
 from probekit.tasks.formats.file_names import split_of
 from probekit.tasks.hub_repository import (
     HubRepository,
@@ -18,7 +17,8 @@ from probekit.tasks.hub_repository import (
     list_configurations,
     load_split,
 )
-from probekit.tasks.own.user_files import OwnCorpus, UserFiles, own_task, read_fields
+from probekit.tasks.own.own_examples import read_fields
+from probekit.tasks.own.user_files import OwnCorpus, UserFiles, own_task
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task, slugify
 from probekit.tasks.text_options import Choice
@@ -50,11 +50,11 @@ class HubData(OwnCorpus):
         if data is not None:
             return UserFiles.at(data, self.choice)(split, None)
         try:
-            dataset, where = load_split(self.splits[split], self.repository)
+            fields = load_split(self.splits[split], self.repository)
         except Exception as error:
             # Whatever goes wrong inside `datasets`; the message keeps the reason.
             raise HubError(f"could not load {self.repository}: {reason_of(error)}.") from error
-        return read_fields(dataset_fields(dataset, where, where), self.choice)
+        return read_fields(fields, self.choice)
 
 
 def hub_name(name: str) -> bool:

@@ -11,8 +11,9 @@ from probekit.base.kinds import KINDS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
+from probekit.tasks.formats.class_names import by_name, card_names, class_number
 from probekit.tasks.formats.delimited import load_table
-from probekit.tasks.formats.fields import Fields, load_parquet, load_saved, with_card_names
+from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.file_names import (
     RUNNING,
     SAVED,
@@ -21,10 +22,11 @@ from probekit.tasks.formats.file_names import (
     split_of,
     stem_of,
 )
-from probekit.tasks.formats.json_columns import load_json, load_jsonl
+from probekit.tasks.formats.records import load_json, load_jsonl
+from probekit.tasks.formats.text_lines import own_lines
+from probekit.tasks.formats.word_columns import columns_of, is_conllu
 from probekit.tasks.label_names import NO_LABEL
-from probekit.tasks.own.own_texts import read_running, texts_of
-from probekit.tasks.own.own_words import read_words, words_of
+from probekit.tasks.own.own_examples import read_conllu, read_fields, read_running
 from probekit.tasks.schemes import looks_like_tags, read_scheme
 from probekit.tasks.sentences import Corpus, Sentences
 from probekit.tasks.task import Task, slugify
@@ -32,9 +34,10 @@ from probekit.tasks.text_options import Choice
 
 logger = logging.getLogger(__name__)
 
-COLUMNS = (".conll", ".conllu")
+_CONLLU = ".conllu"
+_COLUMNS = (".conll", _CONLLU)
 """Formats of words in columns."""
-LOADERS: Mapping[str, Callable[[Path, Choice], Fields]] = {
+_LOADERS: Mapping[str, Callable[[Path, Choice], Fields]] = {
     ".jsonl": load_jsonl,
     ".parquet": lambda path, _: load_parquet(path),
     ".json": load_json,
@@ -43,9 +46,9 @@ LOADERS: Mapping[str, Callable[[Path, Choice], Fields]] = {
     ".tsv": load_table,
     RUNNING: load_table,
 }
-"""Formats of one example per row or record."""
-TABLES = (".csv", ".tsv", RUNNING)
-FORMATS = frozenset({*COLUMNS, *LOADERS})
+"""Formats of one example per row or record; tables may have one word per row."""
+_TABLES = (".csv", ".tsv", RUNNING)
+FORMATS = frozenset({*_COLUMNS, *_LOADERS})
 _PACKED = (".parquet", SAVED)
 """Formats that say themselves how their text is encoded."""
 
@@ -103,15 +106,10 @@ def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
 
     Raises:
         DataError: the kind is not read from such a file, or it does not hold what its format
-            promises.
+            promises; for ``.txt`` the message says how running text is read.
         OptionError: the choice of columns is left open, or an option has nothing to say there.
     """
     return Sentences.joined([_read(path, choice) for path in paths])
-
-
-def read_fields(fields: Fields, choice: Choice) -> Sentences:
-    """Return the sentences of records that are read already; errors as for ``read_own``."""
-    return (words_of if choice.of_kind.per == "word" else texts_of)(fields, choice)
 
 
 def _read(path: Path, choice: Choice) -> Sentences:
@@ -125,29 +123,75 @@ def _read(path: Path, choice: Choice) -> Sentences:
             f"{path}: unknown format {(path.suffix or path.name)!r}; expected {listed} for kind "
             f"{kind.name}.{hint}"
         )
-    in_columns = form in (*TABLES, ".conll") and not running
+    in_columns = form in (*_TABLES, ".conll") and not running
     fitting = {
         "separator": in_columns,
         "encoding": form not in _PACKED,
         "sentences": in_columns and of_words,
     }
-    wrong = [name for name, fits in fitting.items() if not fits]
-    choice.refuse(wrong, f"{path}, of kind {kind.name}")
+    choice.refuse(
+        [name for name, fits in fitting.items() if not fits], f"{path}, of kind {kind.name}"
+    )
     if running:
         return read_running(path, choice)
-    if of_words and form in (*COLUMNS, *TABLES):
-        return read_words(path, choice)
-    fields = LOADERS[form](path, choice)
-    if kind.targets != "classes":  # names of classes are of no use to numbers
+    if of_words and form in (*_COLUMNS, RUNNING):
+        return _read_columns(path, form, choice)
+    fields = _LOADERS[form](path, choice)
+    if kind.targets == "classes":  # names of classes are of no use to numbers
+        fields = _with_class_names(fields, path)
+    return read_fields(fields, choice)
+
+
+def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
+    """Read words in columns; a ``.txt`` file may be CoNLL-U, as copies of many corpora are called.
+
+    With ``--separator`` columns are read as a table.
+    """
+    try:
+        lines = own_lines(path, choice.encoding)
+        if form == _CONLLU or (form == RUNNING and is_conllu(lines)):
+            return read_conllu(path, lines, choice)
+        tabled = choice.separator is not None
+        fields = load_table(path, choice) if tabled else columns_of(path, lines)
         return read_fields(fields, choice)
+    except DataError as error:
+        if form != RUNNING:
+            raise
+        raise DataError(
+            f"{error} It is read as columns, a word per line; where it is running text, give "
+            "--kind language-modelling."
+        ) from error
+
+
+def _with_class_names(fields: Fields, path: Path) -> Fields:
+    """Return columns whose numbers have the names that the card of their data set gives to classes.
+
+    Raises:
+        DataError: a number is that of no class, or the name of another one.
+    """
     card = path.parent / "README.md"
     if not card.exists() and path.parent.name == "data":  # as repositories of the Hub have it
         card = path.parent.with_name("README.md")
-    return read_fields(with_card_names(fields, card), choice)
+    named = {}
+    for column, classes in card_names(card).items():
+        rows = []
+        for number, row in enumerate(fields.values.get(column, ())):
+            try:
+                is_list = isinstance(row, list)
+                items = [class_number(item, classes) for item in (row if is_list else [row])]
+            except ValueError as error:
+                raise DataError(
+                    f"{fields.place(number)}: {error}. (Column {column!r} has its names of classes "
+                    f"from {card}.)"
+                ) from error
+            rows.append(items if is_list else items[0])
+        if rows:
+            named[column] = by_name(rows, classes)
+    return replace(fields, values={**fields.values, **named})
 
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:
-    return (*(COLUMNS if kind.per == "word" else ()), *LOADERS)
+    return (*(_COLUMNS if kind.per == "word" else ()), *_LOADERS)
 
 
 def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) -> Task:

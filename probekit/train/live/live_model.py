@@ -15,10 +15,9 @@ from transformers import PreTrainedModel
 
 from probekit.backbone import Backbone, GivenModel
 from probekit.base.numbers.seeding import derive, seeded
+from probekit.data.batches import TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
-from probekit.data.places import windows_of
-from probekit.data.pooling import Pooling, pool
-from probekit.data.token_batch import TokenBatch, token_batches
+from probekit.data.pooling import Pooling, pool, windows_of
 from probekit.errors import OptionError
 from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues

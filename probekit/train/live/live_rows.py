@@ -9,8 +9,7 @@ from jaxtyping import Int64
 
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import bounds_of
-from probekit.data.encoded import EncodedSplit
-from probekit.data.stored import encoded_of
+from probekit.data.encoded import EncodedSplit, encoded_of
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
 from probekit.store import StoredRows

@@ -18,7 +18,7 @@ from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers.ragged import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
-from probekit.data.places import row_sources
+from probekit.data.pooling import row_sources
 from probekit.errors import OptionError, StateRangeError
 from probekit.probe.heads.contract import HeadInput
 from probekit.probe.heads.tokens import TokenStates

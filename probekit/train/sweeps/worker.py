@@ -12,8 +12,8 @@ import numpy as np
 from probekit.base.machine.hardware import pick_device
 from probekit.base.machine.process import interrupts_held
 from probekit.base.selection import HELD_OUT
+from probekit.data.encoded import window_lengths
 from probekit.data.pooling import Pooling
-from probekit.data.stored import window_lengths
 from probekit.engines import Report
 from probekit.errors import DataError
 from probekit.features import FeatureView, Location, Splits

@@ -9,8 +9,8 @@ import torch
 from transformers import AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.data.batching import batches_by_length
-from probekit.data.stored import window_lengths
+from probekit.data.batches import batches_by_length
+from probekit.data.encoded import window_lengths
 from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.maintenance import verify_against, verify_rows

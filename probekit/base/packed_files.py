@@ -1,16 +1,21 @@
-"""Parquet files of anybody's, read in no more memory than what they hold can need.
+"""Packed files of anybody's, Parquet and gzip, read in no more memory than what they hold can need.
 
-A file of a few bytes can say that it holds billions of equal values. So counts are compared with
-the size of the file before anything is read, and what is read with it meanwhile.
+A file of a few bytes can say that it holds billions of equal values, or unpack to zeros without
+end. So counts are compared with the size of the file before anything is read, and the bytes of what
+is read with it meanwhile.
 """
 
+import gzip
+import io
+import zlib
 from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
-import pyarrow.parquet as pq
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
 
 _PER_BYTE, _FREE_VALUES = 16, 2**20
 """Most values of a file, in all columns: so many for each of its bytes, and so many more."""
@@ -20,6 +25,28 @@ _GROWTH, _FREE_BYTES = 128, 2**26
 
 _ROWS = 2**8
 """Rows that are read at a time."""
+
+
+def most_unpacked(nbytes: int) -> int:
+    """Return how many bytes a file of ``nbytes`` may unpack to."""
+    return _GROWTH * nbytes + _FREE_BYTES
+
+
+def unpack_gzip(packed: bytes) -> bytes:
+    """Unpack what gzip packed.
+
+    Raises:
+        ValueError: it is damaged, or unpacks to far more than its size allows.
+    """
+    most = most_unpacked(len(packed))
+    try:
+        with gzip.open(io.BytesIO(packed)) as file:
+            content = file.read(most + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise ValueError(f"not a readable gzip file ({error})") from error
+    if len(content) > most:
+        raise ValueError(f"unpacked it is more than {most:,} bytes, nearly all the same")
+    return content
 
 
 def check_count(values: int, nbytes: int) -> None:
@@ -32,7 +59,7 @@ def check_count(values: int, nbytes: int) -> None:
         raise ValueError(f"it says that its {nbytes:,} bytes hold {values:,} values")
 
 
-def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> pa.Table:
+def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> "pa.Table":
     """Read a Parquet file, and compare its pages with their checksums where it has some.
 
     Args:
@@ -44,6 +71,9 @@ def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> pa.Table
         OSError: it cannot be read.
         ValueError: it is damaged, or says that it holds far more than its size allows.
     """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
     opened = pa.BufferReader(source) if isinstance(source, bytes) else pa.OSFile(str(source))
     try:
         with opened as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
@@ -55,7 +85,9 @@ def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> pa.Table
         pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
 
 
-def _read_columns(file: pq.ParquetFile, nbytes: int, unread: Collection[str]) -> pa.Table:
+def _read_columns(file: "pq.ParquetFile", nbytes: int, unread: Collection[str]) -> "pa.Table":
+    import pyarrow as pa
+
     fields = [field for field in file.schema_arrow if field.name not in unread]
     schema = pa.schema(map(_spelled_out, fields), file.schema_arrow.metadata)
     batches, held = [], 0
@@ -63,14 +95,14 @@ def _read_columns(file: pq.ParquetFile, nbytes: int, unread: Collection[str]) ->
         batch = read.cast(schema)
         batches.append(batch)
         held += batch.nbytes
-        if held > _GROWTH * nbytes + _FREE_BYTES:
+        if held > most_unpacked(nbytes):
             raise ValueError(
                 f"its {nbytes:,} bytes hold more than {held:,} bytes of values, nearly all the same"
             )
     return pa.Table.from_batches(batches, schema)
 
 
-def _count_values(raw: pa.NativeFile) -> int:
+def _count_values(raw: "pa.NativeFile") -> int:
     """Return how many values an open file says that all its columns hold.
 
     Arrow, asked for these numbers, ends the process where some other number of a column is damaged.
@@ -141,7 +173,8 @@ class _Footer:
         return number >> 1 ^ -(number & 1)
 
 
-def _spelled_out(field: pa.Field) -> pa.Field:
+def _spelled_out(field: "pa.Field") -> "pa.Field":
     """Return a column with its values in place of numbers in a dictionary."""
-    kind = field.type
-    return field.with_type(kind.value_type) if pa.types.is_dictionary(kind) else field
+    from pyarrow.types import is_dictionary
+
+    return field.with_type(field.type.value_type) if is_dictionary(field.type) else field

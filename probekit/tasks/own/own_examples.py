@@ -1,0 +1,260 @@
+"""The user's own examples out of columns: sentences in words, or texts with a label each."""
+
+import logging
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from probekit.base.notices import warn_once
+from probekit.errors import DataError
+from probekit.tasks.column_choice import (
+    NONE,
+    Columns,
+    choose_columns,
+    one_class,
+    place_of,
+    tag_text,
+)
+from probekit.tasks.formats.fields import Fields
+from probekit.tasks.formats.text_lines import own_lines
+from probekit.tasks.formats.word_columns import (
+    FIELDS,
+    LABEL_FIELDS,
+    divide,
+    parse_conllu,
+    sentence_of,
+)
+from probekit.tasks.label_names import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
+from probekit.tasks.sentences import Sentence, Sentences, plain_text
+from probekit.tasks.text_options import Choice
+
+logger = logging.getLogger(__name__)
+
+MOST_WORDS = 500
+_NUMBERED = re.compile(r".*\d")
+
+
+def read_fields(fields: Fields, choice: Choice) -> Sentences:
+    """Return columns as examples: one per record, or per sentence of a file with a word per line.
+
+    Raises:
+        OptionError: the choice of columns is left open, or does not fit the kind.
+        UnknownNameError: no column has the name asked for.
+        DataError: no column could be it; a row without words or text, a label that is none, or some
+            texts without a label (empty or a mark for none, such as -1) among others with one.
+    """
+    if not fields.lines:
+        return fields.sentences(())
+    columns = choose_columns(fields, choice)
+    if choice.of_kind.per != "word":
+        return _texts(fields, columns, choice)
+    if fields.starts:
+        return _words_per_line(fields, columns, choice)
+    return fields.sentences(_record(fields, n, columns) for n in range(len(fields.lines)))
+
+
+def read_running(path: Path, choice: Choice) -> Sentences:
+    """Read plain text for language modelling: an example per run of lines between blank lines.
+
+    This is the form in which BERT's own corpora were written: a blank line ends a document. Lines
+    stay as they are, divided by line feeds. (One document per row of a ``.jsonl`` file keeps blank
+    lines inside documents.)
+    """
+    blocks: list[list[tuple[int, str]]] = [[]]
+    for number, line in enumerate(own_lines(path, choice.encoding), start=1):
+        if line.strip():
+            blocks[-1].append((number, line))
+        elif blocks[-1]:
+            blocks.append([])
+    filled = (block for block in blocks if block)
+    return Sentences.of_file(
+        path, (plain_text(("\n".join(line for _, line in own),), {}, own[0][0]) for own in filled)
+    )
+
+
+def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
+    """Read CoNLL-U; without ``--label`` the labels are the first of ``LABEL_FIELDS`` it has."""
+    where = str(path)
+    word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
+    if choice.label is not None and not choice.texts_alone:
+        label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
+        return parse_conllu(path, (label,), word, lines)
+    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
+    first = (replace(s, labels=dict(list(s.labels.items())[:1])) for s in found.sentences)
+    return replace(found, sentences=tuple(first))
+
+
+def _words_per_line(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
+    """Return the sentences of columns, or of a table, with a word per line.
+
+    Those of a table share what is the same in all their rows, and words have no blanks around them.
+
+    Raises:
+        DataError: one sentence with a column that looks like sentence ids; in a table, texts where
+            words should be, or one sentence of over ``MOST_WORDS`` words.
+    """
+    (word,), label, ids = columns
+    sentences = divide(fields, ids)
+    if len(sentences) == 1 and choice.sentences is None:
+        _check_undivided(fields, {word, label, fields.label, choice.label, *ids})
+    labels = {} if label is None else {label: label}
+    found = fields.sentences(sentence_of(fields, rows, word, labels) for rows in sentences)
+    if fields.label is not None:
+        return found
+    others = {name: cells for name, cells in fields.values.items() if name not in (word, label)}
+    shared = []
+    for one, rows in zip(found.sentences, sentences, strict=True):
+        values = {name: {*map(str.strip, cells[rows])} - {""} for name, cells in others.items()}
+        groups = {name: own.pop() for name, own in values.items() if len(own) == 1}
+        words = tuple(text.strip(" \t") for text in one.words)
+        shared.append(replace(one, words=words, groups=groups))
+    _check_table(found, [text for one in shared for text in one.words])
+    return replace(found, sentences=tuple(shared))
+
+
+def _check_undivided(fields: Fields, taken: set[str | None]) -> None:
+    """Refuse one sentence that has a column which looks like sentence ids.
+
+    They are two numbered names or more, each in one run of rows, one of several.
+    """
+    for name, cells in fields.values.items():
+        runs = [cell for cell, before in zip(cells, ["", *cells], strict=False) if cell != before]
+        runs = [cell for cell in runs if cell.strip()]
+        numbered = all(map(_NUMBERED.fullmatch, runs)) and 1 < len(runs) == len(set(runs))
+        if name not in taken and numbered and len(runs) < len(cells):
+            raise DataError(
+                f"{fields.where} reads as one sentence of {len(cells)} words, but column {name!r} "
+                f"looks like sentence ids. Type --sentences {name} to divide it there, or "
+                f"--sentences {NONE} if it is one sentence."
+            )
+
+
+def _check_table(found: Sentences, words: Sequence[str]) -> None:
+    """Refuse a table of texts, where most words hold blanks, and one without empty rows."""
+    texts = [word for word in words if " " in word.strip()]
+    if len(texts) > len(words) / 2:
+        raise DataError(
+            f"{found.where}: the column of words holds texts, such as {texts[0][:60]!r}. For one "
+            "label per text give --kind sentence (or pair, regression); for labels of words write "
+            "one word per row."
+        )
+    if len(found.sentences) == 1 and len(words) > MOST_WORDS:
+        raise DataError(
+            f"{found.where} reads as one sentence of {len(words)} words; sentences are divided by "
+            "blank rows, or by a column of sentence ids (--sentences). Put a blank row after each "
+            "sentence, or convert the file to .jsonl or .conll."
+        )
+
+
+def _record(fields: Fields, number: int, columns: Columns) -> Sentence:
+    """Return the sentence of a record with a list of words, and perhaps one of labels."""
+    (word,), label, _ = columns
+    words = _strings(fields, number, word)
+    if words is None:
+        raise DataError(f"{fields.place(number)}: no words in column {word!r}.")
+    tags = None if label is None else _strings(fields, number, label, tags=True)
+    labels = {} if tags is None else {str(label): tags}
+    lines = (fields.lines[number],) * max(len(words), 1)
+    groups = fields.groups_of(number)
+    return Sentence(words, labels, lines, fields.id_of(number), groups=groups)
+
+
+def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tuple[str, ...] | None:
+    """Return one cell as strings; ``tags`` are classes as those of texts, or none."""
+    value = fields.values[name][number]
+    if value is None:
+        return None
+    items = [tag_text(item) if tags else item for item in value] if isinstance(value, list) else []
+    wrong = [item for item in items if not isinstance(item, str)]
+    if wrong or not isinstance(value, list):
+        expected = "a list of strings or whole numbers" if tags else "a list of strings"
+        raise DataError(
+            f"{fields.place(number)}: expected {expected} in column {name!r}, found "
+            f"{(wrong or [value])[0]!r:.60}."
+        )
+    return tuple(items)
+
+
+def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
+    """Return one text, or two, with the label of each row that has one."""
+    label = columns.label
+    labels = [] if label is None else _labels(fields, label, choice)
+    if label is None or not any(labels):
+        rows = range(len(fields.lines))
+        return fields.sentences(_text(fields, n, columns.texts, {}) for n in rows)
+    return fields.sentences(
+        _text(fields, n, columns.texts, {label: own}) for n, own in enumerate(labels) if own
+    )
+
+
+def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, str]) -> Sentence:
+    row = tuple(fields.values[name][number] for name in texts)
+    for name, value in zip(texts, row, strict=True):
+        if not isinstance(value, str | None):
+            found = type(value).__name__
+            raise DataError(
+                f"{fields.place(number)}: expected text in column {name!r}, found {found}."
+            )
+        if not (value or "").strip():
+            raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
+    return plain_text(
+        row, labels, fields.lines[number], fields.id_of(number), fields.groups_of(number)
+    )
+
+
+def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
+    """Return the label of every row by name; "" where it has none.
+
+    A number may well be -1, or below; -100 is a mark for none if others are negative too.
+
+    Raises:
+        DataError: some rows have none, and they are not to be left out.
+    """
+    numeric = choice.of_kind.targets == "numbers"
+    convert = _number if numeric else _class
+    labels = [convert(fields, n, column) for n in range(len(fields.lines))]
+    marks = marks_among(labels) | {NO_LABEL}
+    if marks.issuperset(labels):
+        return [NO_LABEL] * len(labels)
+    if numeric:
+        others = [float(label) for label in set(labels) - marks if is_number(label)]
+        marks -= {"-1", "nan"} | ({"-100"} if any(other < 0 for other in others) else set())
+    without = [n for n, label in enumerate(labels) if label in marks]
+    if without and not choice.skip_unlabelled:
+        mark = labels[without[0]]
+        found = f" ({mark} means none; a class needs another name)" if mark else ""
+        raise DataError(
+            f"{fields.place(without[0])}: no label in column {column!r}{found}, but others have "
+            "one; label all rows of a split or none, or leave such rows out in every command with "
+            "--skip-unlabelled."
+        )
+    if without:
+        warn_once(
+            logger,
+            f"{fields.where}: {len(without)} of {len(labels)} rows have no label in column "
+            f"{column!r} and are left out (--skip-unlabelled).",
+        )
+    return [NO_LABEL if label in marks else label for label in labels]
+
+
+def _class(fields: Fields, number: int, column: str) -> str:
+    """Return a class by name; "" where there is none."""
+    value = one_class(fields.values[column][number])
+    if value is None or (isinstance(value, float) and math.isnan(value)):
+        return ""
+    text = class_text(value)
+    if not isinstance(text, str):
+        raise DataError(
+            f"{fields.place(number)}: expected a class in column {column!r}, found {value!r}. "
+            "For numbers use --kind regression."
+        )
+    return trim(text)
+
+
+def _number(fields: Fields, number: int, column: str) -> str:
+    """Return a number as text; "" where there is none."""
+    value = one_class(fields.values[column][number])
+    text = "" if value is None else trim(str(value))
+    return str(int(float(text))) if is_number(text) and float(text) in NUMBERS else text

@@ -14,7 +14,7 @@ from probekit.store import Entry, find_entries
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
 from probekit.tasks import Task, is_own
-from probekit.tasks.own.user_files import OwnCorpus
+from probekit.tasks.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
 

@@ -10,8 +10,7 @@ from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
 from probekit.tasks.schemes import BIO_TAG, iob1_to_bio
-from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences
-from probekit.tasks.split import Example, Split
+from probekit.tasks.sentences import DOCUMENT, Example, Sentence, Sentences, Split
 
 logger = logging.getLogger(__name__)
 

@@ -1,8 +1,15 @@
-"""Labels by name: classes and numbers as text, and the marks that say that there is none."""
+"""Labels by name: classes and numbers as text, marks of none, and names that data sets give."""
 
+import logging
+import re
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+from probekit.base.fingerprint import parse_json
+from probekit.base.notices import warn_once
+from probekit.errors import reason_of
 
 NO_LABEL = ""
 """The label of a word that has none: it is neither fitted on nor scored."""
@@ -78,3 +85,131 @@ def score_name(value: float) -> str:
 def _float32(value: float) -> float:
     (rounded,) = struct.unpack("f", struct.pack("f", value))
     return float(rounded)
+
+
+logger = logging.getLogger(__name__)
+
+_INNER = ("dtype", "sequence", "list")
+"""What a data set's card calls the kind of a feature, or of what its lists hold."""
+_CLASS_NUMBER = re.compile(r"-?[0-9]{1,9}(\.0)?")
+
+
+def by_name(rows: Sequence[Any], names: Sequence[str] | None) -> Sequence[Any]:
+    """Return the numbers of classes, or lists of them, by name; without names the rows themselves.
+
+    A text that has no label has None. A number that stands for no label stays among the labels of
+    words, where ``marks_among`` finds it; a column that has no other is one of None.
+    """
+    if names is None:
+        return rows
+
+    def name(value: Any) -> Any:
+        whole = isinstance(value, int) and not isinstance(value, bool)
+        return names[value] if whole and 0 <= value < len(names) else value
+
+    if {one for row in rows for one in (row if isinstance(row, list) else [row])} <= _NONE:
+        return [None] * len(rows)
+    return [
+        [*map(name, row)] if isinstance(row, list) else None if row in NUMBERS else name(row)
+        for row in rows
+    ]
+
+
+_NONE = {*NUMBERS, None}
+
+
+def names_of(feature: Any) -> Sequence[str] | None:
+    """Return the names of a ClassLabel of ``datasets``, or of a list of them; None for others."""
+    return getattr(getattr(feature, "feature", feature), "names", None)
+
+
+def written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
+    """Return the label names that ``datasets`` wrote into a Parquet file, by column.
+
+    Raises:
+        ValueError, TypeError, AttributeError: it wrote something else.
+    """
+    info = parse_json(metadata.get(b"huggingface", b"{}")).get("info", {})
+    found = {}
+    for name, feature in info.get("features", {}).items():
+        inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
+        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
+            found[name] = inner["names"]
+    return found
+
+
+def class_number(item: Any, classes: Sequence[str]) -> Any:
+    """Return the number of a class, though written as text or as a float; what is none stays.
+
+    Raises:
+        ValueError: it is text that may be the number of one class and the name of another, or the
+            number of no class.
+    """
+    text = class_text(item)
+    if not isinstance(text, str) or not _CLASS_NUMBER.fullmatch(trim(text)):
+        return item
+    text, number = trim(text), int(float(text))
+    if isinstance(item, str) and text in classes:
+        if 0 <= number < len(classes) and classes[number] != text:
+            raise ValueError(
+                f"{text} is the name of a class and the number of another; write the names in the "
+                "column, or other names in the card"
+            )
+        return item
+    if number not in NUMBERS and not 0 <= number < len(classes):
+        raise ValueError(
+            f"{number} is no class of the card, which names 0 to {len(classes) - 1}; add the names "
+            "of the others there"
+        )
+    return number
+
+
+def card_names(card: Path) -> dict[str, list[str]]:
+    """Return the names of classes by column that the card of a data set gives.
+
+    Args:
+        card: the file, ``README.md``, with ``dataset_info`` in front; it need not be there. Of what
+            cannot be read there, a message tells.
+    """
+    if not card.is_file():
+        return {}
+    import yaml  # type: ignore[import-untyped]
+    from huggingface_hub import metadata_load
+
+    found: dict[str, list[str]] = {}
+    try:
+        front = card.read_text("utf-8").partition("\n---")[0]
+        tokens = yaml.scan(front) if front.startswith("---") else ()
+        if any(isinstance(token, yaml.AliasToken) for token in tokens):
+            raise ValueError("it repeats parts by a name, which may come to any size")
+        info = (metadata_load(card) or {}).get("dataset_info", [])
+        configs = info if isinstance(info, list) else [info]
+        usual = [one for one in configs if one.get("config_name") == "default"]
+        for feature in (feature for one in usual or configs for feature in one["features"]):
+            inner = next((feature[key] for key in _INNER if key in feature), None)
+            if isinstance(inner, dict) and "class_label" in inner:
+                names = _feature_names(feature["name"], inner["class_label"]["names"])
+                if names and found.setdefault(feature["name"], names) != names:
+                    raise ValueError(f"its configurations differ in {feature['name']!r}")
+    except Exception as error:  # whatever a hand-written file makes of its reader
+        warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
+        return {}
+    return found
+
+
+def _feature_names(column: str, names: Any) -> list[str]:
+    """Return the names that a card gives to the classes of a column: a list, or 0: O, 1: B-PER."""
+    if not isinstance(names, list):
+        numbers = sorted(names, key=int)
+        if list(map(int, numbers)) != list(range(len(numbers))):
+            raise ValueError(f"{column!r} numbers its classes {', '.join(map(str, numbers))}")
+        names = [names[number] for number in numbers]
+    for name in names:
+        if not isinstance(name, str | int) or isinstance(name, bool):
+            raise ValueError(f"the class {name!r} of {column!r} is no text: put it in quotes")
+    found = [trim(str(name)) for name in names]
+    if len(set(found)) < len(found):
+        raise ValueError(f"two classes of {column!r} have one name")
+    if marks := [name for name in found if name.lower() in MARKS - {"_"}]:
+        raise ValueError(f"the class {marks[0]!r} of {column!r} reads as no label")
+    return found

@@ -10,8 +10,7 @@ from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.assemble import assemble, name_example, settle_labels
 from probekit.tasks.schemes import turn_to_bio
-from probekit.tasks.sentences import Corpus, Sentence, Sentences
-from probekit.tasks.split import Split
+from probekit.tasks.sentences import Corpus, Sentence, Sentences, Split
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -206,44 +206,34 @@ def pooled_from_subwords(entry, array, counts):
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("max_length", [12, 64])
-@pytest.mark.parametrize("pooling", POOLINGS)
-def test_stored_words_are_pooled_from_stored_subwords(model, data, tmp_path, max_length, pooling):
-    entry = run(
-        model, data / "words", tmp_path, ("words", "tokens"), max_length=max_length, pooling=pooling
-    )
+OPTIONS = {
+    "texts": {"kind": "sentence", "text": "text", "label": "label"},
+    "pairs": {"kind": "pair", "text": "text,text_pair", "label": "label"},
+    "words": {},
+}
+
+
+@pytest.mark.parametrize(
+    ("what", "pooling"), [*(("words", how) for how in POOLINGS), ("texts", None), ("pairs", None)]
+)
+def test_stored_rows_are_pooled_from_stored_subwords(model, data, tmp_path, what, pooling):
+    arrays = ("cls", "last", "mean") if pooling is None else ("words", "cls", "last", "mean")
+    options = OPTIONS[what] | ({} if pooling is None else {"pooling": pooling})
+    entry = run(model, data / what, tmp_path, (*arrays, "tokens"), max_length=12, **options)
     table, counts = entry.examples, entry.manifest.counts
-    assert counts["windows"] > len(table) + (150 if max_length == 12 else 10)
-    last = entry.arrays["words"].layers[-1]
-    stored = entry.arrays["words"].read(torch.from_numpy(table.rows), [last])[:, 0]
-    found = pooled_from_subwords(entry, "words", table.n_rows.tolist())
-    assert entry.arrays["tokens"].layers == (last,)
-    if pooling == "mean":
-        torch.testing.assert_close(found, stored, atol=1e-6, rtol=0)
-    else:
-        assert torch.equal(found, stored)
-    assert (stored.norm(dim=1) > 0).tolist() == table.valid.tolist()
-
-
-@pytest.mark.parametrize("what", ["texts", "pairs", "words"])
-@pytest.mark.parametrize("max_length", [12, 64])
-def test_stored_rows_of_texts_are_pooled_from_stored_subwords(
-    model, data, tmp_path, max_length, what
-):
-    options = {
-        "texts": {"kind": "sentence", "text": "text", "label": "label"},
-        "pairs": {"kind": "pair", "text": "text,text_pair", "label": "label"},
-        "words": {},
-    }[what]
-    keep = ("cls", "mean", "last", "tokens")
-    entry = run(model, data / what, tmp_path, keep, max_length=max_length, **options)
-    counts = entry.manifest.counts
-    assert counts["windows"] > len(entry.examples) + 5 or counts["truncated_examples"] > 5
-    places = torch.from_numpy(entry.examples.pooled_start)
-    for array in ("cls", "last", "mean"):
-        stored = entry.arrays[array].read(places, [entry.arrays[array].layers[-1]])[:, 0]
-        found = pooled_from_subwords(entry, array, [1] * len(places))
-        if array == "mean":
+    assert counts["windows"] > len(table) + 5 or counts["truncated_examples"] > 5
+    for array in arrays:
+        of_words = array == "words"
+        places = torch.from_numpy(table.rows if of_words else table.pooled_start)
+        last = entry.arrays[array].layers[-1]
+        stored = entry.arrays[array].read(places, [last])[:, 0]
+        found = pooled_from_subwords(
+            entry, array, table.n_rows.tolist() if of_words else [1] * len(places)
+        )
+        if array == "mean" or (of_words and pooling == "mean"):
             torch.testing.assert_close(found, stored, atol=1e-6, rtol=0)
         else:
             assert torch.equal(found, stored), array
+        if of_words:
+            assert entry.arrays["tokens"].layers == (last,)
+            assert (stored.norm(dim=1) > 0).tolist() == table.valid.tolist()

@@ -233,17 +233,6 @@ def test_no_texts_at_all(form):
     assert targets.shape == (0,) and targets.dtype == np.int32
 
 
-def test_texts_go_to_the_tokenizer_in_portions(monkeypatch):
-    texts = [*tiny.SENTENCES, "", LONG, *tiny.SENTENCES]
-    whole, targets = _encode("bert", texts, max_length=30, form="next")
-    for characters in (1, 100, 300):
-        monkeypatch.setattr(alignment, "_CALL", characters)
-        split, others = _encode("bert", texts, max_length=30, form="next")
-        assert np.array_equal(split.subwords, whole.subwords)
-        assert np.array_equal(split.example_windows, whole.example_windows)
-        assert np.array_equal(others, targets)
-
-
 @given(lengths=st.lists(st.integers(0, 40), max_size=30), most=st.integers(1, 50))
 def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
     texts = ["x" * length for length in lengths]

@@ -116,27 +116,17 @@ def test_the_encoding_may_be_said(tmp_path: Path) -> None:
         get_task("conll", encoding="utf-8")
 
 
-FORMS = {
-    "a.conll": "EU B-ORG\ncalls O\n",
-    "a.conllu": CONLLU,
-    "a.csv": "token,tag\nEU,B-ORG\n",
-    "a.tsv": "EU\tB-ORG\n",
-    "a.txt": "EU B-ORG\n",
-    "a.jsonl": '{"tokens": ["EU"], "tags": ["B-ORG"]}\n',
-    "a.json": '[{"tokens": ["EU"], "tags": ["B-ORG"]}]',
-}
-
-
-@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("name", ["a.conll", "a.txt"])
 def test_packed_files_equal_plain_ones(tmp_path: Path, name: str) -> None:
-    plain = train(write(tmp_path / name, FORMS[name]))
-    packed = train(write(tmp_path / f"{name}.gz", gzip.compress(FORMS[name].encode())))
+    content = b"EU B-ORG\ncalls O\n"
+    plain = train(write(tmp_path / name, content))
+    packed = train(write(tmp_path / f"{name}.gz", gzip.compress(content)))
     assert packed.text_fingerprint() == plain.text_fingerprint()
     assert packed.labels == plain.labels
-    folder = write(tmp_path / "f" / f"dev.{name[2:]}.GZ", gzip.compress(FORMS[name].encode()))
+    folder = write(tmp_path / "f" / f"dev.{name[2:]}.GZ", gzip.compress(content))
     assert get_task(str(folder.parent)).splits == ("dev",)
     with pytest.raises(DataError, match=r"b\..*gz: not a readable gzip file"):
-        train(write(tmp_path / f"b.{name[2:]}.gz", FORMS[name]))
+        train(write(tmp_path / f"b.{name[2:]}.gz", content))
 
 
 RECORDS = [{"tokens": ["EU", "calls"], "tags": ["B-ORG", "O"]}, {"tokens": ["No"], "tags": ["O"]}]

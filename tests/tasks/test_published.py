@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from probekit.base.kinds import KINDS
-from probekit.errors import DataError, MissingFileError, UnknownNameError
+from probekit.errors import DataError, MissingFileError, OptionError, UnknownNameError
 from probekit.metrics import METRICS
-from probekit.tasks import TASKS, Split, get_task
+from probekit.tasks import TASKS, Split, TextOptions, get_task
 
 CONLL = "-DOCSTART- -X- O O\n\nEU NNP I-NP I-ORG\nrejects VBZ I-VP O\n\nA NN I-NP I-PER\n"
 
@@ -188,57 +188,73 @@ def test_ud_repeated_sentence_id(tmp_path: Path) -> None:
         read("ud/en_x", tmp_path, UD + UD, "en_x-ud-train.conllu")
 
 
-def parallel(folder: Path, text: str, tags: str) -> Path:
+def parallel(folder: Path, text: str, tags: str, intents: str | None = None) -> Path:
     folder.mkdir(parents=True)
     (folder / "seq.in").write_bytes(text.encode())
     (folder / "seq.out").write_bytes(tags.encode())
+    if intents is not None:
+        (folder / "label").write_bytes(intents.encode())
     return folder
 
 
 @pytest.mark.parametrize(("name", "folder"), [("atis", "dev"), ("snips", "valid")])
-def test_parallel_files(tmp_path: Path, name: str, folder: str) -> None:
-    parallel(tmp_path / folder, "to  new york \r\nhi\n\n", "O B-city I-city\nO")
+@pytest.mark.parametrize("intents", [None, "flight#airfare \r\ngreet", "flight#airfare\ngreet\n\n"])
+def test_parallel_files(tmp_path: Path, name: str, folder: str, intents: str | None) -> None:
+    text, tags = "to  new york \r\nhi\n\n", "O B-city I-city\nO"
+    parallel(tmp_path / folder, text, tags, intents)
     split = get_task(name).read("dev", tmp_path)
     assert words(split) == [("to", "new", "york"), ("hi",)]
-    assert split.labels == {"slots": (("O", "B-city", "I-city"), ("O",))}
+    labelled = {} if intents is None else {"intent": (("flight#airfare",), ("greet",))}
+    assert split.labels == {"slots": (("O", "B-city", "I-city"), ("O",)), **labelled}
     assert split.origin == f"{folder}/seq.in in {tmp_path}"
 
 
+@pytest.mark.parametrize("name", ["atis", "snips", "matis/de"])
+def test_slots_are_the_default_before_intents(name: str) -> None:
+    task = get_task(name)
+    assert task.metrics == {"slots": "span-f1", "intent": "micro-f1"}
+    assert task.kinds == {"slots": "tagging", "intent": "sentence"}
+    chosen = get_task(name, TextOptions(kind="sentence"), "intent")
+    assert (chosen.columns[0], chosen.kind) == ("intent", "tagging")
+    with pytest.raises(OptionError, match=r"--label intent is of kind sentence"):
+        get_task(name, TextOptions(kind="sentence"))
+
+
 @pytest.mark.parametrize(
-    ("text", "tags", "message"),
+    ("text", "tags", "intents", "message"),
     [
-        ("a b\nc d\n", "O O\nO\n", r"seq.out, line 2: 1 tags for the 2 words of seq.in"),
-        ("a\nb\n", "O\n", r"seq.in has 2 lines, but .*seq.out has 1"),
-        ("a\n\nb\n", "O\n\nO\n", r"seq.out, line 2: an example without words"),
-        ("a\n", "X-city\n", r"seq.out, line 1: 'X-city' in column 'slots' is no BIO tag"),
-        ("", "", r"split 'train' of atis is empty"),
+        ("a b\nc d\n", "O O\nO\n", None, r"seq.out, line 2: 1 tags for the 2 words of seq.in"),
+        ("a\nb\n", "O\n", None, r"seq.in has 2 lines, but .*seq.out has 1"),
+        ("a\n\nb\n", "O\n\nO\n", None, r"seq.out, line 2: an example without words"),
+        ("a\n", "X-city\n", None, r"seq.out, line 1: 'X-city' in column 'slots' is no BIO tag"),
+        ("", "", None, r"split 'train' of atis is empty"),
+        ("a\nb\n", "O\nO\n", "a\n", r"seq.in has 2 lines, but .*label has 1; .* of intents"),
+        ("a\nb\n", "O\nO\n", "\nb\n", r"line 1: an empty label in column 'intent'"),
     ],
 )
-def test_parallel_files_malformed(tmp_path: Path, text: str, tags: str, message: str) -> None:
-    parallel(tmp_path / "train", text, tags)
+def test_parallel_files_malformed(
+    tmp_path: Path, text: str, tags: str, intents: str | None, message: str
+) -> None:
+    parallel(tmp_path / "train", text, tags, intents)
     with pytest.raises(DataError, match=message):
         get_task("atis").read("train", tmp_path)
-
-
-def test_parallel_file_missing(tmp_path: Path) -> None:
-    parallel(tmp_path / "train", "a\n", "O\n")
     (tmp_path / "train" / "seq.out").unlink()
     with pytest.raises(MissingFileError, match=r"train/seq.out: no such file"):
         get_task("atis").read("train", tmp_path)
 
 
-MATIS = "id\tutterance\tslot_labels\tintent\n7\tflug\xa0nach \u201cköln\t O B-city\tflight\n"
+MATIS = "id\tutterance\tslot_labels\tintent\n7\tflug\xa0nach \u201cköln\t O B-city\tflight#x \n"
 
 
 @pytest.mark.parametrize("file", ["train_DE.tsv", "train_de.tsv", "de/train_DE.tsv"])
 def test_matis(tmp_path: Path, file: str) -> None:
     split = read("matis/de", tmp_path, MATIS + '8\tein "\tO O\tx\n', file)
     assert words(split) == [("flug\xa0nach", "\u201cköln"), ("ein", '"')]
-    assert split.labels == {
-        "slots": (("O", "B-city"), ("O", "O")),
-        "intent": (("flight",), ("x",)),
-    }
+    slots = (("O", "B-city"), ("O", "O"))
+    assert split.labels == {"slots": slots, "intent": (("flight#x",), ("x",))}
     assert [example.id for example in split.examples] == ["7", "8"]
+    blind = read("matis/de", tmp_path, MATIS.replace("intent", "other"), file)
+    assert blind.labels == {"slots": slots[:1]}
 
 
 @pytest.mark.parametrize(
@@ -247,6 +263,7 @@ def test_matis(tmp_path: Path, file: str) -> None:
         (MATIS.replace("O B-city", "O"), r"line 2: 2 words but 1 slot labels"),
         (MATIS.replace("\tflight", ""), r"line 2: expected 4 columns.*found 3"),
         (MATIS.replace("slot_labels", "slots"), r"line 1: expected a header.*slot_labels missing"),
+        (MATIS.replace("flight#x", ""), r"line 2: an empty label in column 'intent'"),
         ("", "is empty"),
     ],
 )

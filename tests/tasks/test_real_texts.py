@@ -4,7 +4,6 @@ from collections import Counter
 
 import pytest
 
-from probekit.errors import MissingFileError
 from probekit.tasks import Split
 from tests.tasks.own_files import get_task
 from tests.tasks.real_files import DATA, read
@@ -84,19 +83,6 @@ def test_wikitext(folder: str, split: str, words: int) -> None:
     # 60 articles each, and every token of the file in one of them.
     assert len(found.examples) == 60
     assert sum(len((example.text or "").split()) for example in found.examples) == words
-
-
-def test_wikitext_has_no_train_file_here() -> None:
-    read("wikitext2", "wikitext2", "dev")
-    with pytest.raises(MissingFileError, match=r"wiki\.train\.tokens"):
-        get_task("wikitext2").read("train", DATA / "wikitext2")
-
-
-def test_the_articles_of_the_two_forms_are_the_same_ones() -> None:
-    tokens = read("wikitext2", "wikitext2", "test").examples
-    raw = read("wikitext2", "wikitext2/raw", "test").examples
-    lengths = [[len((example.text or "").split()) for example in found] for found in (tokens, raw)]
-    assert lengths[0] == lengths[1]
 
 
 @pytest.mark.parametrize(

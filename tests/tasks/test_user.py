@@ -58,24 +58,6 @@ def test_entities_are_scored_by_span_f1_and_others_by_accuracy(tmp_path: Path) -
     assert parts.metrics == {"1": "accuracy"}
 
 
-@pytest.mark.parametrize(
-    ("tags", "metric"),
-    [
-        ("I-ORG I-ORG O I-LOC", "span-f1"),
-        ("I-ORG B-ORG", "span-f1"),
-        ("O O", "accuracy"),
-        ("I-ORG NN", "accuracy"),
-        ("I O", "span-f1"),
-        ("I- O", "accuracy"),
-    ],
-)
-def test_tags_without_b_are_entities_if_all_are_tags(
-    tmp_path: Path, tags: str, metric: str
-) -> None:
-    rows = "".join(f"w {tag}\n" for tag in tags.split())
-    assert task_of(write(tmp_path / "a.conll", rows)).metrics == {"1": metric}
-
-
 def test_an_empty_place_in_a_list_of_words_is_told_with_its_line(tmp_path: Path) -> None:
     row = {"tokens": ["EU", "calls"], "tags": ["B-ORG", "O"]}
     path = write(tmp_path / "a.jsonl", json_lines(row, row | {"tokens": ["EU", None]}))

@@ -10,7 +10,7 @@ from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
-from probekit.tasks.own.user_files import HASH
+from probekit.tasks.user_files import HASH
 
 _BESIDE = ("seed", "trial", "left_out", "ablated")
 _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))

@@ -14,10 +14,10 @@ from probekit.tasks.assemble import check_text
 from probekit.tasks.formats.file_names import RUNNING, format_of
 from probekit.tasks.formats.text_lines import decode_lines, known_encoding, read_bytes
 from probekit.tasks.formats.word_columns import DOCUMENT_START
-from probekit.tasks.own.user_files import FORMATS, read_own
 from probekit.tasks.schemes import BIO_TAG
 from probekit.tasks.sentences import Sentence
 from probekit.tasks.text_options import Choice
+from probekit.tasks.user_files import FORMATS, read_own
 from probekit.train.saved.head import TrainedHead
 
 Item = str | Sequence[str]

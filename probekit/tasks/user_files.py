@@ -11,7 +11,6 @@ from probekit.base.kinds import KINDS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.formats.class_names import by_name, card_names, class_number
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.file_names import (
@@ -25,8 +24,8 @@ from probekit.tasks.formats.file_names import (
 from probekit.tasks.formats.records import load_json, load_jsonl
 from probekit.tasks.formats.text_lines import own_lines
 from probekit.tasks.formats.word_columns import columns_of, is_conllu
-from probekit.tasks.label_names import NO_LABEL
-from probekit.tasks.own.own_examples import read_conllu, read_fields, read_running
+from probekit.tasks.label_names import NO_LABEL, by_name, card_names, class_number
+from probekit.tasks.own_examples import read_conllu, read_fields, read_running
 from probekit.tasks.schemes import looks_like_tags, read_scheme
 from probekit.tasks.sentences import Corpus, Sentences
 from probekit.tasks.task import Task, slugify

@@ -14,11 +14,11 @@ from probekit.tasks.column_choice import choose_columns, choose_texts, list_colu
 from probekit.tasks.formats.fields import Fields
 from probekit.tasks.formats.file_names import split_of
 from probekit.tasks.formats.records import value_fields
-from probekit.tasks.own.own_examples import read_fields
-from probekit.tasks.own.user_files import OwnCorpus, own_task
+from probekit.tasks.own_examples import read_fields
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 from probekit.tasks.text_options import Choice
+from probekit.tasks.user_files import OwnCorpus, own_task
 
 logger = logging.getLogger(__name__)
 

@@ -16,8 +16,7 @@ from probekit.metrics.gold import (
     confusion,
     encode_gold,
 )
-from probekit.metrics.number_metrics import Spearman, SquaredError
-from probekit.metrics.perplexity import Perplexity
+from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
 from probekit.metrics.probability_metrics import UNSEEN, Brier, CalibrationError, LogLoss
 from probekit.metrics.row_scores import ROW_SCORES
 from probekit.metrics.span_f1 import SpanF1

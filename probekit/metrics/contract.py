@@ -164,7 +164,13 @@ class Metric(ABC):
 
 
 class AdditiveMetric(Metric):
-    """A metric whose main score is a function of sums over examples."""
+    """A metric whose main score is a function of sums over examples.
+
+    Attributes:
+        worst: the score of every sample where what an example adds is no finite number.
+    """
+
+    worst: ClassVar[float] = 0.0
 
     @abstractmethod
     def parts(self, predicted: np.ndarray) -> Parts:
@@ -181,6 +187,8 @@ class AdditiveMetric(Metric):
     def resampler(self, predicted: np.ndarray) -> Resampler:
         """Return the function from how often each example occurs in a sample to its main score."""
         parts = self.parts(predicted)
+        if not np.isfinite(parts).all():
+            return lambda counts: np.full(len(counts), self.worst)
         return lambda counts: self.combine(counts @ parts)
 
     def left_out(self, predicted: np.ndarray) -> Scores:
@@ -195,11 +203,14 @@ class ClassMetric(AdditiveMetric):
     gold: Gold
 
 
-def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets) -> Parts:
-    """Add up what the rows of each example hold."""
+def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets | None) -> Parts:
+    """Add up what the rows of each example hold; without ``offsets`` every row is an example."""
+    if offsets is None:
+        offsets = np.arange(len(rows) + 1)
     sums = np.zeros((len(rows) + 1, rows.shape[1]))
-    np.cumsum(rows, axis=0, out=sums[1:])
-    return sums[offsets[1:]] - sums[offsets[:-1]]
+    with np.errstate(invalid="ignore"):  # what is no number makes none
+        np.cumsum(rows, axis=0, out=sums[1:])
+        return sums[offsets[1:]] - sums[offsets[:-1]]
 
 
 def ratio(above: Scores, below: Scores) -> Scores:

@@ -1,4 +1,4 @@
-"""Metrics of numbers: Spearman and Pearson correlation, and the mean squared error, a loss."""
+"""Metrics of numbers: perplexity of losses, the mean squared error, and correlations."""
 
 import math
 from dataclasses import dataclass
@@ -20,8 +20,47 @@ from probekit.metrics.contract import (
     per_example,
     ratio,
 )
-from probekit.metrics.gold import ValueGold, Values, check_count
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.gold import LossGold, ValueGold, Values, check_count
+
+ENDLESS = 1e150
+"""What stands for infinity in records: JSON has none, and the square of this is finite."""
+
+_LARGEST = math.log(ENDLESS)
+
+
+class Perplexity(AdditiveMetric):
+    """exp of the mean negative log-likelihood in nats; smaller is better.
+
+    ``loss``, the mean itself, is given beside it. A mean that is not finite, or whose exponential
+    is above `ENDLESS`, scores that: records have no infinity.
+    """
+
+    name: ClassVar[str] = "perplexity"
+    text: ClassVar[str] = "perplexity"
+    summary: ClassVar[str] = "exp of the mean loss per predicted token"
+    scale: ClassVar[Scale] = Scale(percent=False, greater_is_better=False)
+    consumes: ClassVar[Consumes] = "losses"
+    worst: ClassVar[float] = ENDLESS
+    gold: LossGold
+
+    def parts(self, predicted: Values) -> Parts:
+        """Return the loss and the number of rows of each example."""
+        check_count(predicted, self.gold.n_rows, "row")
+        rows = np.stack([np.asarray(predicted, np.float64), np.ones(len(predicted))], axis=1)
+        return per_example(rows, self.gold.offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return exp of the mean loss; of no rows, 1."""
+        return np.exp(np.minimum(ratio(sums[:, 0], sums[:, 1]), _LARGEST))
+
+    def score(self, predicted: Values) -> dict[str, float]:
+        """Return ``perplexity`` and ``loss``; ``predicted`` are the losses of the rows."""
+        check_count(predicted, self.gold.n_rows, "row")
+        loss = float(np.asarray(predicted, np.float64).mean())
+        if not math.isfinite(loss):
+            loss = ENDLESS
+        perplexity = math.exp(loss) if loss < _LARGEST else ENDLESS
+        return {Perplexity.name: perplexity, "loss": loss}
 
 
 class SquaredError(AdditiveMetric):

@@ -6,7 +6,7 @@ import numpy as np
 from jaxtyping import Float64
 
 from probekit.metrics.contract import Scale, Scores, ratio
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.metrics.row_scores import ProbabilityMetric, RowScores
 
 BINS = 15

@@ -13,7 +13,6 @@ from probekit.metrics.contract import (
     AdditiveMetric,
     Consumes,
     Parts,
-    Resampler,
     per_example,
 )
 from probekit.metrics.gold import LossGold, check_count
@@ -37,12 +36,10 @@ RowScores = Shaped[np.ndarray, " rows"]
 class ProbabilityMetric(AdditiveMetric):
     """Base of the metrics of `ROW_SCORES`; smaller is better.
 
-    Attributes:
-        worst: what is scored where a row's probabilities are no numbers.
+    Where a row's probabilities are no numbers, all of them score ``worst``.
     """
 
     consumes: ClassVar[Consumes] = "probabilities"
-    worst: ClassVar[float]
     gold: LossGold
 
     @abstractmethod
@@ -52,16 +49,7 @@ class ProbabilityMetric(AdditiveMetric):
     def parts(self, predicted: RowScores) -> Parts:
         """Return what each example adds to the sums."""
         check_count(predicted, self.gold.n_rows, "row")
-        offsets = self.gold.offsets
-        rows = self.terms(predicted)
-        return per_example(rows, np.arange(len(rows) + 1) if offsets is None else offsets)
-
-    def resampler(self, predicted: RowScores) -> Resampler:
-        """Return the function from samples to their scores; of no numbers, the worst."""
-        check_count(predicted, self.gold.n_rows, "row")
-        if not np.isfinite(self.terms(predicted)).all():
-            return lambda counts: np.full(len(counts), self.worst)
-        return super().resampler(predicted)
+        return per_example(self.terms(predicted), self.gold.offsets)
 
     def score(self, predicted: RowScores) -> dict[str, float]:
         """Return the score of all rows, under the metric's name."""

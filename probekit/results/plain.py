@@ -5,7 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from probekit.base.markup import spelled_out
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS
 
 
 def text(value: Any) -> str:

@@ -14,7 +14,7 @@ from probekit.base.numbers.seeding import derive, torch_generator
 from probekit.base.selection import Selection
 from probekit.features import FeatureView
 from probekit.metrics import Metric
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads.contract import FusionHead, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json

@@ -10,8 +10,7 @@ from scipy import stats
 
 from probekit.errors import OptionError
 from probekit.metrics import LossGold, Perplexity, Spearman, ValueGold
-from probekit.metrics.number_metrics import ranks
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS, ranks
 
 values = st.floats(-1e3, 1e3).map(lambda x: round(x, 2)) | st.integers(0, 5).map(float)
 

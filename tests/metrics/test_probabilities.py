@@ -17,7 +17,7 @@ from probekit.metrics import (
     SquaredError,
     ValueGold,
 )
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.probe.decoders.linear import Linear
 from probekit.train.row_probabilities import RowProbabilities, assess
 

@@ -10,7 +10,7 @@ import numpy as np
 from probekit.base.kinds import KINDS
 from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
-from probekit.metrics.perplexity import ENDLESS
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
 from probekit.results.record import BY_MEAN, BY_REFIT

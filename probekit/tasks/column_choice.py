@@ -142,9 +142,9 @@ def _sentence_columns(fields: Fields, choice: Choice, word: str) -> tuple[str, .
     if choice.sentences is not None:
         return (names[place_of(fields.where, "--sentences", choice.sentences, names)],)
     plain = {name: re.sub(r"[\W_]", "", name).lower() for name in names}
-    found = [name for name in names if plain[name] in _OF_SENTENCES and name != word]
-    if found:
-        return (*found, *(name for name in names if plain[name] in _OF_TEXTS))
+    of_sentences = [name for name in names if plain[name] in _OF_SENTENCES and name != word]
+    if of_sentences:
+        return (*of_sentences, *(name for name in names if plain[name] in _OF_TEXTS))
     ids = [name for name in names if is_id(name) and name != word]
     return tuple(
         name for name in ids if any(a == b != "" for a, b in pairwise(fields.values[name]))
@@ -320,20 +320,20 @@ def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
             f"{where} has two text columns, {pair[0]} and {pair[1]}, and kind {kind.name} takes "
             "one. Read both with --kind pair, or choose one with --text."
         )
-    found = _only(texts, TEXTS)
-    if found is None:
+    only = _only(texts, TEXTS)
+    if only is None:
         two = f" Two texts per example are given as --text {','.join(texts[:2])}."
         raise OptionError(
             f"{where}: which column holds the text? {', '.join(texts)}. Choose one with --text (by "
             f"the name in the header, or by index).{two if 2 in kind.texts else ''}"
         )
-    return (found,)
+    return (only,)
 
 
 def _only(candidates: Sequence[str], usual: Sequence[str]) -> str | None:
     """Return the only candidate, or the only one with a usual name; None where it is open."""
-    known = [name for name in candidates if name.lower() in usual]
-    return (known or candidates)[0] if len(known) == 1 or len(candidates) == 1 else None
+    called_so = [name for name in candidates if name.lower() in usual]
+    return (called_so or candidates)[0] if len(called_so) == 1 or len(candidates) == 1 else None
 
 
 def _named_texts(where: str, kind: Kind, wanted: str, names: Sequence[str]) -> tuple[str, ...]:
@@ -356,10 +356,10 @@ def _named_texts(where: str, kind: Kind, wanted: str, names: Sequence[str]) -> t
 
 def _usual_pair(where: str, names: Sequence[str]) -> tuple[str, str] | None:
     called = {name.lower(): name for name in names}
-    found = [pair for pair in PAIRS if called.keys() >= set(pair)]
-    if len(found) > 1:
-        listed = "; ".join(map(",".join, found))
+    pairs = [pair for pair in PAIRS if called.keys() >= set(pair)]
+    if len(pairs) > 1:
+        listed = "; ".join(map(",".join, pairs))
         raise OptionError(
             f"{where}: which columns hold the texts? {listed}. Choose with --text A,B."
         )
-    return (called[found[0][0]], called[found[0][1]]) if found else None
+    return (called[pairs[0][0]], called[pairs[0][1]]) if pairs else None

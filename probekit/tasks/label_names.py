@@ -54,9 +54,9 @@ def class_text(value: Any) -> Any:
 def marks_among(labels: Iterable[str]) -> set[str]:
     """Return those of the labels of a column that say that there is none."""
     names = set(labels)
-    found = {name for name in names if name.lower() in MARKS}
-    signs = {name for name in names - found if not any(map(str.isalnum, name))} - {DASH, NO_LABEL}
-    return found if signs or DASH not in names else found | {DASH}
+    marks = {name for name in names if name.lower() in MARKS}
+    signs = {name for name in names - marks if not any(map(str.isalnum, name))} - {DASH, NO_LABEL}
+    return marks if signs or DASH not in names else marks | {DASH}
 
 
 LARGEST = 3.4028234663852886e38
@@ -130,12 +130,12 @@ def written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         ValueError, TypeError, AttributeError: it wrote something else.
     """
     info = parse_json(metadata.get(b"huggingface", b"{}")).get("info", {})
-    found = {}
+    classes = {}
     for name, feature in info.get("features", {}).items():
         inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
-            found[name] = inner["names"]
-    return found
+            classes[name] = inner["names"]
+    return classes
 
 
 def class_number(item: Any, classes: Sequence[str]) -> Any:
@@ -176,7 +176,7 @@ def card_names(card: Path) -> dict[str, list[str]]:
     import yaml  # type: ignore[import-untyped]
     from huggingface_hub import metadata_load
 
-    found: dict[str, list[str]] = {}
+    classes: dict[str, list[str]] = {}
     try:
         front = card.read_text("utf-8").partition("\n---")[0]
         tokens = yaml.scan(front) if front.startswith("---") else ()
@@ -189,12 +189,12 @@ def card_names(card: Path) -> dict[str, list[str]]:
             inner = next((feature[key] for key in _INNER if key in feature), None)
             if isinstance(inner, dict) and "class_label" in inner:
                 names = _feature_names(feature["name"], inner["class_label"]["names"])
-                if names and found.setdefault(feature["name"], names) != names:
+                if names and classes.setdefault(feature["name"], names) != names:
                     raise ValueError(f"its configurations differ in {feature['name']!r}")
     except Exception as error:  # whatever a hand-written file makes of its reader
         warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
         return {}
-    return found
+    return classes
 
 
 def _feature_names(column: str, names: Any) -> list[str]:
@@ -207,9 +207,9 @@ def _feature_names(column: str, names: Any) -> list[str]:
     for name in names:
         if not isinstance(name, str | int) or isinstance(name, bool):
             raise ValueError(f"the class {name!r} of {column!r} is no text: put it in quotes")
-    found = [trim(str(name)) for name in names]
-    if len(set(found)) < len(found):
+    trimmed = [trim(str(name)) for name in names]
+    if len(set(trimmed)) < len(trimmed):
         raise ValueError(f"two classes of {column!r} have one name")
-    if marks := [name for name in found if name.lower() in MARKS - {"_"}]:
+    if marks := [name for name in trimmed if name.lower() in MARKS - {"_"}]:
         raise ValueError(f"the class {marks[0]!r} of {column!r} reads as no label")
-    return found
+    return trimmed

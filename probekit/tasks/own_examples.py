@@ -70,7 +70,8 @@ def read_running(path: Path, choice: Choice) -> Sentences:
             blocks.append([])
     filled = (block for block in blocks if block)
     return Sentences.of_file(
-        path, (plain_text(("\n".join(line for _, line in own),), {}, own[0][0]) for own in filled)
+        path,
+        (plain_text(("\n".join(line for _, line in lines),), {}, lines[0][0]) for lines in filled),
     )
 
 
@@ -81,9 +82,9 @@ def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
     if choice.label is not None and not choice.texts_alone:
         label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
         return parse_conllu(path, (label,), word, lines)
-    found = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
-    first = (replace(s, labels=dict(list(s.labels.items())[:1])) for s in found.sentences)
-    return replace(found, sentences=tuple(first))
+    corpus = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
+    first = (replace(s, labels=dict(list(s.labels.items())[:1])) for s in corpus.sentences)
+    return replace(corpus, sentences=tuple(first))
 
 
 def _words_per_line(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
@@ -100,18 +101,20 @@ def _words_per_line(fields: Fields, columns: Columns, choice: Choice) -> Sentenc
     if len(sentences) == 1 and choice.sentences is None:
         _check_undivided(fields, {word, label, fields.label, choice.label, *ids})
     labels = {} if label is None else {label: label}
-    found = fields.sentences(sentence_of(fields, rows, word, labels) for rows in sentences)
+    divided = fields.sentences(sentence_of(fields, rows, word, labels) for rows in sentences)
     if fields.label is not None:
-        return found
+        return divided
     others = {name: cells for name, cells in fields.values.items() if name not in (word, label)}
     shared = []
-    for one, rows in zip(found.sentences, sentences, strict=True):
+    for sentence, rows in zip(divided.sentences, sentences, strict=True):
         values = {name: {*map(str.strip, cells[rows])} - {""} for name, cells in others.items()}
-        groups = {name: own.pop() for name, own in values.items() if len(own) == 1}
-        words = tuple(text.strip(" \t") for text in one.words)
-        shared.append(replace(one, words=words, groups=groups))
-    _check_table(found, [text for one in shared for text in one.words])
-    return replace(found, sentences=tuple(shared))
+        groups = {
+            name: different.pop() for name, different in values.items() if len(different) == 1
+        }
+        words = tuple(text.strip(" \t") for text in sentence.words)
+        shared.append(replace(sentence, words=words, groups=groups))
+    _check_table(divided, [text for sentence in shared for text in sentence.words])
+    return replace(divided, sentences=tuple(shared))
 
 
 def _check_undivided(fields: Fields, taken: set[str | None]) -> None:
@@ -131,18 +134,18 @@ def _check_undivided(fields: Fields, taken: set[str | None]) -> None:
             )
 
 
-def _check_table(found: Sentences, words: Sequence[str]) -> None:
+def _check_table(corpus: Sentences, words: Sequence[str]) -> None:
     """Refuse a table of texts, where most words hold blanks, and one without empty rows."""
     texts = [word for word in words if " " in word.strip()]
     if len(texts) > len(words) / 2:
         raise DataError(
-            f"{found.where}: the column of words holds texts, such as {texts[0][:60]!r}. For one "
+            f"{corpus.where}: the column of words holds texts, such as {texts[0][:60]!r}. For one "
             "label per text give --kind sentence (or pair, regression); for labels of words write "
             "one word per row."
         )
-    if len(found.sentences) == 1 and len(words) > MOST_WORDS:
+    if len(corpus.sentences) == 1 and len(words) > MOST_WORDS:
         raise DataError(
-            f"{found.where} reads as one sentence of {len(words)} words; sentences are divided by "
+            f"{corpus.where} reads as one sentence of {len(words)} words; sentences are divided by "
             "blank rows, or by a column of sentence ids (--sentences). Put a blank row after each "
             "sentence, or convert the file to .jsonl or .conll."
         )
@@ -185,7 +188,7 @@ def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
         rows = range(len(fields.lines))
         return fields.sentences(_text(fields, n, columns.texts, {}) for n in rows)
     return fields.sentences(
-        _text(fields, n, columns.texts, {label: own}) for n, own in enumerate(labels) if own
+        _text(fields, n, columns.texts, {label: name}) for n, name in enumerate(labels) if name
     )
 
 
@@ -193,9 +196,9 @@ def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, s
     row = tuple(fields.values[name][number] for name in texts)
     for name, value in zip(texts, row, strict=True):
         if not isinstance(value, str | None):
-            found = type(value).__name__
+            kind = type(value).__name__
             raise DataError(
-                f"{fields.place(number)}: expected text in column {name!r}, found {found}."
+                f"{fields.place(number)}: expected text in column {name!r}, found {kind}."
             )
         if not (value or "").strip():
             raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
@@ -224,9 +227,9 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     without = [n for n, label in enumerate(labels) if label in marks]
     if without and not choice.skip_unlabelled:
         mark = labels[without[0]]
-        found = f" ({mark} means none; a class needs another name)" if mark else ""
+        meaning = f" ({mark} means none; a class needs another name)" if mark else ""
         raise DataError(
-            f"{fields.place(without[0])}: no label in column {column!r}{found}, but others have "
+            f"{fields.place(without[0])}: no label in column {column!r}{meaning}, but others have "
             "one; label all rows of a split or none, or leave such rows out in every command with "
             "--skip-unlabelled."
         )

@@ -75,10 +75,10 @@ class Fields:
             **marks,
         )
 
-    def sentences(self, found: Iterable[Sentence]) -> Sentences:
+    def sentences(self, examples: Iterable[Sentence]) -> Sentences:
         """Return what a reader made of the examples."""
         return Sentences(
-            sentences=tuple(found), where=self.where, origin=self.origin, unit=self.unit
+            sentences=tuple(examples), where=self.where, origin=self.origin, unit=self.unit
         )
 
     def id_of(self, number: int) -> str | None:
@@ -111,7 +111,9 @@ class _Cells(Mapping[str, str]):
 
     def __iter__(self) -> Iterator[str]:
         plain = (str, int, float)
-        return (name for name, own in self._values.items() if isinstance(own[self._number], plain))
+        return (
+            name for name, column in self._values.items() if isinstance(column[self._number], plain)
+        )
 
     def __len__(self) -> int:
         return sum(1 for _ in self)
@@ -127,11 +129,11 @@ def trim_names(where: str, names: Iterable[str]) -> list[str]:
     Raises:
         DataError: two columns have one name.
     """
-    found = [trim(name) for name in names]
-    twice = next((name for name in found if name and found.count(name) > 1), None)
+    trimmed = [trim(name) for name in names]
+    twice = next((name for name in trimmed if name and trimmed.count(name) > 1), None)
     if twice is not None:
         raise DataError(f"{where}: two columns are called {twice!r}; rename one.")
-    return found
+    return trimmed
 
 
 def load_saved(path: Path) -> Fields:

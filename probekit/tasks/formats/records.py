@@ -52,13 +52,13 @@ def load_json(path: Path, choice: Choice) -> Fields:
     Raises:
         DataError: it holds something else.
     """
-    found = list(_values("\n".join(own_lines(path, choice.encoding)), path))
-    first = found[0][1] if len(found) == 1 else None
+    values = list(_values("\n".join(own_lines(path, choice.encoding)), path))
+    first = values[0][1] if len(values) == 1 else None
     if isinstance(first, list):
         return _of_objects(path, [*enumerate(first, start=1)], unit="row")
     columns = _columns(first, choice) if isinstance(first, dict) else None
     if columns is None:
-        return _of_objects(path, found)
+        return _of_objects(path, values)
     sizes = {name: len(column) for name, column in columns.items()}
     if len(set(sizes.values())) > 1:
         listed = ", ".join(f"{name} {size}" for name, size in sizes.items())
@@ -103,8 +103,8 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
             number of thousands of digits, lists nested a thousand times).
     """
     try:
-        found = decode(*text)
-        json.dumps(found, ensure_ascii=False).encode()
+        value = decode(*text)
+        json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         line = max(line, error.lineno)
         raise DataError(f"{path}, line {line}: not JSON ({error.msg}).") from error
@@ -117,7 +117,7 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
     except ValueError as error:
         fault = "a whole number with more digits than Python reads; write it as a string"
         raise DataError(f"{path}, line {line}: {fault}.") from error
-    return found
+    return value
 
 
 def _behind_blanks(text: str, place: int) -> int:
@@ -128,16 +128,16 @@ def _behind_blanks(text: str, place: int) -> int:
 
 
 def _of_objects(
-    path: Path, found: Sequence[tuple[int, Any]], unit: Literal["line", "row"] = "line"
+    path: Path, numbered: Sequence[tuple[int, Any]], unit: Literal["line", "row"] = "line"
 ) -> Fields:
     """Return the columns of objects, each with its line or row."""
-    for number, value in found:
+    for number, value in numbered:
         if not isinstance(value, dict):
             kind = type(value).__name__
             expected = "one JSON object per line" if format_of(path) == ".jsonl" else "JSON objects"
             raise DataError(f"{path}, {unit} {number}: expected {expected}, found {kind}.")
-    values = by_column([row for _, row in found])
-    return Fields.of_file(path, values, None if unit == "row" else [line for line, _ in found])
+    values = by_column([row for _, row in numbered])
+    return Fields.of_file(path, values, None if unit == "row" else [line for line, _ in numbered])
 
 
 def by_column(records: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
@@ -211,10 +211,10 @@ def _listed(examples: object, where: str) -> list[Any]:
     Raises:
         DataError: they are nothing of the kind, or a tuple, whose parts are no examples as a rule.
     """
-    found = type(examples).__name__
+    kind = type(examples).__name__
     if _is(examples, "datasets", "IterableDataset"):
         raise DataError(
-            f"{where}: {found} is a stream without an end that is known; take what is wanted of "
+            f"{where}: {kind} is a stream without an end that is known; take what is wanted of "
             "it: datasets.Dataset.from_list(list(stream.take(1000)))."
         )
     if isinstance(examples, tuple):
@@ -223,7 +223,7 @@ def _listed(examples: object, where: str) -> list[Any]:
             "apart are joined by list(zip(texts, labels))."
         )
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Iterable):
-        raise DataError(f"{where}: found {found}. {_EXPECTED}")
+        raise DataError(f"{where}: found {kind}. {_EXPECTED}")
     return list(examples)
 
 
@@ -239,21 +239,21 @@ def _list_columns(
             columns: tuple[str, ...] = ()
             records.append({str(name): _plain(value) for name, value in item.items()})
         else:
-            columns, texts, given = _parts(item, place, kind)
+            columns, texts, tags = _parts(item, place, kind)
             if label in columns:
                 raise OptionError(
                     f"--label {label}: the column of the texts is called so; choose another."
                 )
-            records.append(dict(zip((*columns, label), (*texts, given), strict=True)))
+            records.append(dict(zip((*columns, label), (*texts, tags), strict=True)))
         form = columns if form is None else form
         if columns != form:
             raise DataError(
                 f"{place} is {_FORMS[columns]}, and the first is {_FORMS[form]}; all examples of a "
                 "split have one form."
             )
-    found = by_column(records)
-    unlabelled = form and all(given is None for given in found[label])
-    return {name: own for name, own in found.items() if not (unlabelled and name == label)}
+    by_name = by_column(records)
+    unlabelled = form and all(tags is None for tags in by_name[label])
+    return {name: values for name, values in by_name.items() if not (unlabelled and name == label)}
 
 
 def _parts(item: Any, where: str, kind: str | None) -> tuple[tuple[str, ...], Sequence[Any], Any]:

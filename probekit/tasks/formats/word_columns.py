@@ -56,7 +56,9 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
     width = len(fields.values)
     names = next((layout for layout in layouts if len(layout) + 1 == width), None)
     if names is None:
-        forms = " or ".join(f"{len(own) + 1} ({', '.join(['word', *own])})" for own in layouts)
+        forms = " or ".join(
+            f"{len(layout) + 1} ({', '.join(['word', *layout])})" for layout in layouts
+        )
         expected = forms.replace(" (", " columns (", 1)
         raise DataError(f"{fields.place(0)}: expected {expected}, found {width}.")
     labels = {name: str(place) for place, name in enumerate(names, start=1)}
@@ -81,8 +83,8 @@ def columns_of(path: Path, lines: Sequence[str]) -> Fields:
     first = next(filled, "")
     plain = (line for line in itertools.chain([first], filled) if not _REMARK.match(line))
     tabs = "\t" in next(plain, first)
-    found = [(number, _cells(line, tabs)) for number, line in enumerate(lines, start=1)]
-    rows = drop_comments(path, found, lines)
+    numbered = [(number, _cells(line, tabs)) for number, line in enumerate(lines, start=1)]
+    rows = drop_comments(path, numbered, lines)
     width = next((len(cells) for _, cells in rows if cells), 0)
     for number, cells in rows:
         if cells and len(cells) != width:
@@ -197,11 +199,11 @@ def parse_conllu(
             groups = about | document
             sentences.append(Sentence(by_name[words], labels, numbers, id, groups=groups))
             rows, about = [], {}
-    found = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
+    corpus = replace(Sentences.of_file(path, sentences), unmarked=_UNMARKED)
     for column in columns:
         if all(set(sentence.labels[column]) == {"_"} for sentence in sentences):
-            found = found.with_labels(column, {})
-    return found
+            corpus = corpus.with_labels(column, {})
+    return corpus
 
 
 def _add_row(path: Path, number: int, line: str, rows: list[Row]) -> None:
@@ -224,23 +226,23 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
         rows: its rows.
         lines: the line of each.
     """
-    found, dropped = list(rows), []
+    kept, dropped = list(rows), []
     doubtful = {
         n for n, line in enumerate(lines) if _REMARK.match(line) and _begins(lines, rows, n)
     }
     sure = [cells for n, (_, cells) in enumerate(rows) if cells and n not in doubtful]
     if not (doubtful and sure):
-        return found
+        return kept
     width = Counter(map(len, sure)).most_common(1)[0][0]
     labels = {cells[-1] for cells in sure} | {"#"}
     plain = not any(map(_STATEMENT.search, labels))
     for n in sorted(doubtful):
         number, cells = rows[n]
-        begins = n == 0 or not found[n - 1][1]
+        begins = n == 0 or not kept[n - 1][1]
         states = cells[0] == "#" and plain and _STATEMENT.search(cells[-1])
         unknown = (lines[n].startswith("# ") or states) and cells[-1] not in labels
         if begins and (len(cells) != width or (unknown and width > 1)):
-            found[n] = (number, ())
+            kept[n] = (number, ())
             dropped.append(n)
     if dropped:
         warn_once(
@@ -248,7 +250,7 @@ def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list
             f"{path}: {len(dropped)} lines that begin a sentence with # are read as comments (line "
             f"{rows[dropped[0]][0]}: {lines[dropped[0]]!r}).",
         )
-    return found
+    return kept
 
 
 def _begins(lines: Sequence[str], rows: Sequence[Row], n: int) -> bool:

@@ -1,6 +1,7 @@
 """Encode words, running texts, and pairs of texts (in one window, the longer one cut first)."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 
 import numpy as np
@@ -15,9 +16,7 @@ from probekit.data.alignment import (
 )
 from probekit.data.encoded import EncodedSplit, Subwords
 from probekit.data.windows import (
-    assemble,
     check_limits,
-    cut_windows,
     encode_content,
     refuse_overlong,
 )
@@ -237,14 +236,9 @@ def _encode_joined(
     content = Subwords.gather(
         _kept(encoding, len(first), room) for encoding, (first, _) in zip(found, pairs, strict=True)
     )
-    return assemble(
-        content,
-        cut_windows(content, room, overlong, keep_empty=len(specials) > 0),
-        specials,
-        ids,
-        np.zeros(len(ids), np.int64),
-        cut={"truncated_words": 0, "truncated_examples": int((lengths > room).sum())},
-    )
+    split = encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
+    n_cut = int((lengths > room).sum())
+    return replace(split, cut={"truncated_words": 0, "truncated_examples": n_cut})
 
 
 def _kept(

@@ -146,11 +146,6 @@ def test_all_failures_in_one_message(
     assert time.monotonic() - started < 20
 
 
-def test_a_missing_repository(quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with serve(monkeypatch, tmp_path, {}), pytest.raises(HubError, match=r"wnut_17: .*NotFound"):
-        get_task("wnut17").read("train", None)
-
-
 def test_an_unreachable_hub_fails_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     redirect(monkeypatch, dead_endpoint(), tmp_path)
     started = time.monotonic()

@@ -51,20 +51,6 @@ def test_every_form_gives_the_same_split(tmp_path: Path) -> None:
     assert set(splits[".conll"].labels) == {"1"}
 
 
-def test_entities_are_scored_by_span_f1_and_others_by_accuracy(tmp_path: Path) -> None:
-    entities = task_of(write(tmp_path / "a.conll", "a B-X\nb O\n"))
-    parts = task_of(write(tmp_path / "b.conll", "a NN\nb B\n"))
-    assert entities.metrics == {"1": "span-f1"}
-    assert parts.metrics == {"1": "accuracy"}
-
-
-def test_an_empty_place_in_a_list_of_words_is_told_with_its_line(tmp_path: Path) -> None:
-    row = {"tokens": ["EU", "calls"], "tags": ["B-ORG", "O"]}
-    path = write(tmp_path / "a.jsonl", json_lines(row, row | {"tokens": ["EU", None]}))
-    with pytest.raises(DataError, match=r"line 2: expected a list of .* in column 'tokens'"):
-        get_task(str(path))
-
-
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
@@ -306,6 +292,11 @@ def test_a_lone_quotation_mark(tmp_path: Path) -> None:
             "a.jsonl",
             json_lines({"tokens": ["a"], "t": ["X"]}, {"t": ["X"]}),
             r"line 2: no words in column 'tokens'",
+        ),
+        (
+            "a.jsonl",
+            json_lines({"tokens": ["a", "b"], "t": ["X", "Y"]}, {"tokens": ["a", None]}),
+            r"line 2: expected a list of .* in column 'tokens'",
         ),
         ("a.parquet", "PAR1 but not really", r"a.parquet: not a readable Parquet file"),
         ("a.conllu", CONLLU + "1\tx\n", r"a.conllu, line 3: expected 10 columns"),

@@ -20,7 +20,7 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, extract
 from probekit.base.notices import human_bytes
-from probekit.extraction.maintenance import Conversion, EntryCopy
+from probekit.extraction.maintenance import EntryCopy, plan_conversion
 from probekit.store.entry import Entry
 from probekit.store.files import WholeFiles
 
@@ -92,7 +92,7 @@ def converting(args: argparse.Namespace, entry: Entry, folder: Path) -> Claim:
 
     def ours() -> None:
         shutil.rmtree(to, ignore_errors=True)
-        Conversion.of(entry.path, dtype="float16", root=to).apply()
+        plan_conversion(entry.path, dtype="float16", root=to).apply()
 
     def plain() -> None:
         shutil.rmtree(to, ignore_errors=True)

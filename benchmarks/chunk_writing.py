@@ -22,8 +22,7 @@ from measure import Claim, Side, alternate, report
 from subjects import parser, work_folder
 
 from probekit.base.machine.buffers import empty_buffer
-from probekit.store.files import WholeFiles
-from probekit.store.marks import checksum
+from probekit.store.files import WholeFiles, checksum
 
 NUMBER = 23
 SIZE, COUNT = 4 * 2**20, 256

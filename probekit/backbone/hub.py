@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, NamedTuple
 
 from probekit.errors import HubError
 
@@ -50,7 +51,7 @@ def list_files(repo: str, revision: str | None) -> Listing:
     if is_offline_mode():
         return _cached(repo, revision, "offline (HF_HUB_OFFLINE)")
     try:
-        with translated(repo, revision):
+        with hub_errors(repo, revision):
             info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=SECONDS)
     except UnreachableError as error:
         found = _cached(repo, revision, str(error))
@@ -76,13 +77,17 @@ def fetch(repo: str, revision: str | None, names: Iterable[str]) -> Path:
     folder: Path | None = None
     for name in names:
         try:
-            with translated(repo, revision):
+            with hub_errors(repo, revision):
                 path = hf_hub_download(repo, name, revision=revision, etag_timeout=SECONDS)
         except UnreachableError as error:
             raise HubError(
                 f"{name} of Hub repository {repo!r} could not be downloaded: {error}. Run the same "
                 f"command again: it goes on where it stopped. {_LOCAL_OPTIONS}"
             ) from error
+        except HubError:  # which is an OSError as well
+            raise
+        except OSError as error:
+            raise HubError(f"{repo!r} cannot be kept in the Hub cache: {error}") from error
         folder = folder or Path(path).parents[name.count("/")]
     assert folder is not None, "at least config.json is asked for"
     return folder
@@ -105,48 +110,100 @@ class UnreachableError(HubError):
     """The Hub gave no answer, or none that makes sense."""
 
 
+class RepoWords(NamedTuple):
+    """How messages call a repository of some type, and what they say to do.
+
+    Attributes:
+        what: it is.
+        page: what stands before its name in its address.
+        missing: where it is not there, or not open.
+        main: where it has no such revision.
+    """
+
+    what: str
+    page: str
+    missing: str
+    main: str
+
+
+MODEL = RepoWords(
+    "Hub repository",
+    "",
+    "does not exist, or is private and you are not logged in. Check the name, or run `hf auth "
+    "login`; a local folder or .gguf file works too.",
+    "Leave out --revision for the default branch.",
+)
+DATA_SET = RepoWords(
+    "Hub data set",
+    "datasets/",
+    "does not exist, or is not open to you. Check the name (OWNER/NAME), and log in with `hf auth "
+    "login`, or set HF_TOKEN.",
+    "Leave out @REVISION for the main branch.",
+)
+
+
 @contextmanager
-def translated(repo: str, revision: str | None) -> Iterator[None]:
-    """Turn the Hub client's errors into one line that says what to do."""
+def hub_errors(repo: str, revision: str | None, words: RepoWords = MODEL) -> Iterator[None]:
+    """Turn the errors of the Hub's client into one line that says what to do.
+
+    Args:
+        repo: ``org/name``.
+        revision: branch, tag or commit; None is the main branch.
+        words: of the repository's type.
+
+    Raises:
+        UnreachableError: the Hub gives no answer, or none that makes sense.
+        HubError: whatever else the client or the Hub refuses.
+        OSError: this machine's disk does.
+    """
+    from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
+
+    try:
+        yield
+    except (HTTPError, OSError, ValueError, RuntimeError) as error:
+        # the client says only which file could not be uploaded, and why in the cause
+        cause = error.__cause__ if type(error) is RuntimeError else None
+        reason = error if cause is None else cause
+        if type(reason) is OSError and reason.errno is not None:
+            raise reason from error
+        raise _in_words(repo, revision, reason, words) from error
+
+
+def _in_words(repo: str, revision: str | None, error: BaseException, words: RepoWords) -> HubError:
+    """Return what an error of the Hub's client means, and what to do."""
     from huggingface_hub import errors
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
 
-    at = f" at revision {revision!r}" if revision else ""
-    try:
-        yield
-    except errors.GatedRepoError as error:
-        raise HubError(
-            f"Hub repository {repo!r} is gated: accept its terms at https://huggingface.co/{repo} "
-            "and log in with `hf auth login`."
-        ) from error
-    except errors.RepositoryNotFoundError as error:
-        raise HubError(
-            f"Hub repository {repo!r} does not exist, or is private and you are not logged in. "
-            "Check the name, or run `hf auth login`; a local folder or .gguf file works too."
-        ) from error
-    except errors.RevisionNotFoundError as error:
-        raise HubError(
-            f"Hub repository {repo!r} has no revision {revision!r}. Leave out --revision for the "
-            "default branch."
-        ) from error
-    except errors.HFValidationError as error:
-        raise HubError(f"{repo!r} is no valid Hub id: {_first_line(error)}") from error
-    except errors.RemoteEntryNotFoundError as error:
-        raise HubError(f"Hub repository {repo!r}{at} lost a file: {_first_line(error)}") from error
-    except errors.HfHubHTTPError as error:
-        status = error.response.status_code if hasattr(error, "response") else None
-        if status in (401, 403):
-            raise HubError(
-                f"the Hub refuses access to {repo!r} (HTTP {status}). Run `hf auth login`, and "
-                f"accept the terms at https://huggingface.co/{repo} if it is gated."
-            ) from error
-        raise UnreachableError(f"the Hub answers HTTP {status} for {repo!r}") from error
-    except (HTTPError, errors.LocalEntryNotFoundError, ConnectionError, TimeoutError) as error:
-        raise UnreachableError(f"the Hub cannot be reached ({_first_line(error)})") from error
-    except OSError as error:
-        raise HubError(f"{repo!r}{at} cannot be kept in the Hub cache: {error}") from error
+    named = f"{words.what} {repo!r}"
+    terms = f"https://huggingface.co/{words.page}{repo}"
+    first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
+    match error:
+        case errors.GatedRepoError():
+            return HubError(
+                f"{named} is gated: accept its terms at {terms} and log in with `hf auth login`."
+            )
+        case errors.RepositoryNotFoundError():
+            return HubError(f"{named} {words.missing}")
+        case errors.RevisionNotFoundError():
+            return HubError(f"{named} has no branch, tag or commit {revision!r}. {words.main}")
+        case errors.HFValidationError():
+            return HubError(f"{repo!r} is no name of a {words.what}, OWNER/NAME: {first_line}")
+        case errors.RemoteEntryNotFoundError():
+            at = f" at revision {revision!r}" if revision else ""
+            return HubError(f"{named}{at} lost a file: {first_line}")
+        case errors.HfHubHTTPError() if _status(error) in (401, 403):
+            return HubError(
+                f"the Hub refuses this for {named} (HTTP {_status(error)}). Run `hf auth login` or "
+                f"set HF_TOKEN, and accept the terms at {terms} if it is gated; a push needs a "
+                "token that may write."
+            )
+        case errors.HfHubHTTPError():
+            return UnreachableError(f"the Hub answers HTTP {_status(error)} for {repo!r}")
+        case HTTPError() | errors.LocalEntryNotFoundError() | ConnectionError() | TimeoutError():
+            return UnreachableError(f"the Hub cannot be reached ({first_line})")
+        case _:
+            return HubError(f"{named}: {first_line}")
 
 
-def _first_line(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
-    return text.splitlines()[0]
+def _status(error: Any) -> int | None:
+    return error.response.status_code if hasattr(error, "response") else None

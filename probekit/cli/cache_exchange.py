@@ -25,6 +25,14 @@ Overwrite = Annotated[
     bool, typer.Option("--overwrite", help="Replace entries that are there, finished or not.")
 ]
 
+PartLayers = Annotated[
+    str | None, typer.Option("--layers", help="These layers alone: -1, 0,4,8 or 0:25:4.")
+]
+PartArrays = Annotated[
+    list[str] | None,
+    typer.Option("--array", help="This array alone, such as words; may be repeated."),
+]
+
 
 def copy(
     source: Annotated[
@@ -34,13 +42,8 @@ def copy(
         ),
     ],
     to: Annotated[str, typer.Argument(metavar="DST", help="The cache root that gets the copies.")],
-    layers: Annotated[
-        str | None, typer.Option("--layers", help="Copy these layers alone: -1, 0,4,8 or 1:6.")
-    ] = None,
-    array: Annotated[
-        list[str] | None,
-        typer.Option("--array", help="Copy this array alone, such as words; may be repeated."),
-    ] = None,
+    layers: PartLayers = None,
+    array: PartArrays = None,
     overwrite: Overwrite = False,
     cache: arguments.Cache = Path("cache"),
 ) -> None:
@@ -89,12 +92,11 @@ def convert(
     for one, there in made:
         _say("converted to", one.destination.path, there, one.nbytes)
         if one.rounded and not there:
-            gone = " and ".join(one.manifest.request["through"])
             logger.warning(
                 "%s was rounded to %s before: `probekit extract` does not take it for what it "
                 "would store, and extracts anew; `train` reads it.",
                 one.destination.path.name,
-                gone,
+                " and ".join(one.manifest.request["through"]),
             )
 
 
@@ -252,13 +254,8 @@ def pull(
     url: Url,
     *,
     split: Split = None,
-    layers: Annotated[
-        str | None, typer.Option("--layers", help="These layers alone: 8,12 or 0:25:4.")
-    ] = None,
-    array: Annotated[
-        list[str] | None,
-        typer.Option("--array", help="This array alone, such as words; may be repeated."),
-    ] = None,
+    layers: PartLayers = None,
+    array: PartArrays = None,
     entry: Annotated[
         str | None, typer.Option("--entry", help="Key of one, where a split has several.")
     ] = None,

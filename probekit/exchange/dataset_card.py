@@ -1,19 +1,12 @@
-"""The card of a repository: what entries lie in it, of which model and text, and how to load them.
+"""The card of a repository: what entries it holds, of which model and text, how to load them."""
 
-Only what stands between two marks is probekit's: the rest of a card is its owner's, and stays.
-"""
-
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from probekit.base.cards import card_table, card_text, is_place, written_card
 from probekit.base.kinds import KINDS
 from probekit.base.notices import human_bytes
 from probekit.store.manifest import Manifest
-
-CARD = "README.md"
-
-_BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
 
 _LICENCE = """\
 Hidden states are made from a text by a model, and probekit knows the licence of neither: whoever \
@@ -76,22 +69,14 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    section = "\n".join([_BEGIN, _section(url, entries), _END])
-    if before is None:
-        models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
-        data = DatasetCardData(
-            license="unknown",
-            pretty_name=f"Hidden states of {', '.join(models)}",
-            tags=["probekit", "hidden-states", "probing"],
-            viewer=False,  # its rows are states, not a table
-        )
-        before = f"---\n{data.to_yaml()}\n---\n\n"
-    marked = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    written = (
-        marked.sub(lambda _: section, before, count=1)
-        if marked.search(before)
-        else f"{before.rstrip()}\n\n{section}\n"
+    models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
+    data = DatasetCardData(
+        license="unknown",
+        pretty_name=f"Hidden states of {', '.join(models)}",
+        tags=["probekit", "hidden-states", "probing"],
+        viewer=False,  # its rows are states, not a table
     )
+    written = written_card("\n".join(_section(url, entries)), before, data.to_yaml())
     card = DatasetCard(written, ignore_metadata_errors=True)
     card.data["probekit"] = [_facts(entry) for entry in entries]
     return str(card)
@@ -111,7 +96,7 @@ def _facts(entry: CardEntry) -> dict[str, object]:
     }
 
 
-def _section(url: str, entries: Sequence[CardEntry]) -> str:
+def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     first = entries[0].manifest
     model, words = _model(first), f"{entries[0].folder.split('/')[0]} {first.task}"
     array = first.arrays[0]
@@ -121,35 +106,33 @@ def _section(url: str, entries: Sequence[CardEntry]) -> str:
     if left_out:
         text = f"{text} {_WITHOUT_TEXT.format(which=', '.join(sorted(set(left_out))))}".strip()
     data = " --data PATH" if left_out else ""
-    return "\n".join(
-        [
-            f"# Hidden states of {_plain(str(model['name']))}",
-            "",
-            "Entries of a cache of `probekit`: what a frozen "
-            "model makes of a text, every row of every layer, to train heads and probes on "
-            "without the model.",
-            "",
-            *_table(["", ""], [[k, v] for k, v in _about(first).items()]),
-            "",
-            *_table(_HEADINGS, [entry.row for entry in entries]),
-            "",
-            "## Load it",
-            "",
-            "```sh",
-            f"probekit cache pull {url}{data}",
-            f"probekit cache pull {url} --split {first.split} --layers {some}{data}"
-            "   # their bytes alone",
-            f"probekit train {words}",
-            "```",
-            "",
-            "Layer i is `hidden_states[i]` of transformers: 0 are the embeddings. Chunks are "
-            "checked against their checksums when they are pulled.",
-            "",
-            "## Licence",
-            "",
-            _LICENCE.format(text=text),
-        ]
-    )
+    return [
+        f"# Hidden states of {card_text(str(model['name']))}",
+        "",
+        "Entries of a cache of `probekit`: what a frozen "
+        "model makes of a text, every row of every layer, to train heads and probes on "
+        "without the model.",
+        "",
+        card_table(["", ""], [[k, v] for k, v in _about(first).items()]),
+        "",
+        card_table(_HEADINGS, [entry.row for entry in entries]),
+        "",
+        "## Load it",
+        "",
+        "```sh",
+        f"probekit cache pull {url}{data}",
+        f"probekit cache pull {url} --split {first.split} --layers {some}{data}"
+        "   # their bytes alone",
+        f"probekit train {words}",
+        "```",
+        "",
+        "Layer i is `hidden_states[i]` of transformers: 0 are the embeddings. Chunks are "
+        "checked against their checksums when they are pulled.",
+        "",
+        "## Licence",
+        "",
+        _LICENCE.format(text=text),
+    ]
 
 
 def _about(manifest: Manifest) -> dict[str, str]:
@@ -171,8 +154,7 @@ def _model(manifest: Manifest) -> Mapping[str, object]:
     """Return name and revision of a model; a name that is a path on a disk is told by its end."""
     told = manifest.model_info
     name = str(told.get("name", manifest.model))
-    is_path = name.startswith(("/", ".", "~")) or name.count("/") > 1
-    return {"name": manifest.model if is_path else name, "revision": told.get("revision")}
+    return {"name": manifest.model if is_place(name) else name, "revision": told.get("revision")}
 
 
 def _ranges(layers: Sequence[int]) -> str:
@@ -184,14 +166,3 @@ def _ranges(layers: Sequence[int]) -> str:
         else:
             runs.append([layer])
     return ", ".join("-".join(map(str, run)) for run in runs)
-
-
-def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    lines = [headings, ["---"] * len(headings), *rows]
-    return [f"| {' | '.join(map(_plain, line))} |" for line in lines]
-
-
-def _plain(text: str) -> str:
-    """Return a text that neither breaks a table nor is read as markup."""
-    one_line = " ".join(re.sub(r"[\x00-\x1f\x7f-\x9f]", " ", text).split())
-    return re.sub(r"([\\`*_\[\]<>|#])", r"\\\1", one_line)

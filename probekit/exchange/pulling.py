@@ -9,15 +9,12 @@ from tempfile import mkdtemp
 
 from probekit.base.registry import choose
 from probekit.errors import EntryError, OptionError
-from probekit.exchange.addresses import place_at
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders
-from probekit.exchange.url_places import Place
+from probekit.exchange.url_places import Place, place_at
 from probekit.exchange.withheld_text import TextSource
 from probekit.extraction.drafting import write_split_labels
-from probekit.extraction.maintenance.destination import PULL, Destination, bar_of
-from probekit.extraction.maintenance.entry_copy import EntryCopy
-from probekit.extraction.maintenance.entry_part import asked_arrays
-from probekit.extraction.maintenance.part import Part
+from probekit.extraction.maintenance.entry_copy import PULL, Destination, EntryCopy
+from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
 from probekit.store.entry import Entries
 from probekit.store.files import check_room, typed_path
 from probekit.store.layout import split_and_key
@@ -41,11 +38,11 @@ class PulledEntry:
         cls, remote: RemoteEntry, root: Path, layers: str | None, arrays: Collection[str]
     ) -> "PulledEntry":
         """Plan it; errors as of `EntryCopy.of`."""
-        part = Part.of(remote, asked_arrays(remote.manifest, layers, arrays))
+        manifest = part_manifest(remote.manifest, asked_arrays(remote.manifest, layers, arrays))
         if remote.withheld:  # with its text it has other files than the one that was pushed
-            part = replace(part, manifest=replace(part.manifest, files={}))
-        to = Destination.of(root, remote.path, part.manifest.key, overwrite=False)
-        return cls(remote, EntryCopy(part, to, PULL))
+            manifest = replace(manifest, files={})
+        to = Destination.of(root, remote.path, manifest.key, overwrite=False)
+        return cls(remote, EntryCopy(remote, manifest, CopiedRows(remote, manifest), to, PULL))
 
     @property
     def nbytes(self) -> int:
@@ -143,13 +140,13 @@ class Pull:
         check_room(self.cache, needed, "this pull", less)
         made = Entries()
         for one, text in zip(self.entries, texts, strict=True):
-            to, part = one.copy.destination, one.copy.part
+            to, manifest = one.copy.destination, one.copy.manifest
             one.remote.download_labels()
             if not to.there:
-                one.remote.download(part.manifest.arrays, None if text is None else text[0])
+                one.remote.download(manifest.arrays, None if text is None else text[0])
             if text is not None:
-                write_split_labels(to.path, part.manifest.request["text"], *text)
-            with bar_of(to, one.copy.nbytes, shown=progress and not to.there) as bar:
+                write_split_labels(to.path, manifest.request["text"], *text)
+            with to.bar(one.copy.nbytes, shown=progress and not to.there) as bar:
                 made.append(one.copy.apply(bar.report))
         return made
 

@@ -9,11 +9,10 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
+from probekit.base.cards import CARD
 from probekit.base.notices import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
-from probekit.exchange.addresses import place_at
-from probekit.exchange.dataset_card import CARD, CardEntry, write_card
-from probekit.exchange.hub_place import Hub
+from probekit.exchange.dataset_card import CardEntry, write_card
 from probekit.exchange.remote_entry import (
     OLD_FORM,
     RemoteEntry,
@@ -21,7 +20,7 @@ from probekit.exchange.remote_entry import (
     folder_of,
     labels_at,
 )
-from probekit.exchange.url_places import Folder, Place, Writable, nbytes_of
+from probekit.exchange.url_places import Folder, Hub, Place, Writable, nbytes_of, place_at
 from probekit.exchange.withheld_text import withheld_sum, withhold
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path

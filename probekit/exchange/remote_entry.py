@@ -15,16 +15,15 @@ from probekit.exchange.withheld_text import restore, withheld_sum
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY
 from probekit.store.backends.hdf5_file import Hdf5File
-from probekit.store.checksums import chunk_spans
+from probekit.store.checksums import ChunkSum, chunk_spans, parts_between
 from probekit.store.entry import read_examples
-from probekit.store.files import check_room, write_whole
+from probekit.store.files import check_room, checksum, write_whole
 from probekit.store.json_types import is_name
 from probekit.store.labels import is_label_file, read_labels
 from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
 from probekit.store.manifest import LARGEST, Manifest
-from probekit.store.marks import ChunkSum, checksum
 from probekit.store.tables import ExampleTable
-from probekit.store.verified import FileOutline, VerifiedEntry, parts_between
+from probekit.store.verified import FileOutline, VerifiedEntry
 from probekit.tasks import Split
 from probekit.tasks.task import slugify
 

@@ -1,4 +1,7 @@
-"""Places that entries are pushed to and pulled from: files with sizes, whose paths are relative."""
+"""Places that entries are pushed to and pulled from: folders, buckets, data sets of the Hub.
+
+A place holds files with sizes, whose paths are relative.
+"""
 
 import os
 import re
@@ -10,15 +13,19 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import cached_property
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
+from probekit.backbone.hub import DATA_SET, SECONDS, UnreachableError, hub_errors
 from probekit.base.replacing import is_workshop, remove_left, replacing
-from probekit.errors import OptionError, StorageError, install_extra, reason_of
-from probekit.store.files import read_span, remove_path, storage_errors
+from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
+from probekit.store.files import read_span, remove_path, storage_errors, typed_path
 
 T = TypeVar("T")
+
+_URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE)
 
 BUCKETS = ("s3", "gs", "az")
 _DEPTH = 6  # of folders, from a place to the files of an array
@@ -261,3 +268,171 @@ def _endpoint() -> str:
                 )
             return found
     return ""
+
+
+@dataclass(frozen=True)
+class Hub(Place):
+    """A data set repository.
+
+    Attributes:
+        repo: ``org/name``.
+        revision: branch, tag or commit; None is the main branch.
+    """
+
+    repo: str
+    revision: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the name.
+
+        Raises:
+            HubError: it is none.
+        """
+        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # listed as it loads
+            validate_repo_id,
+        )
+
+        with self._told():
+            validate_repo_id(self.repo)
+            if self.repo.count("/") != 1:
+                raise ValueError("write hf://datasets/OWNER/NAME")
+
+    @property
+    def url(self) -> str:  # type: ignore[override]
+        """``hf://datasets/org/name``, with the revision that is asked for."""
+        asked = "" if self.revision is None else f"@{self.revision}"
+        return f"hf://datasets/{self.repo}{asked}"
+
+    def sizes(self) -> Mapping[str, int]:
+        """Return the bytes of every file, at the commit that the revision names."""
+        return {file.rfilename: file.size or 0 for file in self._info.siblings or []}
+
+    def read(self, name: str, start: int, nbytes: int) -> bytes:
+        """Return bytes of a file, at the same commit."""
+        from huggingface_hub import HfFileSystem
+
+        if not nbytes:
+            return b""
+        path = f"datasets/{self.repo}@{self._info.sha}/{name}"
+        with (
+            self._told(),
+            HfFileSystem().open(path, "rb", cache_type="none") as file,
+        ):
+            file.seek(start)
+            return file.read(nbytes)
+
+    def open_for_push(self, *, private: bool) -> None:
+        """Make the repository, and its branch, if need be.
+
+        Raises:
+            HubError: the Hub refuses; or it is to be private, and exists and is public.
+        """
+        from huggingface_hub import HfApi
+
+        api = HfApi()
+        with self._told():  # None: as its owner has it, who may want all to be private
+            api.create_repo(self.repo, repo_type="dataset", private=private or None, exist_ok=True)
+        if private and not Hub(self.repo)._info.private:
+            raise HubError(
+                f"Hub data set {self.repo!r} exists and is public: --private is for new ones. "
+                "Nothing was pushed; make it private in its settings, or choose another name."
+            )
+        if self.revision not in (None, "main"):
+            with self._told():
+                api.create_branch(
+                    self.repo, branch=str(self.revision), repo_type="dataset", exist_ok=True
+                )
+
+    def commit(
+        self,
+        message: str,
+        files: Mapping[str, bytes | Path],
+        gone: Sequence[str],
+        *,
+        progress: bool,
+    ) -> str:
+        """Send files and remove others in one commit; return its address.
+
+        ``progress`` shows the bars of the Hub's client.
+
+        Raises:
+            HubError: the Hub refuses, or cannot be reached.
+        """
+        from huggingface_hub import CommitOperationAdd, CommitOperationDelete, HfApi
+
+        sent: list[Any] = [
+            CommitOperationAdd(name, data if isinstance(data, bytes) else str(data))
+            for name, data in files.items()
+        ]
+        removed = [CommitOperationDelete(name, is_folder=False) for name in gone]
+        with self._told(), _bars(shown=progress):
+            made = HfApi().create_commit(
+                self.repo,
+                [*removed, *sent],
+                commit_message=message,
+                repo_type="dataset",
+                revision=self.revision,
+            )
+        return str(made.commit_url)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            with hub_errors(self.repo, self.revision, DATA_SET):
+                yield
+        except UnreachableError as error:
+            again = "Run the same command again: it goes on where it stopped."
+            raise HubError(f"{error}. {again}") from error
+
+    @cached_property
+    def _info(self) -> Any:
+        from huggingface_hub import HfApi
+
+        with self._told():
+            return HfApi().dataset_info(
+                self.repo, revision=self.revision, files_metadata=True, timeout=SECONDS
+            )
+
+
+@contextmanager
+def _bars(*, shown: bool) -> Iterator[None]:
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # listed as it loads
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if shown or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()
+
+
+def place_at(url: str | Path) -> Place:
+    """Return the place that a user names; nothing is asked of it yet.
+
+    Args:
+        url: a folder, ``s3://BUCKET/PREFIX`` (``gs://``, ``az://``), or of the Hub
+            ``hf://datasets/OWNER/NAME``, with ``@REVISION`` for a branch, tag or commit.
+
+    Raises:
+        OptionError: it is none of these, or a package for it is missing.
+        HubError: it is no name of a repository.
+    """
+    found = _URL.fullmatch(str(url))
+    if found is None:
+        return Folder(typed_path(url))
+    scheme, rest = found[1].lower(), found[2].strip("/")
+    if scheme == "hf" and rest.startswith("datasets/"):
+        repo, _, revision = rest.removeprefix("datasets/").partition("@")
+        return Hub(repo, revision or None)
+    if scheme in BUCKETS and rest:
+        if "#" in rest or "?" in rest or {".", ".."} & {*rest.split("/")}:
+            raise OptionError(f"{url}: a prefix may not contain # or ?, nor . or .. as a part.")
+        return Bucket.at(f"{scheme}://{rest}")
+    known = ", ".join(f"{name}://BUCKET/PREFIX" for name in BUCKETS)
+    raise OptionError(f"{url}: expected a folder, {known} or hf://datasets/OWNER/NAME (@REVISION).")

@@ -13,8 +13,8 @@ from probekit.base.numbers.ragged import bounds_of
 from probekit.base.registry import choose
 from probekit.errors import DataError, EntryError, OptionError
 from probekit.store.backends.contract import REMEDY
+from probekit.store.files import checksum
 from probekit.store.manifest import Manifest
-from probekit.store.marks import checksum
 from probekit.store.tables import (
     EXAMPLE_SCHEMA,
     OPTIONAL_SCHEMA,

@@ -6,5 +6,5 @@ from .extract_target import ExtractTarget as ExtractTarget
 from .extraction_call import extract as extract
 from .extraction_call import extract_splits as extract_splits
 from .opening import open_session as open_session
+from .plan import Shard as Shard
 from .request_options import ExtractOptions as ExtractOptions
-from .shards import Shard as Shard

@@ -20,12 +20,12 @@ from probekit.extraction.units import example_row_starts
 from probekit.store import json_types
 from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
-from probekit.store.draft import Draft
 from probekit.store.entry import Entry
 from probekit.store.labels import GROUPS, write_labels
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
+from probekit.store.unfinished import Draft
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.sentences import DOCUMENT
 from probekit.version import __version__

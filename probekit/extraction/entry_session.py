@@ -9,9 +9,19 @@ from typing import Any
 
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import ARRAYS
 from probekit.base.machine.buffers import ReusedMemory
+from probekit.data.encoded import EncodedSplit
 from probekit.errors import EntryError, StateRangeError
-from probekit.extraction.compute import BeyondFloat16Error, ComputedUnit, all_fit, compute_unit
+from probekit.extraction.compute import (
+    BeyondFloat16Error,
+    ComputedUnit,
+    Progress,
+    all_fit,
+    compute_unit,
+    counted_tokens,
+    write_units,
+)
 from probekit.extraction.drafting import make_draft, seal, write_split_labels
 from probekit.extraction.estimate import (
     check_free_space,
@@ -20,18 +30,16 @@ from probekit.extraction.estimate import (
     tokens_per_second,
 )
 from probekit.extraction.extract_target import ExtractTarget, Place
-from probekit.extraction.plan import Plan
-from probekit.extraction.request import Asked
+from probekit.extraction.plan import Plan, make_plan
+from probekit.extraction.request import Request
 from probekit.extraction.units import Unit
-from probekit.extraction.write import Progress, counted_tokens, write_units
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, Share
-from probekit.store.draft import Draft
 from probekit.store.entry import Entry
 from probekit.store.layout import MANIFEST
 from probekit.store.lock import EntryLock, tidy
-from probekit.store.marks import check_resumable, unfinished_plan, unfinished_units
+from probekit.store.unfinished import Draft, check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split
 
 logger = logging.getLogger(__name__)
@@ -54,7 +62,7 @@ class EntrySession(ABC):
     """
 
     target: ExtractTarget
-    request: Asked
+    request: Request
     reused: ReusedMemory
     progress: Progress
 
@@ -69,8 +77,19 @@ class EntrySession(ABC):
         """The output head that entries keep, if any."""
 
     @abstractmethod
+    def encode(self, split: Split) -> EncodedSplit:
+        """Return a split as the states are of it, and say what a limit cuts."""
+
     def plan(self, split: Split) -> Plan:
-        """Settle what of a split is read, and lay out its entry."""
+        """Settle what of a split is read, and lay out its entry; errors are those of `encode`.
+
+        Raises:
+            OptionError: a process could not map so many files.
+        """
+        request = self.request
+        arrays = tuple(name for name in request.keep if name in ARRAYS)
+        pooling = request.pooling or "first"  # a word of one row is that row in any way
+        return make_plan(self.encode(split), request.info, request.options, arrays, pooling)
 
     def extract(self, split: Split) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.

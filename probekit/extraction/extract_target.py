@@ -14,9 +14,9 @@ from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.base.registry import flag
 from probekit.errors import OptionError
-from probekit.extraction.request import Asked
+from probekit.extraction.plan import Shard
+from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.shards import Shard
 from probekit.store.entry import folder_of_key, list_entries
 from probekit.store.layout import asked_of, entry_folder, model_slug
 from probekit.tasks import Split, TextOptions, is_own
@@ -192,7 +192,7 @@ class ExtractTarget:
                 "that path, or that the Hub calls so. Choose another name."
             )
 
-    def place(self, request: Asked, split: Split) -> "Place":
+    def place(self, request: Request, split: Split) -> "Place":
         """Return where the entry of a split lies, or is to lie.
 
         It is the folder that holds such an entry already, whatever the model, and the user's own

@@ -17,13 +17,13 @@ from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.opening import Session, open_session
+from probekit.extraction.plan import Shard
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.shards import Shard
-from probekit.extraction.split_duplicates import say_duplicates
+from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
 from probekit.store.files import typed_path
 from probekit.store.layout import model_slug
-from probekit.store.marks import unfinished_units
+from probekit.store.unfinished import unfinished_units
 from probekit.tasks import TASKS, Split, TextOptions
 from probekit.tasks.task import slugify
 

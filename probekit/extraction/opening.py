@@ -9,16 +9,16 @@ from typing import Any
 from probekit.backbone import Backbone, Inspection, choose_device, inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.backbone.remembered import inspect_and_remember
-from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
+from probekit.base.kinds import OUTPUT_HEAD
 from probekit.base.machine.buffers import ReusedMemory
+from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
-from probekit.extraction.plan import Plan, make_plan
-from probekit.extraction.request import Request
+from probekit.extraction.request import ask_model, choose_max_length
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.write import Progress
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.tasks import Split, Task, examples_task, get_task, is_own
 from probekit.tasks.text_options import Choice
@@ -31,18 +31,18 @@ class Session(EntrySession):
     """Extracts with a model that runs, and is loaded when first needed.
 
     Attributes:
-        request: what is asked of model and task.
+        inspection: the model's facts and tokenizers.
         device: where the model runs; where a small copy is tried, if the target lays it out.
     """
 
-    request: Request
+    inspection: Inspection
     device: str
 
     @cached_property
     def backbone(self) -> Backbone:
         """The model, loaded."""
         return load_backbone(
-            self.request.inspection,
+            self.inspection,
             device=self.device,
             compute_dtype=self.request.options.compute_dtype,
             device_map=self.target.device_map,
@@ -59,21 +59,20 @@ class Session(EntrySession):
             return None
         if self.request.options.tie is not None:
             return self.backbone.tied_head()
-        return read_output_head(self.request.inspection)
+        return read_output_head(self.inspection)
 
-    def plan(self, split: Split) -> Plan:
-        """Tokenise a split, its words, its texts or blocks with predictions, and lay out its entry.
+    def encode(self, split: Split) -> EncodedSplit:
+        """Tokenise a split, its words, its texts or blocks with predictions.
 
         Raises:
             BackboneError: the tokenizer does not fit the form of prediction.
-            OptionError: a limit that the model does not have, or that leaves no room for text; or
-                more files than a process can map.
+            OptionError: a limit that the model does not have, or that leaves no room for text.
             DataError: an example cannot be read, or is too long and ``overlong`` is ``error``; or
                 no token is predicted.
         """
         request, options = self.request, self.request.options
-        masking, limit = request.masking, request.max_length
-        encoded = request.inspection.encode(
+        masking, limit = request.masking, choose_max_length(options, request.info)
+        encoded = self.inspection.encode(
             split.examples, max_length=limit, overlong=options.overlong, masking=masking
         )
         counts = encoded.counts
@@ -85,8 +84,7 @@ class Session(EntrySession):
             )
         if cuts := describe_cuts(split.name, counts, limit):
             logger.warning("%s", cuts)
-        arrays = tuple(name for name in request.keep if name in ARRAYS)
-        return make_plan(encoded, request.info, options, arrays, request.pooling)
+        return encoded
 
 
 def open_session(
@@ -113,11 +111,14 @@ def open_session(
     task = read_task(target)
     inspection = inspect_target(target, options)
     texts = read_texts(target, task, options.limit)
-    request = Request(inspection=inspection, task=task, options=options)
+    request = ask_model(inspection, task, options)
     device = choose_device(inspection, target.device)
     reused = ReusedMemory(pinned=device.startswith("cuda"))
     told = Progress(progress, heard)
-    session = Session(target=target, request=request, device=device, reused=reused, progress=told)
+    session = Session(
+        target=target, request=request, inspection=inspection, device=device, reused=reused,
+        progress=told,
+    )  # fmt: skip
     return session, texts
 
 

@@ -27,7 +27,7 @@ class ExtractOptions:
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
             language modelling) and ``tokens`` (last layer, one row per subword of every window);
             ``output-head`` is the model's own. None is what the task's labels need
-            (``Request.keep``).
+            (`choose_kept`).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping

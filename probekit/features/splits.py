@@ -15,12 +15,17 @@ from probekit.base.kinds import ARRAYS, KINDS, KindName
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers.ragged import bounds_of
-from probekit.features.cached_rows import EntryRows, entry_rows, row_groups
 from probekit.features.duplicates import Wording, left_of_train, wordings
-from probekit.features.found_entries import find_split_entries
-from probekit.features.location import Location
-from probekit.features.row_dataset import RowDataset
-from probekit.features.rows_by_name import LayerRows, layer_rows, to_frame
+from probekit.features.location import Location, find_split_entries
+from probekit.features.rows import (
+    EntryRows,
+    LayerRows,
+    RowDataset,
+    entry_rows,
+    layer_rows,
+    row_groups,
+    to_frame,
+)
 from probekit.features.sentence_groups import (
     SentenceGroups,
     load_documents,
@@ -46,6 +51,8 @@ from probekit.tasks.label_names import NO_LABEL
 
 if TYPE_CHECKING:
     import pandas
+
+_SHOWN = 12  # classes that a notebook names
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -85,7 +92,7 @@ class Splits:
     drop_duplicates: bool = False
 
     def _repr_html_(self) -> str:
-        """Return what is predicted, and how much there is, for a notebook."""
+        """Return what is predicted, and of every split how much there is, for a notebook."""
         of, names = self.manifest, self.label_map.names
         arrays = {
             name: array for entry in self.entries.values() for name, array in entry.arrays.items()
@@ -93,7 +100,7 @@ class Splits:
         layers = sorted({layer for array in arrays.values() for layer in array.layers})
         pairs = {
             "labels": f"{self.column} ({self.kind}), scored by {self.metric}",
-            **({"classes": f"{len(names):,}: {human_list(names, 12)}"} if names else {}),
+            **({"classes": f"{len(names):,}: {human_list(names, _SHOWN)}"} if names else {}),
             "rows": ", ".join(arrays),
             "layers": f"{layers[0]} to {layers[-1]} ({len(layers)}), {of.dim} wide, {of.dtype}",
         }

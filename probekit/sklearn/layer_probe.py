@@ -27,7 +27,7 @@ from probekit.base.numbers.precision import full
 from probekit.base.registry import choose
 from probekit.base.selection import Selection
 from probekit.errors import OptionError
-from probekit.features.cached_rows import CachedRows
+from probekit.features.rows import CachedRows
 from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Loss, Softmax

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from probekit.base.layers import parse_layers
 from probekit.errors import OptionError
-from probekit.features.cached_rows import BLOCK_ROWS, CachedRows
+from probekit.features.rows import BLOCK_ROWS, CachedRows
 
 
 class ArrayRows:

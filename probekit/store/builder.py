@@ -2,41 +2,61 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.fingerprint import canonical_json, digest
+from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
-from probekit.store.building_site import check_laid, note_laid, recover, refuse_foreign
-from probekit.store.checksums import damaged_chunks, other_files, places_of
-from probekit.store.chunk_writing import write_copied_chunks, write_pieces
-from probekit.store.codec import cut_pieces
-from probekit.store.draft import Draft, is_drafted
-from probekit.store.entry import Entry, write_copied, write_sealed
-from probekit.store.files import remove_path, storage_errors, write_whole
-from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, UNITS, beside
+from probekit.store.checksums import ChunkSum, damaged_chunks, other_files, places_of
+from probekit.store.codec import Piece, cut_pieces, encode_chunk
+from probekit.store.entry import Entry
+from probekit.store.files import checksum, remove_path, storage_errors, write_whole
+from probekit.store.layout import (
+    BACKBONE,
+    BUILDING,
+    CHECKSUMS,
+    EXAMPLES,
+    MANIFEST,
+    PARTIAL,
+    PLAN,
+    UNITS,
+    beside,
+)
 from probekit.store.lock import EntryLock, install
 from probekit.store.manifest import Manifest
-from probekit.store.marks import (
-    ChunkSum,
+from probekit.store.tables import CHECKSUM_SCHEMA, example_schema, table_bytes
+from probekit.store.unfinished import (
+    Draft,
     UnitMark,
+    check_laid,
     check_resumable,
+    is_drafted,
+    note_laid,
     read_marks,
+    recover,
+    refuse_foreign,
     unfinished_plan,
 )
 from probekit.store.verified import FileOutline
 
 logger = logging.getLogger(__name__)
+
+_MOST_ENCODED = 4  # at a time: torch gives each thread helpers of its own
+_MOST_COPIED = 16  # at a time, some 4 MiB each: they may come over a network
 
 
 @dataclass(frozen=True)
@@ -207,14 +227,11 @@ class EntryBuilder:
         chunks = self._written()
         if manifest.arrays != tuple(self.arrays.values()) or manifest.backend != self._backend.name:
             raise EntryError(f"{self.partial}: the manifest describes other arrays than the plan.")
-        with storage_errors(self.partial, self.nbytes_left):
-            self._writer.sync()
-            self._writer.close()
-            places = self._places()
-            check_laid(self.partial, places.values())
-            write_sealed(self.partial, manifest, examples, files, chunks, places.values())
-            self._install()
-        return Entry.open(self.path)
+        sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
+        examples = examples.cast(example_schema(examples.column_names))
+        tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
+        kept = {f"{BACKBONE}/{name}": data for name, data in files.items()}
+        return self._seal({**tables, **kept}, lambda sums: replace(manifest, files=sums).to_json())
 
     def complete_as(self, manifest: str, files: Mapping[str, bytes]) -> Entry:
         """Seal the entry as another one is sealed, byte for byte, and check every file of it.
@@ -227,21 +244,45 @@ class EntryBuilder:
             EntryError: units are missing, or others were written than the manifest describes.
             StorageError: no space left, or no permission; or what was written reads back otherwise.
         """
-        sealed = Manifest.from_json(manifest, str(self.partial))
+        listed = Manifest.from_json(manifest, str(self.partial)).files
         self._written()
-        with storage_errors(self.partial, self.nbytes_left):
-            self._writer.sync()
-            self._writer.close()
-            write_copied(self.partial, files)
-            found = other_files(self.partial, self._places().values())
-            listed = sealed.files
-            if odd := sorted(n for n in {*found, *listed} if found.get(n) != listed.get(n)):
+
+        def compared(sums: Mapping[str, Mapping[str, Any]]) -> str:
+            if odd := sorted(n for n in {*sums, *listed} if sums.get(n) != listed.get(n)):
                 raise StorageError(
                     f"{self.partial / odd[0]} does not read back as it was written: the disk "
                     "does not keep what it is given. Choose another one."
                 )
-            write_copied(self.partial, {MANIFEST: manifest.encode()})
-            self._install()
+            return manifest
+
+        return self._seal(files, compared)
+
+    def _seal(
+        self,
+        files: Mapping[str, bytes],
+        manifest: Callable[[Mapping[str, Mapping[str, Any]]], str],
+    ) -> Entry:
+        """Write all but the chunks, the manifest last, put everything on the disk, and rename.
+
+        Args:
+            files: contents of all files outside of the store but the manifest, by their path.
+            manifest: returns its text, given size and checksum of every file that it lists.
+        """
+        with storage_errors(self.partial, self.nbytes_left):
+            self._writer.sync()
+            self._writer.close()
+            places = self._places().values()
+            if self._outlines is None:
+                check_laid(self.partial, places)
+            (self.partial / BACKBONE).mkdir(exist_ok=True)
+            for name, data in files.items():
+                write_whole(self.partial / name, data)
+            text = manifest(other_files(self.partial, places))
+            write_whole(self.partial / MANIFEST, text.encode())
+            install(self.partial, self.path)
+            # Only now: a kill before the rename must find the units done.
+            shutil.rmtree(self.path / BUILDING)
+            self.close()
         return Entry.open(self.path)
 
     def _written(self) -> list[ChunkSum]:
@@ -260,13 +301,6 @@ class EntryBuilder:
                 f"{len(chunks)} writes of {len(written)} chunks. Extract with --overwrite."
             )
         return chunks
-
-    def _install(self) -> None:
-        """Give the sealed entry its name, and the lock back."""
-        install(self.partial, self.path)
-        # Only now: a kill before the rename must find the units done.
-        shutil.rmtree(self.path / BUILDING)
-        self.close()
 
     def _mark(self, mark: UnitMark) -> None:
         mark.write(self._units_folder)
@@ -380,3 +414,74 @@ class EntryBuilder:
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:
             raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
+
+
+def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
+    """Write chunks, and return their checksums in the order of the pieces.
+
+    Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
+    no thread uses the pieces any more.
+
+    Args:
+        writer: of the store.
+        pieces: what is written.
+
+    Raises:
+        StateRangeError: a value is non-finite or too large for the stored dtype.
+        OSError: the file system refuses.
+    """
+    threads = min(_MOST_ENCODED, usable_cores())
+    with ThreadPoolExecutor(threads) as pool:
+
+        def write(piece: Piece) -> list[ChunkSum]:
+            return _write(writer, piece, encode_chunk(piece))
+
+        return tuple(chain.from_iterable(pool.map(write, pieces)))
+
+
+def _write(writer: ChunkWriter, piece: Piece, stored: Mapping[str, np.ndarray]) -> list[ChunkSum]:
+    """Write one chunk: its values, then what belongs to them."""
+    row_chunk, at = piece.row_chunk, piece.layer_index
+    sums = []
+    for plain in piece.spec.plain():
+        data = stored[plain.name]
+        writer.write(plain, row_chunk, at, data)
+        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
+    return sums
+
+
+def write_copied_chunks(
+    writer: ChunkWriter,
+    places: Mapping[str, ChunkPlaces],
+    chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]],
+) -> tuple[ChunkSum, ...]:
+    """Write chunks as another entry has them stored, read them back, and return their checksums.
+
+    No more of them are in memory than are written at a time.
+
+    Args:
+        writer: of the store.
+        places: where its chunks lie, by the names of stored arrays.
+        chunks: place and checksum of each, and what reads its bytes, on several threads.
+
+    Raises:
+        EntryError: one cannot be read, as what reads it says.
+        StorageError: what was written reads back otherwise.
+        OSError: the file system refuses.
+    """
+
+    def put(item: tuple[ChunkSum, Callable[[], bytes]]) -> ChunkSum:
+        chunk, read = item
+        array = places[chunk.array].array
+        values = np.frombuffer(read(), array.dtype).reshape(array.chunks)
+        writer.write(array, chunk.row_chunk, chunk.layer_index, values)
+        return chunk
+
+    with ThreadPoolExecutor(_MOST_COPIED) as pool:
+        written = tuple(pool.map(put, chunks))
+    for damage in damaged_chunks(written, places):
+        raise StorageError(
+            f"{damage}, where it was just written: the disk does not keep what it is given. Choose "
+            "another one."
+        )
+    return written

@@ -4,11 +4,11 @@ import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from io import BufferedIOBase
 from itertools import product
 from pathlib import Path
-from threading import Lock
-from typing import Any, ClassVar
+from typing import Any
 
 import xxhash
 
@@ -17,14 +17,32 @@ from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
-from probekit.store.files import file_sizes, read_span, walk_files
+from probekit.store.files import checksum, file_sizes, read_span, walk_files
 from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing
 from probekit.store.manifest import Manifest, read_manifest
-from probekit.store.marks import ChunkSum, checksum
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 
 _THREADS = 4  # hashing releases the interpreter's lock, and a disk likes a few requests at once
 _BLOCK = 2**20
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkSum:
+    """The checksum of one stored chunk.
+
+    Attributes:
+        array: name of the plain array.
+        row_chunk: number along the rows.
+        layer_index: position along the layers.
+        nbytes: bytes of the chunk.
+        xxh128: checksum of these bytes (`files.checksum`).
+    """
+
+    array: str
+    row_chunk: int
+    layer_index: int
+    nbytes: int
+    xxh128: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,29 +165,6 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     return chunks
 
 
-@dataclass
-class ChunkSums:
-    """The checksums of an entry's chunks, by array, row chunk and layer position; read when asked.
-
-    Attributes:
-        path: the folder it stands in.
-        manifest: what it is.
-    """
-
-    path: Path
-    manifest: Manifest
-    _read: dict[tuple[str, int, int], str] = field(default_factory=dict, repr=False)
-    _lock: ClassVar[Lock] = Lock()
-
-    def __call__(self) -> Mapping[tuple[str, int, int], str]:
-        """Return them; errors are those of `read_checksums`."""
-        with self._lock:
-            if not self._read:
-                listed = read_checksums(self.path, self.manifest)
-                self._read = {(c.array, c.row_chunk, c.layer_index): c.xxh128 for c in listed}
-        return self._read
-
-
 def damaged_chunks(
     chunks: Iterable[ChunkSum],
     places: Mapping[str, ChunkPlaces],
@@ -234,27 +229,37 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
 
 
 def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:
-    """Return the bytes of a file, and the 128 bits of XXH3 over what lies between its chunks.
-
-    Of a link, they are those of where it leads.
-
-    Args:
-        file: the file.
-        spans: of its chunks, sorted.
-    """
-    state = xxhash.xxh3_128()
+    """Return size and checksum of a file without its chunks; of a link, of where it leads."""
     size = os.lstat(file).st_size
     if file.is_symlink():
-        state.update(os.readlink(file).encode("utf-8", "surrogateescape"))
-    else:
-        with file.open("rb") as source:
-            start = 0
-            for first, last in [*spans, (size, size)]:
-                source.seek(start)
-                for at in range(start, first, _BLOCK):
-                    state.update(source.read(min(_BLOCK, first - at)))
-                start = max(start, last)
-    return {"nbytes": size, "xxh128": state.hexdigest()}
+        return file_sums(size, [os.readlink(file).encode("utf-8", "surrogateescape")])
+    with file.open("rb") as source:
+        return file_sums(size, (part for _, part in parts_between(source, [*spans, (size, size)])))
+
+
+def parts_between(
+    source: BufferedIOBase, chunks: Iterable[tuple[int, int]]
+) -> Iterator[tuple[int, bytes]]:
+    """Yield what lies between chunks, of which the last is the end of the file, in blocks.
+
+    Args:
+        source: the file.
+        chunks: first byte and end of each, sorted.
+    """
+    start = 0
+    for first, last in chunks:
+        for at in range(start, first, _BLOCK):
+            source.seek(at)
+            yield at, source.read(min(_BLOCK, first - at))
+        start = max(start, last)
+
+
+def file_sums(nbytes: int, parts: Iterable[bytes]) -> dict[str, Any]:
+    """Return what a manifest says of a file: its size, and the 128 bits of XXH3 of some parts."""
+    state = xxhash.xxh3_128()
+    for part in parts:
+        state.update(part)
+    return {"nbytes": nbytes, "xxh128": state.hexdigest()}
 
 
 def _odd(file: Path) -> str:

@@ -1,21 +1,17 @@
 """Entries: found in a cache, opened for reading, sealed when they are written."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-import pyarrow as pa
-
 from probekit.base.markup import Markup, html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
-from probekit.store.backends import BACKENDS, ChunkPlaces
-from probekit.store.checksums import ChunkSums, other_files
-from probekit.store.feature_array import FeatureArray
-from probekit.store.files import disk_bytes, write_whole
-from probekit.store.first_reads import first_reads
+from probekit.store.backends import BACKENDS
+from probekit.store.feature_array import FeatureArray, first_reads
+from probekit.store.files import disk_bytes
 from probekit.store.layout import (
     BACKBONE,
     CHECKSUMS,
@@ -32,15 +28,11 @@ from probekit.store.layout import (
     standing,
 )
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
-from probekit.store.marks import ChunkSum
 from probekit.store.tables import (
-    CHECKSUM_SCHEMA,
     EXAMPLE_SCHEMA,
     OPTIONAL_SCHEMA,
     ExampleTable,
-    example_schema,
     read_table,
-    table_bytes,
 )
 
 
@@ -126,12 +118,11 @@ class Entry:
     @classmethod
     def _open(cls, path: Path) -> "Entry":
         manifest, arrays = manifest_in(path), _Arrays()
-        sums = ChunkSums(path, manifest)
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
             whole = [place.check() for place in places]
-            arrays[spec.name] = FeatureArray(spec, whole, first_reads(sums))
+            arrays[spec.name] = FeatureArray(spec, whole, first_reads(path, manifest))
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
                 raise EntryError(f"{path / name} is missing: the entry is damaged. {EXTRACT_AGAIN}")
@@ -269,43 +260,3 @@ def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> 
         if asked and path.name == name and proven_key(path / MANIFEST, path) == key:
             return path
     return None
-
-
-def write_sealed(
-    folder: Path,
-    manifest: Manifest,
-    examples: pa.Table,
-    files: Mapping[str, bytes],
-    chunks: Iterable[ChunkSum],
-    places: Iterable[ChunkPlaces],
-) -> None:
-    """Write everything but the arrays into an entry folder, the manifest last, and sync it.
-
-    Args:
-        folder: the entry under construction, with its arrays.
-        manifest: describes it; its ``files`` are filled in.
-        examples: the example table.
-        files: contents of ``backbone/`` by file name.
-        chunks: the checksums of all chunks.
-        places: where they lie.
-    """
-    sums = pa.Table.from_pylist([*map(asdict, sorted(chunks, key=astuple))], CHECKSUM_SCHEMA)
-    examples = examples.cast(example_schema(examples.column_names))
-    (folder / BACKBONE).mkdir(exist_ok=True)
-    tables = {CHECKSUMS: table_bytes(sums), EXAMPLES: table_bytes(examples)}
-    for name, data in {**tables, **{f"{BACKBONE}/{name}": d for name, d in files.items()}}.items():
-        write_whole(folder / name, data)
-    manifest = replace(manifest, files=other_files(folder, places))
-    write_whole(folder / MANIFEST, manifest.to_json().encode())
-
-
-def write_copied(folder: Path, files: Mapping[str, bytes]) -> None:
-    """Write files of another entry into a folder under construction, and sync it.
-
-    Args:
-        folder: the entry under construction.
-        files: contents by their path in it.
-    """
-    (folder / BACKBONE).mkdir(exist_ok=True)
-    for name, data in files.items():
-        write_whole(folder / name, data)

@@ -1,21 +1,36 @@
-"""The read side of one array: rows of chosen layers, in any order, through memory maps."""
+"""The read side of one array: rows of chosen layers, in any order, through memory maps.
 
+Chunks are compared with their checksums when a process first reads rows of them.
+"""
+
+import ctypes
+import logging
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from itertools import product
+from pathlib import Path
+from threading import Lock
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from probekit.base.fingerprint import canonical_json, compares
 from probekit.base.machine.buffers import empty_buffer
-from probekit.errors import OptionError
+from probekit.base.notices import warn_once
+from probekit.errors import EntryError, OptionError
 from probekit.store.arrays import ArraySpec
-from probekit.store.backends.contract import ChunkPlaces
+from probekit.store.backends.contract import REMEDY, ChunkPlaces
+from probekit.store.checksums import ChunkSum, DamagedChunk, read_checksums
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
-from probekit.store.first_reads import FirstReads
+from probekit.store.files import checksum
+from probekit.store.manifest import Manifest
 from probekit.store.mapping import MappedArray, map_array
+
+logger = logging.getLogger(__name__)
 
 # Eight rows of layers 0, 3 and 6, each of two values, in chunks of four rows (value v of row r of
 # the layer at position p is 16 p + 2 r + v; `mapping` says where chunks are mapped):
@@ -37,6 +52,123 @@ RowNumbers = Tensor | np.ndarray | Sequence[int] | slice
 
 _PART_BYTES = 8 * 2**20
 """Bytes of int8 rows that are read as they are stored, and then decoded, at a time."""
+
+
+_FREE_BYTES = 4 * 2**30
+_PER_BYTE = 8
+"""Most bytes that a process compares: 4 GiB, or 8 for each byte that it reads if that is more.
+
+A chunk is compared whole. Where a few rows of each of very many chunks are read, all of them would
+be hundreds of times what is read.
+"""
+
+
+@dataclass(eq=False)
+class ReadBytes:
+    """How many bytes this process read of caches, and how many it compared."""
+
+    read: int = 0
+    compared: int = 0
+
+    def left(self) -> int:
+        """Return how many more may be compared."""
+        return max(_FREE_BYTES, _PER_BYTE * self.read) - self.compared
+
+
+_BYTES = ReadBytes()
+
+
+@dataclass(eq=False)
+class FirstReads:
+    """What this process has compared of the chunks of an entry with their checksums.
+
+    Attributes:
+        path: the folder it stands in.
+        manifest: what it is.
+    """
+
+    path: Path
+    manifest: Manifest
+    _compared: dict[str, np.ndarray] = field(default_factory=dict)
+    _lock: ClassVar[Lock] = Lock()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Return what another process begins with: it has compared nothing."""
+        return first_reads, (self.path, self.manifest)
+
+    def compare(
+        self,
+        places: ChunkPlaces,
+        source: MappedArray,
+        chunks: Tensor,
+        layers: Sequence[int],
+        n_rows: int,
+    ) -> None:
+        """Compare chunks from which rows are to be read, if they were not compared before.
+
+        Args:
+            places: where the chunks of a plain array lie.
+            source: where they are mapped.
+            chunks: numbers of the row chunks that the rows lie in, repeats allowed.
+            layers: positions of layers.
+            n_rows: how many rows are read.
+
+        Raises:
+            EntryError: a chunk is not what was written.
+        """
+        array = places.array
+        done = self._compared.setdefault(array.name, np.zeros(array.grid, dtype=bool))
+        if done.all() or not compares():
+            return
+        _BYTES.read += n_rows * len(layers) * array.chunk_nbytes // array.chunks[0]
+        touched = torch.bincount(chunks).nonzero()[:, 0].tolist()
+        todo = [at for at in product(touched, layers) if not done[at]]
+        most = max(_BYTES.left() // array.chunk_nbytes, 0)
+        if len(todo) > most:
+            warn_once(
+                logger,
+                "%s: few rows are read of each of many chunks, so not all of these are compared "
+                "with their checksums. `probekit cache verify` compares them.",
+                self.path,
+            )
+        for at in todo[:most]:
+            self._compare(places, source, at)
+            done[at] = True
+
+    def _compare(self, places: ChunkPlaces, source: MappedArray, at: tuple[int, int]) -> None:
+        array, told = places.array, self._sum(places.array.name, *at)
+        elements, start = source.elements, int(source.starts[at[::-1]])
+        address = elements.data_ptr() + start * elements.element_size()
+        found = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
+        _BYTES.compared += array.chunk_nbytes
+        if found != told:
+            chunk = ChunkSum(array.name, *at, array.chunk_nbytes, told)
+            file, offset = places.files[places.file_index[at]], int(places.offsets[at])
+            raise EntryError(f"{DamagedChunk(chunk, file, offset, found)}. {REMEDY}")
+
+    def _sum(self, array: str, row_chunk: int, layer_index: int) -> str:
+        """Return the checksum of a chunk on record; errors are those of `read_checksums`."""
+        with self._lock:
+            return self._sums[array, row_chunk, layer_index]
+
+    @cached_property
+    def _sums(self) -> dict[tuple[str, int, int], str]:
+        listed = read_checksums(self.path, self.manifest)
+        return {(c.array, c.row_chunk, c.layer_index): c.xxh128 for c in listed}
+
+
+_ENTRIES: dict[tuple[Path, str], FirstReads] = {}
+
+
+def first_reads(path: Path, manifest: Manifest) -> FirstReads:
+    """Return what this process has compared of an entry, however often it is opened.
+
+    Args:
+        path: the folder it stands in.
+        manifest: what it is.
+    """
+    key = path, canonical_json(manifest.files)
+    return _ENTRIES.setdefault(key, FirstReads(path, manifest))
 
 
 class FeatureArray:

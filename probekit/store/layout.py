@@ -69,18 +69,6 @@ def entry_folder(root: Path, model: str, task: str, split: str, key: str) -> Pat
     return root / model / task / entry_name(split, key)
 
 
-def beside_entry(entry: Path, key: str) -> Path:
-    """Return where another entry of the same model, task and split lies.
-
-    Args:
-        entry: the folder of the one.
-        key: the key of the other.
-    """
-    named = split_and_key(entry.name)
-    split = entry.name if named is None else named[0]
-    return entry.with_name(entry_name(split, key))
-
-
 def entry_name(split: str, key: str) -> str:
     """Return the name of an entry's folder."""
     return f"{split}-{key[:_KEY_DIGITS]}"

@@ -21,7 +21,7 @@ from jaxtyping import Int64, Shaped
 from torch import Tensor
 
 from probekit.errors import EntryError, OptionError, StorageError
-from probekit.store.arrays import ArraySpec, PlainArray
+from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
 
 # Eight rows of three layers, two float16 values each, in chunks of four rows: 16 bytes a chunk.
@@ -49,7 +49,6 @@ _libc = ctypes.CDLL(None, use_errno=True)
 _libc.mmap.restype = c_void_p
 _libc.mmap.argtypes = [c_void_p, c_size_t, c_int, c_int, c_int, c_long]
 _libc.madvise.argtypes = [c_void_p, c_size_t, c_int]
-_libc.mprotect.argtypes = [c_void_p, c_size_t, c_int]
 
 _NOWHERE = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
 
@@ -143,71 +142,6 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
     return MappedArray(elements, starts, starts // row if aligned else None)
 
 
-class ChunkRoom:
-    """Addresses for all chunks of a plain array, of which each may be there or not.
-
-    What is not there can be neither read nor written: whoever tries is stopped, and reads no zeros.
-
-    A chunk is named by its row chunk and the position of its layer.
-
-    Attributes:
-        mapped: the array, of which only what is there may be read.
-    """
-
-    def __init__(self, array: PlainArray, dtype: torch.dtype) -> None:
-        """Reserve the addresses; nothing is there yet.
-
-        Args:
-            array: the plain array.
-            dtype: how to read the bytes; as wide as the stored dtype.
-        """
-        row = array.chunks[2] if len(array.chunks) > 2 else 1
-        step = math.lcm(mmap.PAGESIZE, row * dtype.itemsize)
-        span = -(-array.chunk_nbytes // step) * step
-        n_rows, n_layers = array.grid
-        self._nbytes = array.chunk_nbytes
-        self._at = np.arange(n_rows * n_layers, dtype=np.int64).reshape(n_rows, n_layers) * span
-        reserved = mmap.mmap(-1, span * self._at.size, flags=_NOWHERE, prot=0)
-        self._values = np.frombuffer(reserved, dtype=np.uint8)
-        starts = torch.from_numpy(np.ascontiguousarray(self._at.T) // dtype.itemsize)
-        self.mapped = MappedArray(_elements(self._values, 0, row, dtype), starts, starts // row)
-
-    def put(self, at: tuple[int, int], data: bytes) -> None:
-        """Have a chunk there, in memory of this process.
-
-        Raises:
-            StorageError: the operating system refuses.
-        """
-        address = self._address(at)
-        _place(address, self._nbytes, mmap.PROT_READ | mmap.PROT_WRITE)
-        ctypes.memmove(address, data, self._nbytes)
-        _libc.mprotect(address, self._nbytes, mmap.PROT_READ)
-
-    def map(self, at: tuple[int, int], file: Path) -> None:
-        """Have a chunk there that a file holds, and nothing else.
-
-        Raises:
-            EntryError: the file is missing, or short.
-            StorageError: the operating system refuses.
-        """
-        _map_file(str(file), self._nbytes, self._address(at))
-
-    def drop(self, at: tuple[int, int]) -> None:
-        """Have a chunk there no more."""
-        _place(self._address(at), self._nbytes, 0)
-
-    def _address(self, at: tuple[int, int]) -> int:
-        return int(self._values.ctypes.data + self._at[at])
-
-
-def most_maps() -> int:
-    """Return how many files and parts of memory a process can map at once."""
-    try:
-        return int(_MAP_LIMIT.read_text())
-    except OSError:  # the system does not say
-        return 2**16
-
-
 def _elements(values: np.ndarray, first: int, row: int, dtype: torch.dtype) -> Tensor:
     """Return mapped bytes from one on as values: as many whole rows as there are."""
     # torch warns of read-only buffers; a ctypes array at the address is not known to be one.
@@ -215,14 +149,6 @@ def _elements(values: np.ndarray, first: int, row: int, dtype: torch.dtype) -> T
     buffer.owner = values  # type: ignore[attr-defined]
     count = (len(values) - first) // (row * dtype.itemsize) * row
     return torch.frombuffer(buffer, dtype=dtype, count=count, offset=first)
-
-
-def _place(address: int, length: int, access: int) -> None:
-    """Map memory that holds zeros over a range, or nothing at all where there is no access."""
-    if _libc.mmap(address, length, access, _NOWHERE | _MAP_FIXED, -1, 0) != address:
-        raise StorageError(
-            f"cannot map {length:,} bytes of memory: {os.strerror(ctypes.get_errno())}."
-        )
 
 
 def _map_file(file: str, length: int, address: int) -> None:

@@ -15,7 +15,7 @@ from probekit.base.kinds import ARRAYS
 from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
-from probekit.store.marks import checksum
+from probekit.store.files import checksum
 
 EXAMPLE_SCHEMA = pa.schema(
     [

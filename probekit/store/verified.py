@@ -2,24 +2,29 @@
 
 import os
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from io import BufferedIOBase
 from pathlib import Path, PurePosixPath
-
-import xxhash
+from typing import Any
 
 from probekit.errors import EntryError, EntryNotFoundError, reason_of
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
-from probekit.store.checksums import chunk_spans, places_of, read_checksums, read_chunk
+from probekit.store.checksums import (
+    ChunkSum,
+    chunk_spans,
+    file_sums,
+    parts_between,
+    places_of,
+    read_checksums,
+    read_chunk,
+)
 from probekit.store.entry import Entry
 from probekit.store.json_types import is_name
 from probekit.store.layout import BACKBONE, CHECKSUMS, EXAMPLES, MANIFEST, standing
 from probekit.store.lock import check_unlocked
 from probekit.store.manifest import Manifest, manifest_in
-from probekit.store.marks import ChunkSum
 from probekit.store.tables import ExampleTable
 
 
@@ -46,12 +51,9 @@ class FileOutline:
             sink.flush()
             os.fsync(sink.fileno())
 
-    def sums(self) -> dict[str, object]:
+    def sums(self) -> dict[str, Any]:
         """Return size and checksum as a manifest has them."""
-        state = xxhash.xxh3_128()
-        for _, data in self.parts:
-            state.update(data)
-        return {"nbytes": self.nbytes, "xxh128": state.hexdigest()}
+        return file_sums(self.nbytes, (data for _, data in self.parts))
 
 
 class VerifiedEntry:
@@ -147,6 +149,11 @@ class VerifiedEntry:
         names = [n for n in self.manifest.files if PurePosixPath(n).parts[0] != store]
         return {name: b"".join(data for _, data in self._outline(name).parts) for name in names}
 
+    def backbone_files(self) -> dict[str, bytes]:
+        """Return the contents of ``backbone/`` by file name; errors as of `small_files`."""
+        found = {PurePosixPath(name): data for name, data in self.small_files().items()}
+        return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
+
     @property
     def chunk_files(self) -> list[str]:
         """The files that hold chunks alone, by their path in the entry."""
@@ -227,20 +234,3 @@ def _size(file: Path) -> int:
     if not stat.S_ISREG(found.st_mode):
         raise FileNotFoundError(f"{file.name} is no regular file")
     return found.st_size
-
-
-def parts_between(
-    source: BufferedIOBase, chunks: Iterable[tuple[int, int]]
-) -> Iterator[tuple[int, bytes]]:
-    """Yield what lies between chunks, of which the last is the end of the file.
-
-    Args:
-        source: the file.
-        chunks: first byte and end of each, sorted.
-    """
-    start = 0
-    for first, last in chunks:
-        if first > start:
-            source.seek(start)
-            yield start, source.read(first - start)
-        start = max(start, last)

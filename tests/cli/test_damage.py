@@ -166,7 +166,7 @@ def test_a_disk_too_small(bert, corpus, here, monkeypatch):
 def test_a_disk_that_fills_up_keeps_what_is_finished(bert, corpus, here, monkeypatch):
     """The tenth chunk does not fit; with space again, the same command goes on."""
     from probekit.extraction import plan, units
-    from probekit.store.marks import UnitMark
+    from probekit.store.unfinished import UnitMark
 
     written = []
     write = UnitMark.write

@@ -10,9 +10,8 @@ import pytest
 
 from probekit.errors import EntryError, HubError, StorageError
 from probekit.exchange import Pull, url_places
-from probekit.exchange.addresses import place_at
-from probekit.exchange.hub_place import Hub
 from probekit.exchange.remote_entry import RemoteEntry
+from probekit.exchange.url_places import Hub, place_at
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.entry import Entry
 from tests.exchange import killed

@@ -16,11 +16,10 @@ from probekit.errors import (
     UnknownNameError,
 )
 from probekit.exchange import Pull, Push, url_places
-from probekit.exchange.addresses import place_at
-from probekit.exchange.hub_place import Hub
 from probekit.exchange.remote_entry import folder_of
+from probekit.exchange.url_places import Hub, place_at
+from probekit.store.files import checksum
 from probekit.store.labels import labels_of
-from probekit.store.marks import checksum
 from tests.exchange.conftest import REPO, URL, pull, push, stored
 from tests.hub_clients import dead_endpoint, redirect
 from tests.store.synthetic import folder_bytes

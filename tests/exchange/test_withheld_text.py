@@ -11,8 +11,8 @@ from probekit.errors import DataError, EntryError, OptionError
 from probekit.exchange import Pull, Push, TextSource, url_places
 from probekit.exchange.withheld_text import restore, withhold
 from probekit.extraction.maintenance import EntryCopy, Reduction, check_chunks
+from probekit.store.files import checksum
 from probekit.store.labels import label_columns, labels_for, read_labels
-from probekit.store.marks import checksum
 from probekit.tasks import Example, Split, get_task
 from tests.cli.console import done
 from tests.exchange.conftest import URL, pull, push, stored

@@ -289,7 +289,7 @@ def test_a_resumed_run_needs_room_for_the_rest_alone(bert, corpus, tmp_path, mon
     whole = run(bert, corpus, tmp_path / "whole")
     nbytes = sum(spec.nbytes for spec in whole.manifest.arrays)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr("probekit.store.builder.write_sealed", interrupt)
+        patch.setattr("probekit.store.builder.EntryBuilder._seal", interrupt)
         run(bert, corpus, tmp_path)
     usage = type("usage", (), {"free": nbytes // 2})
     monkeypatch.setattr("probekit.store.files.shutil.disk_usage", lambda path: usage)
@@ -321,7 +321,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
         most.append(len(alive))
         return unit
 
-    monkeypatch.setattr("probekit.extraction.write.compute_unit", counted)
+    monkeypatch.setattr("probekit.extraction.compute.compute_unit", counted)
     monkeypatch.setattr("probekit.extraction.entry_session.compute_unit", counted)
     write = EntryBuilder.write_unit
 

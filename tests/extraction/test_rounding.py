@@ -120,7 +120,7 @@ def test_a_later_unit_that_overflows_is_named(bert, corpus, tmp_path, monkeypatc
         for block in blocks.values():
             block[-1] = 70_000.0
 
-    monkeypatch.setattr("probekit.extraction.write.compute_unit", growing)
+    monkeypatch.setattr("probekit.extraction.compute.compute_unit", growing)
     with pytest.raises(StateRangeError, match=r"layer 3 of examples .* 70,000; .*--dtype bfloat16"):
         run(bert, corpus, tmp_path, dtype="auto")
     assert units == [1, 2]

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from probekit.extraction.write import writer_thread
+from probekit.extraction.compute import writer_thread
 
 
 def test_items_are_written_in_order_by_one_other_thread():

@@ -11,7 +11,7 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import (
     EntryError,
 )
-from probekit.store import first_reads
+from probekit.store import feature_array
 from probekit.store.checksums import read_checksums, verify_checksums
 from probekit.store.entry import Entry
 from tests.store import synthetic
@@ -99,16 +99,16 @@ class DamageContract(Backed):
 
     def test_what_was_compared_is_not_compared_again(self, fresh, monkeypatch):
         fresh.arrays["words"].read(slice(None))
-        monkeypatch.setattr("probekit.store.first_reads.checksum", None)
+        monkeypatch.setattr("probekit.store.feature_array.checksum", None)
         Entry.open(fresh.path).arrays["words"].read([3])
 
     def test_few_rows_of_many_chunks_are_compared_in_part(self, fresh, monkeypatch, caplog):
         array = fresh.arrays["words"]
         most = 2 * array._places[0].array.chunk_nbytes
-        monkeypatch.setattr(first_reads, "_BYTES", first_reads.ReadBytes())
+        monkeypatch.setattr(feature_array, "_BYTES", feature_array.ReadBytes())
         with monkeypatch.context() as less:
-            less.setattr(first_reads, "_FREE_BYTES", most)
-            less.setattr(first_reads, "_PER_BYTE", 0)
+            less.setattr(feature_array, "_FREE_BYTES", most)
+            less.setattr(feature_array, "_PER_BYTE", 0)
             array.read([0, array.spec.chunk_rows])
         compared = fresh.arrays["words"]._first._compared["words"]
         assert compared.sum() == 2

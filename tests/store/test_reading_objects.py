@@ -5,7 +5,7 @@ import pytest
 from probekit.store.json_types import read_object
 from probekit.store.layout import proven_key
 from probekit.store.lock import read_owner
-from probekit.store.marks import read_marks
+from probekit.store.unfinished import read_marks
 
 ODD = [b"", b"\xff", b"{", b"[]", b"null", b"[" * 100_000, b"1" * 5000]
 

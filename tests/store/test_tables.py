@@ -10,7 +10,7 @@ import pytest
 from probekit.base.kinds import ARRAYS
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EntryError
-from probekit.store.marks import checksum
+from probekit.store.files import checksum
 from probekit.store.tables import (
     EXAMPLE_SCHEMA,
     OPTIONAL_SCHEMA,

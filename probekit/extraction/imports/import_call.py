@@ -1,102 +1,24 @@
 """The library call behind ``probekit cache import``."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.backbone import Inspection
 from probekit.base.kinds import KINDS
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import OptionError
-from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.extraction_call import as_named, name_task
 from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_session import Importer, ImportTarget
+from probekit.extraction.imports.import_session import ImportTarget, import_split
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.extraction.opening import inspect_target, read_task, read_texts
-from probekit.extraction.split_duplicates import say_duplicates
+from probekit.features.duplicates import say_duplicates
 from probekit.store.entry import Entries
 from probekit.store.files import typed_path
-from probekit.tasks import Task, TextOptions
+from probekit.tasks import TextOptions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-
-@dataclass(frozen=True)
-class GivenStates:
-    """The states of an import, not opened yet.
-
-    Attributes:
-        states: a path, or arrays; or one of these by split.
-        token_ids: of arrays, as `import_states` takes them.
-        word_offsets: likewise.
-        layers_first: whether layers come before rows.
-    """
-
-    states: Any
-    token_ids: Any
-    word_offsets: Any
-    layers_first: bool
-
-    @property
-    def splits(self) -> list[str] | None:
-        """The splits that they are of; None where they do not say it."""
-        return [str(split) for split in self.states] if isinstance(self.states, Mapping) else None
-
-    @property
-    def typed(self) -> tuple[str, ...]:
-        """The files, as a command line names them."""
-        by_split = self.states if isinstance(self.states, Mapping) else {None: self.states}
-        return tuple(
-            str(one) if split is None else f"{split}={one}"
-            for split, one in by_split.items()
-            if isinstance(one, str | Path)
-        )
-
-    def open(self, split: str, count: int) -> Sequences:
-        """Open those of a split.
-
-        Args:
-            split: its name.
-            count: how many splits are imported.
-
-        Raises:
-            OptionError: there are none, or arrays of one split for several.
-            MissingFileError: there is no such file.
-            DataError: it cannot be read, or arrays and files are not what is expected.
-        """
-        states = self._part(self.states, split)
-        if isinstance(states, str | Path):
-            return self._file(typed_path(states))
-        if count > 1 and not isinstance(self.states, Mapping):
-            raise OptionError(
-                f"arrays of one split, and {count} are imported. Name one: splits=['train']; or "
-                "give them by split: states={'train': [...], 'dev': [...]}."
-            )
-        if not isinstance(states, Iterable):
-            raise OptionError(
-                "expected a path, or an array for each example, (rows, layers, dim); found "
-                f"{type(states).__name__}."
-            )
-        ids, offsets = (self._part(one, split) for one in (self.token_ids, self.word_offsets))
-        return given_sequences(states, ids, offsets, layers_first=self.layers_first)
-
-    def _file(self, path: Path) -> Sequences:
-        if self.token_ids is not None or self.word_offsets is not None:
-            raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
-        if self.layers_first:
-            raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
-        return request_files(path)
-
-    @staticmethod
-    def _part(given: Any, split: str) -> Any:
-        if not isinstance(given, Mapping):
-            return given
-        if split not in given:
-            raise OptionError(f"no states of the split {split}; found: {', '.join(given)}.")
-        return given[split]
 
 
 def import_states(
@@ -170,39 +92,80 @@ def import_states(
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
     wanted, given = options or ImportOptions(), as_named(model, tokenizer, name)
-    source = GivenStates(states, token_ids, word_offsets, wanted.layers_first)
-    splits = source.splits if splits is None else splits
+    by_split = states if isinstance(states, Mapping) else {None: states}
+    if splits is None and isinstance(states, Mapping):
+        splits = [*map(str, states)]
     target = ImportTarget(
         model=str(model) if given is None else given.name, task=name_task(task, examples),
         given=given, examples=examples, own=own, data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
-        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart,
-        typed_states=source.typed, wanted=wanted,
+        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
+        typed_states=tuple(
+            str(one) if split is None else f"{split}={one}"
+            for split, one in by_split.items()
+            if isinstance(one, str | Path)
+        ),
     )  # fmt: skip
     about = read_task(target)
-    _check_task(about)
-    texts = read_texts(target, about, wanted.limit)
-    opened = [source.open(split.name, len(texts)) for split in texts]
-    inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
-    _check_named(target, inspection)
-    importing = Importer(target, about, inspection, ReusedMemory(), progress)
-    entries = Entries(map(importing.entry, texts, opened))
-    say_duplicates(entries, target.cache)
-    return entries
-
-
-def _check_task(task: Task) -> None:
-    if KINDS[task.kind].per == "prediction":
+    if KINDS[about.kind].per == "prediction":
         raise OptionError(
-            f"{task.name} is for language modelling, whose positions and masks extraction draws "
+            f"{about.name} is for language modelling, whose positions and masks extraction draws "
             "itself: states of it cannot be imported. Run probekit extract."
         )
-
-
-def _check_named(target: ExtractTarget, inspection: Inspection | None) -> None:
-    """Refuse to call a model that is there a mere name."""
-    if inspection is None and (target.given is not None or Path(target.model).exists()):
+    texts = read_texts(target, about, wanted.limit)
+    if len(texts) > 1 and not isinstance(states, Mapping | str | Path):
+        raise OptionError(
+            f"arrays of one split, and {len(texts)} are imported. Name one: splits=['train']; or "
+            "give them by split: states={'train': [...], 'dev': [...]}."
+        )
+    opened = [
+        _open(
+            *[_of_split(one, split.name) for one in (states, token_ids, word_offsets)],
+            wanted=wanted,
+        )
+        for split in texts
+    ]
+    inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
+    if inspection is None and (given is not None or Path(target.model).exists()):
         raise OptionError(
             f"n_blocks is for a model that is known by its name alone, and {target.model} is "
             "there. Leave it out."
         )
+    reused = ReusedMemory()
+    entries = Entries(
+        import_split(target, about, inspection, *pair, reused=reused, progress=progress)
+        for pair in zip(texts, opened, strict=True)
+    )
+    say_duplicates(entries, target.cache)
+    return entries
+
+
+def _of_split(given: Any, split: str) -> Any:
+    """Return what is given of a split."""
+    if not isinstance(given, Mapping):
+        return given
+    if split not in given:
+        raise OptionError(f"no states of the split {split}; found: {', '.join(given)}.")
+    return given[split]
+
+
+def _open(states: Any, token_ids: Any, word_offsets: Any, *, wanted: ImportOptions) -> Sequences:
+    """Open the states of a split: a path, or arrays with what says whose their rows are.
+
+    Raises:
+        OptionError: they are neither, or an option is for arrays.
+        MissingFileError: there is no such file.
+        DataError: it cannot be read, or arrays and files are not what is expected.
+    """
+    if isinstance(states, str | Path):
+        if token_ids is not None or word_offsets is not None:
+            raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
+        if wanted.layers_first:
+            raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
+        return request_files(typed_path(states))
+    if not isinstance(states, Iterable):
+        raise OptionError(
+            "expected a path, or an array for each example, (rows, layers, dim); found "
+            f"{type(states).__name__}."
+        )
+    return given_sequences(states, token_ids, word_offsets, layers_first=wanted.layers_first)

@@ -1,22 +1,20 @@
 """What an import is asked for: which layers and rows of the states become an entry, and its key."""
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, cast
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY
+from probekit.base.kinds import LAST_ONLY, OUTPUT_HEAD
 from probekit.base.layers import parse_layers
 from probekit.data.pooling import Pooling
-from probekit.errors import OptionError
+from probekit.errors import DataError, OptionError
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.matching import Matched
 from probekit.extraction.imports.sequences import Sequences
-from probekit.extraction.request_options import ExtractOptions
+from probekit.extraction.request import Request, choose_kept, choose_pooling
 from probekit.store.layout import model_slug
-from probekit.store.manifest import FORMAT_VERSION
 from probekit.tasks import Task
 
 _BY_NAME = "name"
@@ -39,51 +37,6 @@ class ImportedInfo(BackboneInfo):
         final_norm = info.final_norm and not raw
         about = {**vars(info), "final_norm": final_norm, "apart": "; ".join(apart) or None}
         return cls(**about)
-
-
-@dataclass(frozen=True, kw_only=True)
-class ImportRequest:
-    """What is asked of states for one split; `Asked` of extraction.
-
-    Attributes:
-        info: the model's facts.
-        task: the task.
-        options: how rows are stored.
-        keep: the arrays that are stored.
-        pooling: which subwords make a word's row; None where rows are words, and nobody says it.
-        overlong: what was done with long texts.
-        compute_dtype: of the states.
-        imported: what else tells the states from others.
-        masking: None: nothing is predicted.
-    """
-
-    info: BackboneInfo
-    task: Task
-    options: ExtractOptions
-    keep: tuple[str, ...]
-    pooling: Pooling | None
-    overlong: str
-    compute_dtype: str
-    imported: Mapping[str, Any]
-    masking: None = field(default=None, init=False)
-
-    def to_json(self, text_fingerprint: str) -> dict[str, Any]:
-        """Return what the key of the split's entry hashes; ``imported`` is in no other's."""
-        return {
-            "format_version": FORMAT_VERSION,
-            "model": self.info.identity.to_json(),
-            "text": text_fingerprint,
-            "format": self.options.format,
-            "dtype": self.options.dtype,
-            "compute_dtype": self.compute_dtype,
-            "overlong": self.overlong,
-            "max_length": None,
-            "keep": sorted(self.keep),
-            "layers": list(parse_layers(self.options.layers, self.info.n_blocks)),
-            "pooling": self.pooling,
-            "masking": self.masking,
-            "imported": dict(self.imported),
-        }
 
 
 def named_info(model: str, n_blocks: int, dim: int) -> BackboneInfo:
@@ -112,7 +65,48 @@ def named_info(model: str, n_blocks: int, dim: int) -> BackboneInfo:
     )
 
 
-def make_request(
+def settle_layers(
+    sequences: Sequences, options: ImportOptions, info: BackboneInfo
+) -> tuple[int, ...]:
+    """Return the numbers of the states' layers, in their order.
+
+    Raises:
+        OptionError: they are not said, or do not fit.
+        DataError: the states are of another width than the model's.
+    """
+    count, dim = sequences.shape.layers, sequences.shape.dim
+    if dim != info.dim:
+        raise DataError(
+            f"{sequences.where}: the states are {dim} wide, and those of {info.name} {info.dim}. "
+            "They are of another model, or their axes are in another order (layers_first)."
+        )
+    numbers, blocks = options.numbers(info.n_blocks), info.n_blocks
+    suggested = f"{info.name} has {blocks + 1} layers, 0 to {blocks}; whoever computed them knows "
+    suggested += "which."
+    if count == blocks + 1:
+        suggested = (
+            f"{count} layers are as many as {info.name} has: 0:{count} if they are all of them."
+        )
+    elif count == blocks:
+        suggested = (
+            f"{count} layers are one fewer than {info.name} has: 1:{count + 1} if the embeddings "
+            f"are left out, 0:{count} if the last one is."
+        )
+    if numbers is None:
+        raise OptionError(
+            f"{sequences.where} has {count} layers. Give their numbers as "
+            f"transformers counts hidden_states: --layer-ids. {suggested}"
+        )
+    if len(numbers) != count:
+        raise OptionError(
+            f"the layers {','.join(map(str, numbers))} are said of {sequences.where}, which has "
+            f"{count} layers, of {info.name}, whose layers are 0 (embeddings) to {blocks}. "
+            f"Expected the number of each, once. {suggested}"
+        )
+    return numbers
+
+
+def ask_states(
     sequences: Sequences,
     matched: Matched,
     info: BackboneInfo,
@@ -120,7 +114,7 @@ def make_request(
     options: ImportOptions,
     layer_ids: tuple[int, ...],
     inspection: Inspection | None,
-) -> ImportRequest:
+) -> Request:
     """Settle what is stored of some states.
 
     Args:
@@ -136,56 +130,54 @@ def make_request(
         OptionError: an option means nothing here, one is missing, or layers or arrays are asked
             for that the states do not have.
     """
-    layers = _chosen(options, layer_ids, info)
+    layers = _chosen_layers(options, layer_ids, info)
     if inspection is not None:
         inspection.structure.check_layers(info.name, layers)
     raw = _is_raw(sequences, options, info, layers)
-    keep = _kept(sequences, matched, info, task, options, layers)
-    pooling = _pooling(sequences, info, task, options, named=inspection is None)
-    apart = _apart(sequences, matched, keep, pooling, raw=raw, named=inspection is None)
-    used = list(dict.fromkeys(matched.sequence.tolist()))
-    said = {
-        "producer": options.producer,
-        "states": sequences.digest(used),
-        "layer_ids": list(layer_ids),
-        "form": sequences.form,
-        "special_tokens": matched.special_tokens,
-        "last_layer": "raw" if raw else None,
-    }
-    return ImportRequest(
-        info=ImportedInfo.of(info, raw=raw, apart=apart),
-        task=task,
-        options=options.stored(",".join(map(str, layers))),
-        keep=keep,
-        pooling=pooling,
-        overlong="stride" if sequences.form == "words" else "truncate",
+    asked = replace(
+        options.stored(",".join(map(str, layers))),
         compute_dtype=str(sequences.shape.dtype).removeprefix("torch."),
-        imported=said,
+        overlong="stride" if sequences.form == "words" else "truncate",
     )
-
-
-def _apart(
-    sequences: Sequences,
-    matched: Matched,
-    keep: tuple[str, ...],
-    pooling: Pooling | None,
-    *,
-    raw: bool,
-    named: bool,
-) -> list[str]:
-    """Return why a pass of the model would make other rows than these."""
-    reasons = {
-        "nothing is known of the model but its name": named,
+    lacking = _lacking(sequences, matched, info, layers)
+    keep = choose_kept(task, asked, lacking)
+    if not keep:
+        reasons = "; ".join(dict.fromkeys(lacking.values()))
+        raise OptionError(f"{sequences.where}: no array can be kept: {reasons}.")
+    pooling: Pooling | None = choose_pooling(task, asked, info)
+    if options.pooling == "auto" and sequences.form == "words":
+        pooling = None
+    elif options.pooling == "auto" and inspection is None:
+        raise OptionError(
+            f"which subwords make a word's row is not known of {info.name}: give --pooling first, "
+            "last or mean."
+        )
+    apart = {
+        "nothing is known of the model but its name": inspection is None,
         "which subwords made the rows of words is not known": pooling is None,
         "the model read no special tokens": matched.special_tokens == "absent",
         "means leave special tokens out": "mean" in keep
         and (sequences.form != "token-ids" or matched.special_tokens == "stripped"),
         "the last layer is before the final norm": raw,
     }
-    return [reason for reason, holds in reasons.items() if holds]
+    return Request(
+        info=ImportedInfo.of(info, raw=raw, apart=[why for why, holds in apart.items() if holds]),
+        task=task,
+        options=asked,
+        keep=keep,
+        pooling=pooling,
+        imported={
+            "producer": options.producer,
+            "states": sequences.digest(list(dict.fromkeys(matched.sequence.tolist()))),
+            "layer_ids": list(layer_ids),
+            "form": sequences.form,
+            "special_tokens": matched.special_tokens,
+            "last_layer": "raw" if raw else None,
+        },
+    )
 
 
-def _chosen(
+def _chosen_layers(
     options: ImportOptions, layer_ids: tuple[int, ...], info: BackboneInfo
 ) -> tuple[int, ...]:
     if options.layers == "all":
@@ -206,15 +198,10 @@ def _is_raw(
     last = info.n_blocks
     if not info.final_norm or last not in layers:
         if options.last_layer is not None:
-            raise OptionError(
-                f"--last-layer {options.last_layer}: "
-                + (
-                    f"layer {last} is not stored."
-                    if last not in layers
-                    else f"{info.name} has no norm after its last block."
-                )
-                + " Leave it out."
-            )
+            why = f"layer {last} is not stored."
+            if last in layers:
+                why = f"{info.name} has no norm after its last block."
+            raise OptionError(f"--last-layer {options.last_layer}: {why} Leave it out.")
         return False
     if options.last_layer is None and sequences.of_requests:
         raise OptionError(
@@ -226,41 +213,11 @@ def _is_raw(
     return options.last_layer == "raw"
 
 
-def _kept(
-    sequences: Sequences,
-    matched: Matched,
-    info: BackboneInfo,
-    task: Task,
-    options: ImportOptions,
-    layers: tuple[int, ...],
-) -> tuple[str, ...]:
-    """Return the arrays that are stored, in the order of an entry."""
-    lacking = _lacking(sequences, matched, info, layers)
-    possible = (*KINDS[task.kind].possible, "tokens")
-    if options.keep is not None:
-        for name in options.keep:
-            if name not in possible:
-                raise OptionError(
-                    f"--keep {name}: the text of {task.name} ({task.kind}) has no such rows, or "
-                    f"imports have none. Choose from: {', '.join(possible)}."
-                )
-            if name in lacking:
-                raise OptionError(f"--keep {name}: {lacking[name]}. Leave it out.")
-        return tuple(name for name in ARRAYS if name in options.keep)
-    kinds = {task.kind, *task.kinds.values()}
-    needed = {name for kind in kinds for name in KINDS[kind].needed}
-    kept = tuple(name for name in ARRAYS if name in needed and name not in lacking)
-    if not kept:
-        reasons = "; ".join(dict.fromkeys(lacking.values()))
-        raise OptionError(f"{sequences.where}: no array can be kept: {reasons}.")
-    return kept
-
-
 def _lacking(
     sequences: Sequences, matched: Matched, info: BackboneInfo, layers: tuple[int, ...]
 ) -> dict[str, str]:
-    """Return the arrays that the states have no rows for, and why."""
-    lacking: dict[str, str] = {}
+    """Return what there is not beside the states, or of what they have no rows, and why."""
+    lacking = {OUTPUT_HEAD: "an import reads no weights of the model"}
     if info.n_blocks not in layers:
         lacking |= dict.fromkeys(LAST_ONLY, f"it is of layer {info.n_blocks}, which is not stored")
     if sequences.form == "words":
@@ -272,23 +229,3 @@ def _lacking(
     elif not matched.ended:
         lacking["last"] = "some sequences lack the special tokens of their end"
     return lacking
-
-
-def _pooling(
-    sequences: Sequences, info: BackboneInfo, task: Task, options: ImportOptions, *, named: bool
-) -> Pooling | None:
-    if options.pooling != "auto":
-        if KINDS[task.kind].per != "word":
-            raise OptionError(
-                f"--pooling says which subwords make a word's row, and the texts of {task.name} "
-                "are not split into words. Leave it out."
-            )
-        return cast(Pooling, options.pooling)
-    if sequences.form == "words":
-        return None
-    if named:
-        raise OptionError(
-            f"which subwords make a word's row is not known of {info.name}: give --pooling first, "
-            "last or mean."
-        )
-    return "last" if info.causal else "first"

@@ -13,18 +13,18 @@ from torch import Tensor
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
+from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
+from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_request import ImportRequest, make_request, named_info
+from probekit.extraction.imports.import_request import ask_states, named_info, settle_layers
 from probekit.extraction.imports.matching import Matched, Specials, match_words
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.token_matching import match_tokens
-from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.write import Progress
 from probekit.store.entry import Entry
 from probekit.tasks import Split, Task
 
@@ -88,50 +88,6 @@ class ImportedStates:
         return self.config
 
 
-def settle_layers(
-    sequences: Sequences, options: ImportOptions, info: BackboneInfo
-) -> tuple[int, ...]:
-    """Return the numbers of the file's layers, in its order.
-
-    Raises:
-        OptionError: they are not said, or do not fit.
-        DataError: the states are of another width than the model's.
-    """
-    count, dim = sequences.shape.layers, sequences.shape.dim
-    if dim != info.dim:
-        raise DataError(
-            f"{sequences.where}: the states are {dim} wide, and those of {info.name} {info.dim}. "
-            "They are of another model, or their axes are in another order (layers_first)."
-        )
-    numbers = options.numbers(info.n_blocks)
-    if numbers is None:
-        raise OptionError(
-            f"{sequences.where} has {count} layers. Give their numbers as "
-            f"transformers counts hidden_states: --layer-ids. {_suggested(count, info)}"
-        )
-    wrong = [number for number in numbers if not 0 <= number <= info.n_blocks]
-    if len(numbers) != count or wrong or len(set(numbers)) < len(numbers):
-        raise OptionError(
-            f"the layers {','.join(map(str, numbers))} are said of {sequences.where}, which has "
-            f"{count} layers, of {info.name}, whose layers are 0 (embeddings) to {info.n_blocks}. "
-            f"Expected the number of each, once. {_suggested(count, info)}"
-        )
-    return numbers
-
-
-def _suggested(count: int, info: BackboneInfo) -> str:
-    """Return what a number of layers suggests."""
-    blocks = info.n_blocks
-    if count == blocks + 1:
-        return f"{count} layers are as many as {info.name} has: 0:{count} if they are all of them."
-    if count == blocks:
-        return (
-            f"{count} layers are one fewer than {info.name} has: 1:{count + 1} if the embeddings "
-            f"are left out, 0:{count} if the last one is."
-        )
-    return f"{info.name} has {blocks + 1} layers, 0 to {blocks}; whoever computed them knows which."
-
-
 @dataclass(frozen=True, kw_only=True)
 class ImportTarget(ExtractTarget):
     """A model, a task and states as the user names them.
@@ -163,11 +119,9 @@ class ImportSession(EntrySession):
     """Makes the entry of one split from states that are there.
 
     Attributes:
-        request: what is asked of them.
-        states: the states.
+        states: those of the split.
     """
 
-    request: ImportRequest
     states: ImportedStates
 
     @property
@@ -179,80 +133,95 @@ class ImportSession(EntrySession):
     def output_head(self) -> None:
         """None: an import keeps no weights."""
 
-    def plan(self, split: Split) -> Plan:
-        """Lay out the entry of the split."""
-        request, encoded = self.request, self.states.matched.encoded
+    @classmethod
+    def of(
+        cls,
+        target: ImportTarget,
+        task: Task,
+        inspection: Inspection | None,
+        split: Split,
+        sequences: Sequences,
+        **more: Any,
+    ) -> "ImportSession":
+        """Match states with the text of a split, and settle what is stored of them.
+
+        Args:
+            target: what is imported.
+            task: whose text it is.
+            inspection: the model; None where nothing is known of it but its name.
+            split: the split.
+            sequences: its states.
+            more: ``reused`` and ``progress``.
+
+        Raises:
+            DataError: the states are not of this text, or of another model.
+            OptionError: an option means nothing here, or one is missing.
+        """
+        options = target.wanted
+        if inspection is None:
+            assert options.n_blocks is not None
+            info = named_info(target.model, options.n_blocks, sequences.shape.dim)
+        else:
+            info = inspection.info
+        layer_ids = settle_layers(sequences, options, info)
+        matched = _match(split, sequences, target, inspection)
+        request = ask_states(sequences, matched, info, task, options, layer_ids, inspection)
+        states = ImportedStates(
+            info=request.info, sequences=sequences, matched=matched, layer_ids=layer_ids,
+            config={} if inspection is None else inspection.config_json(),
+        )  # fmt: skip
+        return cls(target=target, request=request, states=states, **more)
+
+    def encode(self, split: Split) -> EncodedSplit:
+        """Return the split as the producer of the states read it."""
+        encoded = self.states.matched.encoded
         longest = int(encoded.window_lengths.max(initial=0))
         if cuts := describe_cuts(split.name, encoded.counts, longest):
             logger.warning("%s", cuts)
-        pooling = request.pooling or "first"  # a word of one row is that row in any way
-        return make_plan(encoded, request.info, request.options, request.keep, pooling)
+        return encoded
 
 
-@dataclass(frozen=True)
-class Importer:
-    """Makes the entry of each split of one import.
-
-    Attributes:
-        target: what is imported.
-        task: whose text it is.
-        inspection: the model; None where nothing is known of it but its name.
-        reused: memory for the rows of all splits.
-        progress: whether progress is shown on stderr.
-    """
-
-    target: ImportTarget
-    task: Task
-    inspection: Inspection | None
-    reused: ReusedMemory
-    progress: bool
-
-    def entry(self, split: Split, sequences: Sequences) -> Entry:
-        """Make the entry of a split."""
-        target, options = self.target, self.target.wanted
-        info = self._info(sequences.shape.dim)
-        layer_ids = settle_layers(sequences, options, info)
-        matched = self._match(split, sequences)
-        if (matched.encoded.word_map < 0).all():
-            raise DataError(
-                f"{sequences.where}: not one word of {split.name} has a row. Have its states "
-                "computed again, or correct what says whose they are."
-            )
-        request = make_request(
-            sequences, matched, info, self.task, options, layer_ids, self.inspection
-        )
-        states = ImportedStates(
-            info=request.info, sequences=sequences, matched=matched, layer_ids=layer_ids,
-            config={} if self.inspection is None else self.inspection.config_json(),
-        )  # fmt: skip
-        session = ImportSession(
-            target=target, request=request, states=states, reused=self.reused,
-            progress=Progress(self.progress),
-        )  # fmt: skip
-        entry = session.extract(split)
-        assert entry is not None, "an import has no shards"
-        return entry
-
-    def _info(self, dim: int) -> BackboneInfo:
-        """Return the model's facts."""
-        if self.inspection is not None:
-            return self.inspection.info
-        n_blocks = self.target.wanted.n_blocks
-        assert n_blocks is not None
-        return named_info(self.target.model, n_blocks, dim)
-
-    def _match(self, split: Split, sequences: Sequences) -> Matched:
-        said = self.target.wanted.special_tokens
-        if sequences.form != "token-ids":
-            if said is not None:
-                raise OptionError(
-                    f"--special-tokens {said} is for token ids, and {sequences.where} has none. "
-                    "Leave it out."
-                )
-            return match_words(split, sequences)
-        if self.inspection is None:
+def _match(
+    split: Split, sequences: Sequences, target: ImportTarget, inspection: Inspection | None
+) -> Matched:
+    """Find the sequence of each example of a split."""
+    said = target.wanted.special_tokens
+    if sequences.form == "token-ids":
+        if inspection is None:
             raise OptionError(
                 f"{sequences.where} has token ids, which are checked with the model's tokenizer, "
-                f"and n_blocks says that {self.target.model} is a name alone. Leave it out."
+                f"and n_blocks says that {target.model} is a name alone. Leave it out."
             )
-        return match_tokens(split, sequences, self.inspection, cast(Specials | None, said))
+        matched = match_tokens(split, sequences, inspection, cast(Specials | None, said))
+    elif said is not None:
+        raise OptionError(
+            f"--special-tokens {said} is for token ids, and {sequences.where} has none. "
+            "Leave it out."
+        )
+    else:
+        matched = match_words(split, sequences)
+    if (matched.encoded.word_map < 0).all():
+        raise DataError(
+            f"{sequences.where}: not one word of {split.name} has a row. Have its states "
+            "computed again, or correct what says whose they are."
+        )
+    return matched
+
+
+def import_split(
+    target: ImportTarget,
+    task: Task,
+    inspection: Inspection | None,
+    split: Split,
+    sequences: Sequences,
+    *,
+    reused: ReusedMemory,
+    progress: bool,
+) -> Entry:
+    """Make the entry of a split; arguments and errors are those of `ImportSession.of`."""
+    session = ImportSession.of(
+        target, task, inspection, split, sequences, reused=reused, progress=Progress(progress)
+    )
+    entry = session.extract(split)
+    assert entry is not None, "an import has no shards"
+    return entry

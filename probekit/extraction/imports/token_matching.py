@@ -1,8 +1,8 @@
 """Match sequences with the examples of a split token by token."""
 
 import logging
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import xxhash
@@ -14,8 +14,7 @@ from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.imports.matching import Matched, Specials, check_count, joined
 from probekit.extraction.imports.sequences import Sequences
-from probekit.extraction.imports.token_readings import Reading, TokenReadings
-from probekit.tasks import Split
+from probekit.tasks import Example, Split
 
 logger = logging.getLogger(__name__)
 
@@ -24,6 +23,47 @@ _NEAREST = 10_000
 
 _SAME_RUN = 0.1
 """Relative difference of the states of one text in two batches; those of two models differ by 1."""
+
+
+_ENDLESS = 10**9
+"""A limit that cuts nothing."""
+
+# The tokens of an example are [ a b ~b c ], where [ and ] are special and b is the subwords b ~b.
+# What other programs may have of it, and what an entry takes from that:
+#
+#     whole            [ a b ~b c ]    every word
+#     cut by rule      [ a b ]         a; half of b is there, so b has no row (a tokenizer's own
+#                                      truncation keeps the special tokens)
+#     cut at the end   [ a b ~b        a and b, and ] is missing (a list that was cut)
+#     without special  a b ~b c        every word; it must be said whether the model read [ and ]
+
+
+class Reading(NamedTuple):
+    """Ids that a sequence may have for an example.
+
+    Attributes:
+        ids: the vocabulary id of each token.
+        words: the word of each, -1 for a special token.
+        types: the token type of each, where the model has several.
+        special: whether special tokens are among them, or the tokenizer adds none.
+        ended: whether those of the end are.
+    """
+
+    ids: Int64[np.ndarray, " tokens"]
+    words: Int64[np.ndarray, " tokens"]
+    types: Int64[np.ndarray, " tokens"] | None
+    special: bool
+    ended: bool
+
+    @property
+    def content(self) -> Int64[np.ndarray, " content"]:
+        """The places of its tokens that are not special."""
+        return np.flatnonzero(self.words >= 0)
+
+    def taken(self, places: Int64[np.ndarray, " taken"], special: bool, ended: bool) -> "Reading":
+        """Return some of its tokens."""
+        types = None if self.types is None else self.types[places]
+        return Reading(self.ids[places], self.words[places], types, special, ended)
 
 
 def match_tokens(
@@ -63,29 +103,31 @@ class _TokenMatching:
     ) -> None:
         self._split, self._sequences, self._inspection = split, sequences, inspection
         self._said = special_tokens
-        self._readings = TokenReadings.of(split, sequences, inspection, special_tokens)
+        # in full, as the tokenizer reads it
+        self._expected = inspection.encode(split.examples, max_length=_ENDLESS, overlong="truncate")
+        self._longest = int(sequences.lengths.max(initial=0))
         self._used: set[int] = set()
         if sequences.ordered:
             check_count(split, sequences)
         else:
             self._by_ids: dict[bytes, list[int]] = {}  # of equal ones the first counts
             for number in range(len(sequences)):
-                self._by_ids.setdefault(_key(sequences.token_ids(number)), []).append(number)
+                self._by_ids.setdefault(_key(sequences.owners(number)), []).append(number)
 
     def find(self, number: int) -> tuple[int, Reading]:
         """Return the sequence of an example, and how it has the example."""
         if self._sequences.ordered:
-            found = self._sequences.token_ids(number)
-            readings = list(self._readings.possible(number, len(found)))
+            found = self._sequences.owners(number)
+            readings = list(self._possible(number, len(found)))
             for reading in readings:
                 if np.array_equal(reading.ids, found):
                     return number, reading
             raise self._differing(number, found, readings)
-        length = len(self._readings.whole(number).ids)
+        length = len(self._whole(number).ids)
         if not length:  # nothing was read of it
-            return -1, self._readings.whole(number)
-        for limit in sorted({length, min(length, self._readings.longest)}, reverse=True):
-            for reading in self._readings.possible(number, limit):
+            return -1, self._whole(number)
+        for limit in sorted({length, min(length, self._longest)}, reverse=True):
+            for reading in self._possible(number, limit):
                 if equal := self._by_ids.get(_key(reading.ids)):
                     self._check_equal(equal)
                     self._used.add(equal[0])
@@ -131,7 +173,7 @@ class _TokenMatching:
         ids = max(
             (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
         )
-        expected = self._readings.whole(number).ids if ids is None else ids
+        expected = self._whole(number).ids if ids is None else ids
         at = _agreeing(expected, found)
         return DataError(
             f"{self._sequences.name(number)} does not have the tokens of example "
@@ -142,14 +184,14 @@ class _TokenMatching:
 
     def _missing(self, number: int) -> DataError:
         """Return the error that shows the sequence that comes nearest to an example."""
-        whole = self._readings.whole(number).ids
+        whole = self._whole(number).ids
         nearest, most = 0, -1
         for sequence in range(min(len(self._sequences), _NEAREST)):
             self._check_padding(number, sequence)
-            agreeing = _agreeing(whole, self._sequences.token_ids(sequence))
+            agreeing = _agreeing(whole, self._sequences.owners(sequence))
             if agreeing > most:
                 nearest, most = sequence, agreeing
-        found = self._sequences.token_ids(nearest)
+        found = self._sequences.owners(nearest)
         self._check_said(number, found)
         return DataError(
             f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
@@ -164,7 +206,7 @@ class _TokenMatching:
         Raises:
             DataError: it does.
         """
-        whole, found = self._readings.whole(number).ids, self._sequences.token_ids(sequence)
+        whole, found = self._whole(number).ids, self._sequences.owners(sequence)
         more = len(found) - len(whole)
         for where, own, rest in (
             ("behind", found[: len(whole)], found[len(whole) :]),
@@ -180,7 +222,7 @@ class _TokenMatching:
 
     def _check_said(self, number: int, found: Int64[np.ndarray, " tokens"]) -> None:
         """Refuse to be told that there are no special tokens where there are."""
-        if np.array_equal(self._readings.whole(number).ids, found):
+        if np.array_equal(self._whole(number).ids, found):
             raise OptionError(
                 f"--special-tokens {self._said}: the token ids of {self._sequences.where} have the "
                 f"special tokens of {self._inspection.info.name}. Leave the option out."
@@ -197,12 +239,12 @@ class _TokenMatching:
 
     def matched(self, found: Sequence[tuple[int, Reading]]) -> Matched:
         """Put the sequences together as a split."""
-        expected = self._readings.expected
+        expected = self._expected
         special = self._special_tokens([reading for _, reading in found])
         of_words = bool(expected.example_words[-1])
         maps, cut_words, cut_texts = [], 0, 0
         for number, (_, reading) in enumerate(found):
-            words, lost = _whole_words(reading.words, self._readings.whole(number).words)
+            words, lost = _whole_words(reading.words, self._whole(number).words)
             cut_words += lost if of_words else 0
             cut_texts += not of_words and lost > 0
             maps.append(words if of_words else reading.words)
@@ -229,6 +271,65 @@ class _TokenMatching:
             ended=all(reading.ended for _, reading in found),
         )
 
+    def _whole(self, number: int) -> Reading:
+        """Return all tokens of an example."""
+        expected = self._expected
+        span = slice(*expected.example_tokens[number : number + 2].tolist())
+        types = None if expected.token_types is None else expected.token_types[span]
+        return Reading(expected.subwords[span], expected.word_map[span], types, True, True)
+
+    def _possible(self, number: int, length: int) -> Iterator[Reading]:
+        """Yield what a sequence of some length may have of an example, the fullest first."""
+        whole = self._whole(number)
+        if self._said in (None, "present"):
+            yield from self._with_special(number, whole, length)
+        if self._said != "present":
+            yield from self._without_special(whole, length)
+
+    def _with_special(self, number: int, whole: Reading, length: int) -> Iterator[Reading]:
+        count, content = len(whole.ids), whole.content
+        if length >= count:
+            yield whole
+        elif length > 0:
+            yield from self._cut_by_rule(number, whole, length)
+        if self._sequences.ordered or length < count:
+            yield whole.taken(np.arange(min(length, count)), True, length >= count)
+        suffix = count - 1 - int(content[-1]) if len(content) else 0
+        if suffix and not self._sequences.ordered:
+            yield whole.taken(np.arange(count - suffix), True, False)
+
+    def _without_special(self, whole: Reading, length: int) -> Iterator[Reading]:
+        content = whole.content
+        none = len(content) == len(whole.ids)  # then nothing is missing
+        if none and self._said is None:
+            return
+        yield whole.taken(content[:length] if self._sequences.ordered else content, none, none)
+        if not self._sequences.ordered and self._longest < len(content):
+            yield whole.taken(content[: self._longest], none, none)
+
+    def _cut_by_rule(self, number: int, whole: Reading, length: int) -> Iterator[Reading]:
+        """Yield an example as its tokenizer truncates it, special tokens kept."""
+        example = self._split.examples[number]
+        if example.text_pair is not None:
+            yield from self._cut_pair(example, length)
+            return
+        if not len(whole.content):
+            return
+        first, last = int(whole.content[0]), int(whole.content[-1])
+        suffix = len(whole.ids) - 1 - last
+        kept = length - first - suffix
+        if kept > 0:
+            stop = first + kept
+            places = np.concatenate([np.arange(stop), np.arange(last + 1, len(whole.ids))])
+            yield whole.taken(places, True, True)
+
+    def _cut_pair(self, example: Example, length: int) -> Iterator[Reading]:
+        try:
+            cut = self._inspection.encode([example], max_length=length, overlong="truncate")
+        except OptionError:  # so short that no pair fits
+            return
+        yield Reading(cut.subwords, cut.word_map, cut.token_types, True, True)
+
     def _special_tokens(self, readings: Sequence[Reading]) -> Specials | None:
         """Return whether special tokens are there, alike in all sequences.
 
@@ -236,7 +337,7 @@ class _TokenMatching:
             DataError: they are in some.
             OptionError: they are in none, and nobody says whether the model read them.
         """
-        if not (self._readings.expected.word_map < 0).any():
+        if not (self._expected.word_map < 0).any():
             return None
         with_special = {reading.special for reading in readings if len(reading.ids)}
         if len(with_special) > 1:

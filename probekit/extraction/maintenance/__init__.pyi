@@ -1,7 +1,7 @@
 from .chosen_entries import select_folders as select_folders
 from .chosen_entries import select_sources as select_sources
-from .conversion import Conversion as Conversion
 from .conversion import convert_entries as convert_entries
+from .conversion import plan_conversion as plan_conversion
 from .entries import LEFT_OVER as LEFT_OVER
 from .entries import check_chunks as check_chunks
 from .entries import describe as describe

@@ -1,90 +1,209 @@
 """Store an entry in another format or dtype, without the model that it is of.
 
-What storing did to the rows of an entry, and what storing them once more would do.
-
 The key of an entry names its numbers. So one that is converted has the key of an extraction only
-where its numbers are those that the extraction would have stored: rows that were rounded on their
-way say through which dtypes they went, in ``request.through``.
+where its numbers are those that the extraction would have stored: where the rows were rounded
+before, ``request.through`` says to which dtype. Rows are rounded once more at most.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
+import pyarrow as pa
 import torch
+from jaxtyping import Float, Int64
+from torch import Tensor
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
+from probekit.base.machine.hardware import usable_cores
+from probekit.base.numbers.ragged import ragged_arange
 from probekit.base.registry import choose
 from probekit.data.pooling import Pooling
-from probekit.errors import OptionError, StateRangeError
-from probekit.extraction.maintenance.destination import Destination, bar_of
-from probekit.extraction.maintenance.part import Part
-from probekit.extraction.maintenance.restored import Restored
-from probekit.extraction.plan import row_dtypes
-from probekit.extraction.write import writer_thread
+from probekit.errors import EntryError, OptionError, StateRangeError
+from probekit.extraction.compute import LayerStatistics, writer_thread
+from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, make_entries
+from probekit.extraction.maintenance.parts import CopiedRows
+from probekit.extraction.plan import lay_out, row_dtypes
+from probekit.extraction.units import Unit, example_row_starts, unit_share
 from probekit.store.arrays import FEATURE_DTYPES, ArraySpec, FeatureDtype
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
-from probekit.store.codec import TORCH_DTYPES, fits
-from probekit.store.entry import Entry
-from probekit.store.files import check_room, typed_path
-from probekit.store.labels import carry_labels
+from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk, fits
+from probekit.store.files import typed_path
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.mapping import check_mappable
+from probekit.store.tables import STARTS
 from probekit.store.verified import VerifiedEntry
 
 logger = logging.getLogger(__name__)
 
-_ROUNDED_TWICE_IS_ONCE = ("float16", "bfloat16", "float32")
-"""int8 is none of these: the scales of rows that were decoded are not those of the rows."""
+_MOST_DECODED = 4  # at a time: torch gives each thread helpers of its own
+
+_FORM = ("format", "dtype", "through")
+"""What a request says of how rows are stored."""
+
+
+def convert_entries(
+    sources: Sequence[Path],
+    *,
+    format: str | None = None,
+    dtype: str | None = None,
+    root: Path | None = None,
+    overwrite: bool = False,
+    progress: bool = False,
+) -> Iterator[tuple[EntryCopy, bool]]:
+    """Convert entries; yield each that is made with whether it was there already.
+
+    It works as it is iterated, as `make_entries` does. Of several, those that are in that form are
+    left alone, and of those that differ in how rows are stored alone, the one that holds them best
+    is converted.
+
+    Args:
+        sources: the entries' folders.
+        format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
+        dtype: stored dtype, or ``auto``; as it is if None.
+        root: the cache root that gets the entries; that of each if None.
+        overwrite: replace entries that are there.
+        progress: show progress on stderr.
+
+    Raises:
+        ProbekitError: as `plan_conversion` and `EntryCopy.apply`.
+    """
+    to = None if root is None else typed_path(root)
+    planned = [
+        plan_conversion(typed_path(path), format=format, dtype=dtype, root=to, overwrite=overwrite)
+        for path in _useful(sources, format, dtype)
+    ]
+    yield from make_entries(planned, "this conversion", progress=progress)
+
+
+def plan_conversion(
+    path: Path,
+    *,
+    format: str | None = None,
+    dtype: str | None = None,
+    root: Path | None = None,
+    overwrite: bool = False,
+) -> EntryCopy:
+    """Plan to store an entry in another form; nothing is written yet.
+
+    Args:
+        path: the entry's folder.
+        format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
+        dtype: stored dtype, or ``auto`` as in an extraction; as it is if None.
+        root: the cache root that gets the entry; that of ``path`` if None.
+        overwrite: replace an entry, or throw away a begun one, that is there.
+
+    Raises:
+        OptionError: nothing is to change, rows would be rounded for a third time, ``auto`` cannot
+            be known, or a process could not map so many files.
+        UnknownNameError: there is no such format or dtype.
+        StateRangeError: a layer has values that the dtype does not hold.
+        EntryLockedError: a process is writing the entry.
+        EntryNotFoundError: there is no such entry.
+        EntryError: it is unfinished or damaged, or another one is in the way.
+    """
+    if format is not None:
+        choose("format", format, BACKENDS)
+    if dtype is not None:
+        choose("stored dtype", dtype, dict.fromkeys(("auto", *FEATURE_DTYPES)))
+    source = VerifiedEntry(path)
+    before, asked = source.manifest, source.manifest.request
+    format, dtype = format or before.backend, dtype or cast(str, asked.get("dtype"))
+    if (format, dtype) == (before.backend, asked.get("dtype")):
+        raise OptionError(
+            f"{path} is {dtype} in {format} already. Give another --format or --dtype; "
+            "`probekit cache copy` copies it as it is."
+        )
+    stored = _settled_dtype(source, dtype)
+    recoded = None if stored == before.dtype else RecodedRows.of(source, stored)
+    arrays = before.arrays if recoded is None else tuple(recoded.arrays.values())
+    if format != before.backend:
+        check_mappable(BACKENDS[format], arrays)
+    request = {**asked, "format": format, "dtype": dtype}
+    statistics, largest = before.statistics, before.statistics.get("max_abs", {})
+    if recoded is not None:
+        request |= _rounded_to(before)
+        gathered = _as_gathered(largest, recoded.arrays, before)
+        _check_range(gathered, largest, recoded.arrays, before)
+        statistics = {**statistics, "max_abs": gathered}
+    manifest = replace(
+        before,
+        key=digest(request),
+        request=request,
+        backend=format,
+        dtype=stored,
+        arrays=arrays,
+        statistics=statistics,
+        extra={**before.extra, "converted_from": before.key},
+        files={},
+    )
+    to = Destination.of(root, path, manifest.key, overwrite=overwrite, same=True)
+    rows = recoded or CopiedRows(source, manifest)
+    return EntryCopy(source, manifest, rows, to, "cache convert")
 
 
 def is_exact(manifest: Manifest) -> bool:
     """Say whether an entry holds its rows as the model computed them, without any rounding."""
     if manifest.request.get("through"):
         return False
-    return all(_holds(spec, _computed(spec, manifest)[0]) for spec in manifest.arrays)
-
-
-def through(manifest: Manifest, dtype: FeatureDtype) -> list[str]:
-    """Return the dtypes that rows of an entry have gone through, once they are stored as another.
-
-    None where the numbers are those that an extraction would store: where the entry holds what was
-    computed, or what it holds was rounded to ``dtype`` alone.
-
-    Args:
-        manifest: of the entry.
-        dtype: what its rows are to be stored as.
-    """
-    gone = list(manifest.request.get("through", ()))
-    # float32 adds nothing: it holds what all others hold
-    if dtype != manifest.dtype and manifest.dtype != "float32" and not is_exact(manifest):
-        gone.append(manifest.dtype)
-    if gone and gone[-1] == dtype and dtype in _ROUNDED_TWICE_IS_ONCE:
-        gone.pop()
-    return gone
-
-
-def auto_is_float16(manifest: Manifest) -> bool | None:
-    """Say whether ``--dtype auto`` would have chosen float16; None where rows must tell.
-
-    Raises:
-        OptionError: nothing tells any more.
-    """
-    if manifest.dtype == "float16" and not manifest.request.get("through"):
-        return True
-    if is_exact(manifest):
-        return None
-    raise OptionError(
-        f"--dtype auto chooses by what the model computes, and entry {manifest.key[:8]} holds it "
-        f"rounded to {manifest.dtype}. Say which: --dtype float16, bfloat16, float32 or int8."
+    return all(
+        spec.dtype != "int8"
+        and TORCH_DTYPES[spec.dtype] in (torch.float32, _computed(spec, manifest)[0])
+        for spec in manifest.arrays
     )
 
 
-def as_gathered(
+def _rounded_to(manifest: Manifest) -> dict[str, list[str]]:
+    """Return what the request of an entry in another dtype says of how this one was rounded.
+
+    Raises:
+        OptionError: it was rounded by a conversion already, or to int8.
+    """
+    if is_exact(manifest):
+        return {}
+    before = manifest.request.get("through")
+    if before or manifest.dtype == "int8":
+        rounded = " and then ".join([*(before or ()), manifest.dtype])
+        raise OptionError(
+            f"the rows of entry {manifest.key[:8]} were rounded to {rounded} already, and would be "
+            "rounded once more. Convert the entry that holds them best (`probekit cache ls`), or "
+            "extract again with the --dtype that you want."
+        )
+    return {"through": [manifest.dtype]}
+
+
+def _settled_dtype(source: VerifiedEntry, dtype: str) -> FeatureDtype:
+    """Return what is stored; for ``auto`` what an extraction chooses, by its largest unit.
+
+    Raises:
+        OptionError: nothing tells any more what that is.
+    """
+    manifest = source.manifest
+    if dtype != "auto":
+        return cast(FeatureDtype, dtype)
+    if manifest.request.get("dtype") == "auto":
+        return cast(FeatureDtype, manifest.dtype)
+    if manifest.dtype == "float16" and not manifest.request.get("through"):
+        return "float16"
+    if not is_exact(manifest):
+        raise OptionError(
+            f"--dtype auto chooses by what the model computes, and entry {manifest.key[:8]} holds "
+            f"it rounded to {manifest.dtype}. Say which: --dtype float16, bfloat16, float32 or "
+            "int8."
+        )
+    rows = RecodedRows.of(source, "float16")
+    largest = _as_gathered(rows.largest(), rows.arrays, manifest).values()
+    fit = all(fits("float16", value) for values in largest for value in values)
+    return "float16" if fit else "bfloat16"
+
+
+def _as_gathered(
     largest: Mapping[str, Sequence[float]], arrays: Mapping[str, ArraySpec], manifest: Manifest
 ) -> dict[str, list[float]]:
     """Return the largest |x| of layers as an extraction in another dtype measures them.
@@ -96,41 +215,40 @@ def as_gathered(
         arrays: what they are stored as.
         manifest: of the entry that they are in.
     """
-    found = {}
-    for name, values in largest.items():
-        gathered = _computed(arrays[name], manifest)[1]
-        found[name] = torch.tensor(values, dtype=torch.float64).to(gathered).tolist()
-    return found
+    gathered = {name: _computed(arrays[name], manifest)[1] for name in largest}
+    return {
+        name: torch.tensor(values, dtype=torch.float64).to(gathered[name]).tolist()
+        for name, values in largest.items()
+    }
 
 
-def check_range(
-    largest: Mapping[str, Sequence[float]], arrays: Mapping[str, ArraySpec], manifest: Manifest
+def _check_range(
+    gathered: Mapping[str, Sequence[float]],
+    largest: Mapping[str, Sequence[float]],
+    arrays: Mapping[str, ArraySpec],
+    manifest: Manifest,
 ) -> None:
     """Refuse values that a stored dtype cannot hold, before anything is written.
 
     Args:
-        largest: of each layer, per array, as they are.
+        gathered: the largest |x| of each layer, per array, as `_as_gathered` returns them.
+        largest: the same as they are.
         arrays: what they are to be stored as.
         manifest: of the entry that they are in.
 
     Raises:
         StateRangeError: a layer has such values.
     """
-    for name, values in as_gathered(largest, arrays, manifest).items():
+    for name, values in gathered.items():
         spec = arrays[name]
-        for layer, value, found in zip(spec.layers, values, largest[name], strict=True):
+        for layer, value, exact in zip(spec.layers, values, largest[name], strict=True):
             if not fits(spec.dtype, value):
                 end = "; float16 ends at 65,504" if spec.dtype == "float16" else ""
                 raise StateRangeError(
                     f"layer {layer} of array {name!r} of entry {manifest.key[:8]} reaches |x| = "
-                    f"{found:,.6g}, which {spec.dtype} does not hold{end}. Nothing was written: "
+                    f"{exact:,.6g}, which {spec.dtype} does not hold{end}. Nothing was written: "
                     "convert with --dtype bfloat16 or float32."
                 )
-
-
-def _holds(spec: ArraySpec, exact: torch.dtype) -> bool:
-    stored = TORCH_DTYPES[spec.dtype]
-    return stored in (torch.float32, exact) and spec.dtype != "int8"
 
 
 def _computed(spec: ArraySpec, manifest: Manifest) -> tuple[torch.dtype, torch.dtype]:
@@ -139,163 +257,6 @@ def _computed(spec: ArraySpec, manifest: Manifest) -> tuple[torch.dtype, torch.d
         return torch.float32, torch.float32
     pooling = cast(Pooling, manifest.pooling)
     return row_dtypes(spec, TORCH_DTYPES[manifest.compute_dtype], pooling)
-
-
-_MADE_BY = "cache convert"
-_FORM = ("format", "dtype", "through")
-"""What a request says of how rows are stored."""
-
-
-@dataclass(frozen=True)
-class Conversion:
-    """An entry, and the one that holds its rows in another form.
-
-    Attributes:
-        source: the entry.
-        manifest: of the other one.
-        rows: its rows in their new places; None where chunks stay as they are.
-        destination: where it lies.
-    """
-
-    source: VerifiedEntry
-    manifest: Manifest
-    rows: Restored | None
-    destination: Destination
-
-    @classmethod
-    def of(
-        cls,
-        path: Path,
-        *,
-        format: str | None = None,
-        dtype: str | None = None,
-        root: Path | None = None,
-        overwrite: bool = False,
-    ) -> "Conversion":
-        """Plan it; nothing is written yet.
-
-        Args:
-            path: the entry's folder.
-            format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
-            dtype: stored dtype, or ``auto`` as in an extraction; as it is if None.
-            root: the cache root that gets the entry; that of ``path`` if None.
-            overwrite: replace an entry, or throw away a begun one, that is there.
-
-        Raises:
-            OptionError: nothing is to change, ``auto`` cannot be known, or a process could not map
-                so many files.
-            UnknownNameError: there is no such format or dtype.
-            StateRangeError: a layer has values that the dtype does not hold.
-            EntryLockedError: a process is writing the entry.
-            EntryNotFoundError: there is no such entry.
-            EntryError: it is unfinished or damaged, or another one is in the way.
-        """
-        if format is not None:
-            choose("format", format, BACKENDS)
-        if dtype is not None:
-            choose("stored dtype", dtype, dict.fromkeys(("auto", *FEATURE_DTYPES)))
-        source = VerifiedEntry(path)
-        asked = source.manifest.request
-        format, dtype = format or source.manifest.backend, dtype or asked.get("dtype")
-        if (format, dtype) == (source.manifest.backend, asked.get("dtype")):
-            raise OptionError(
-                f"{path} is {dtype} in {format} already. Give another --format or --dtype; "
-                "`probekit cache copy` copies it as it is."
-            )
-        manifest, rows = _converted(source, format, cast(str, dtype))
-        destination = Destination.of(
-            root,
-            path,
-            manifest.key,
-            overwrite=overwrite,
-            same=True,
-        )
-        return cls(source, manifest, rows, destination)
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of its chunks."""
-        return sum(spec.nbytes for spec in self.manifest.arrays)
-
-    @property
-    def rounded(self) -> bool:
-        """Whether its rows are others than an extraction with these options would store."""
-        return bool(self.manifest.request.get("through"))
-
-    def apply(self, report: Callable[[int], object] = lambda count: None) -> Entry:
-        """Write what is not there yet, and the labels of its text.
-
-        About two units of rows are in memory at a time.
-
-        Args:
-            report: receives the bytes of chunks that were written since the last call.
-
-        Raises:
-            EntryLockedError: another process writes the entry.
-            EntryError: a chunk or file of the source is damaged, which one is said; or another
-                entry is begun in the place. What was written is kept.
-            StateRangeError: a value does not fit the dtype.
-            StorageError: there is no room left.
-        """
-        source, to = self.source, self.destination
-        if to.there:
-            carry_labels(source.path, source.manifest, to.labels)
-            return Entry.open(to.path)
-        part = Part(source, self.manifest)
-        more: dict[str, Any] = {"made_by": _MADE_BY, "source": digest(source.manifest_text)}
-        if self.rows is not None:
-            more["units"] = [[unit.start, unit.stop] for unit in self.rows.units]
-        with to.builder(part.plan(**more)) as builder:
-            if self.rows is None:
-                part.copy(builder, report)
-            else:
-                _write(self.rows, builder, report)
-            source.check_standing()
-            carry_labels(source.path, source.manifest, to.labels)
-            table = part.table() if self.rows is None else self.rows.table()
-            return builder.complete(self.manifest, table, part.backbone())
-
-
-def convert_entries(
-    sources: Sequence[Path],
-    *,
-    format: str | None = None,
-    dtype: str | None = None,
-    root: Path | None = None,
-    overwrite: bool = False,
-    progress: bool = False,
-) -> Iterator[tuple[Conversion, bool]]:
-    """Convert entries; yield each conversion with whether its entry was there already.
-
-    It works as it is iterated. All are planned, and room for them is looked for, before the first
-    is written. Of several, those that are in that form are left alone, and of those that differ in
-    how rows are stored alone, the one that holds them best is converted.
-
-    Args:
-        sources: the entries' folders.
-        format: storage backend, ``zarr`` or ``hdf5``; as it is if None.
-        dtype: stored dtype, or ``auto``; as it is if None.
-        root: the cache root that gets the entries; that of each if None.
-        overwrite: replace entries that are there.
-        progress: show progress on stderr.
-
-    Raises:
-        ProbekitError: as `Conversion.of` and `Conversion.apply`.
-    """
-    to = None if root is None else typed_path(root)
-    planned = [
-        Conversion.of(typed_path(path), format=format, dtype=dtype, root=to, overwrite=overwrite)
-        for path in _useful(sources, format, dtype)
-    ]
-    for place in {one.destination.path.parents[2] for one in planned}:
-        mine = [one for one in planned if one.destination.path.parents[2] == place]
-        needed = sum(one.destination.left(one.nbytes) for one in mine)
-        check_room(place, needed, "this conversion", "choose another root")
-    for one in planned:
-        there = one.destination.there
-        with bar_of(one.destination, one.nbytes, shown=progress and not there) as bar:
-            one.apply(bar.report)
-        yield one, there
 
 
 def _useful(sources: Sequence[Path], format: str | None, dtype: str | None) -> list[Path]:
@@ -326,66 +287,160 @@ def _useful(sources: Sequence[Path], format: str | None, dtype: str | None) -> l
     return [path for _, path in best.values()]
 
 
-def _converted(source: VerifiedEntry, format: str, dtype: str) -> tuple[Manifest, Restored | None]:
-    """Return the manifest of what is made, and its rows where they are stored in another dtype."""
-    before = source.manifest
-    stored = _settled(source, dtype)
-    rows = None if stored == before.dtype else Restored.of(source, stored)
-    arrays = before.arrays if rows is None else tuple(rows.arrays.values())
-    if format != before.backend:
-        check_mappable(BACKENDS[format], arrays)
-    request = {**before.request, "format": format, "dtype": dtype}
-    request.pop("through", None)
-    if gone := through(before, stored):
-        request["through"] = gone
-    statistics, largest = before.statistics, before.statistics.get("max_abs", {})
-    if rows is not None:
-        check_range(largest, rows.arrays, before)
-        statistics = {**statistics, "max_abs": as_gathered(largest, rows.arrays, before)}
-    manifest = replace(
-        before,
-        key=digest(request),
-        request=request,
-        backend=format,
-        dtype=stored,
-        arrays=arrays,
-        statistics=statistics,
-        extra={**before.extra, "converted_from": before.key},
-        files={},
-    )
-    return manifest, rows
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RecodedRows:
+    """The rows of an entry, to be stored in another dtype.
 
+    A dtype of another width has chunks of other rows, so units and first rows are others as well:
+    they are laid out anew, as an extraction lays them out.
 
-def _settled(source: VerifiedEntry, dtype: str) -> FeatureDtype:
-    """Return what is stored; for ``auto`` what an extraction chooses, by its largest unit."""
-    asked, stored = source.manifest.request.get("dtype"), source.manifest.dtype
-    if dtype != "auto":
-        return cast(FeatureDtype, dtype)
-    if asked == "auto":
-        return cast(FeatureDtype, stored)
-    if auto_is_float16(source.manifest):
-        return "float16"
-    rows = Restored.of(source, "float16")
-    largest = as_gathered(rows.largest(), rows.arrays, source.manifest).values()
-    fit = all(fits("float16", value) for values in largest for value in values)
-    return "float16" if fit else "bfloat16"
+    Attributes:
+        source: the entry.
+        arrays: its arrays by name, as they are to be stored.
+        laid_out: the units of these, in data-set order.
+        counts: per array, the rows of each example.
+    """
 
+    source: VerifiedEntry
+    arrays: Mapping[str, ArraySpec]
+    laid_out: Sequence[Unit]
+    counts: Mapping[str, Int64[np.ndarray, " examples"]]
 
-def _write(rows: Restored, builder: EntryBuilder, report: Callable[[int], object]) -> None:
-    """Write the units that are not marked yet, the next one read while one is written."""
+    @classmethod
+    def of(cls, source: VerifiedEntry, dtype: FeatureDtype) -> "RecodedRows":
+        """Lay out an entry in another dtype.
 
-    def write(item: tuple[int, dict[str, Any]]) -> None:
-        index, blocks = item
-        builder.write_unit(index, rows.units[index].row_start, blocks)
-        report(rows.unit_nbytes(index))
+        Raises:
+            EntryError: the entry has an array that no extraction makes, or its table does not say
+                where an array's rows are.
+        """
+        examples, manifest = source.examples, source.manifest
+        by_what = {
+            "word": examples.n_rows.astype(np.int64),
+            "prediction": examples.n_rows.astype(np.int64),
+            "subword": examples.n_tokens.astype(np.int64),
+            "text": np.ones(len(examples), np.int64),
+        }
+        counts = {}
+        for spec in manifest.arrays:
+            if spec.name not in ARRAYS or spec.dim != manifest.dim:
+                raise EntryError(f"{source.path}: array {spec.name!r} is of no kind that is known.")
+            counts[spec.name] = by_what[ARRAYS[spec.name].per]
+            if ((examples.starts(spec.name) < 0) & (counts[spec.name] > 0)).any():
+                raise EntryError(
+                    f"{source.path}: its examples do not say where their rows of {spec.name} are."
+                )
+        arrays, units = lay_out(
+            counts,
+            {spec.name: spec.layers for spec in manifest.arrays},
+            manifest.dim,
+            dtype,
+            unit_share(int(by_what["subword"].sum()), manifest.n_blocks, manifest.dim),
+        )
+        return cls(source=source, arrays=arrays, laid_out=units, counts=counts)
 
-    try:
-        with writer_thread(write) as put:
-            for index in range(len(rows.units)):
-                if index in builder.marks:
-                    report(rows.unit_nbytes(index))
-                else:
-                    put((index, rows.read(index)))
-    except StateRangeError:
-        builder.discard()  # going on would meet the same value again
-        raise
+    @property
+    def units(self) -> list[list[int]]:
+        """First example of each unit, and one past its last."""
+        return [[unit.start, unit.stop] for unit in self.laid_out]
+
+    def write(self, builder: EntryBuilder, report: Callable[[int], object]) -> None:
+        """Write the units that are not marked yet, the next one read while one is written.
+
+        Args:
+            builder: of the entry that is made.
+            report: receives the bytes of chunks that are there, unit by unit.
+
+        Raises:
+            EntryError: a chunk is damaged.
+            StateRangeError: a value does not fit the dtype.
+            StorageError: there is no room left.
+        """
+
+        def nbytes(unit: Unit) -> int:
+            return sum(
+                unit.chunks[name] * plain.chunk_nbytes * plain.grid[1]
+                for name, spec in self.arrays.items()
+                for plain in spec.plain()
+            )
+
+        def write(item: tuple[Unit, dict[str, Any]]) -> None:
+            unit, blocks = item
+            builder.write_unit(unit.index, unit.row_start, blocks)
+            report(nbytes(unit))
+
+        try:
+            with writer_thread(write) as put:
+                for unit in self.laid_out:
+                    if unit.index in builder.marks:
+                        report(nbytes(unit))
+                    else:
+                        put((unit, self._read(unit)))
+        except StateRangeError:
+            builder.discard()  # going on would meet the same value again
+            raise
+
+    def largest(self) -> dict[str, tuple[float, ...]]:
+        """Return the largest |x| of each layer, per array, in the unit with most subwords."""
+        tokens = self.source.examples.n_tokens.astype(np.int64)
+        unit = max(self.laid_out, key=lambda unit: int(tokens[unit.start : unit.stop].sum()))
+        blocks = self._read(unit, exact=True)
+        return {name: LayerStatistics.of(block).max_abs for name, block in blocks.items()}
+
+    def table(self) -> pa.Table:
+        """Return the example table, with the first rows of the new layout."""
+        table = self.source.examples.table
+        starts = example_row_starts(self.laid_out, self.counts)
+        for column, arrays in STARTS.items():
+            for name in arrays:
+                if name in starts:
+                    at, field = table.column_names.index(column), table.schema.field(column)
+                    table = table.set_column(at, field, pa.array(starts[name], field.type))
+        return table
+
+    def _read(self, unit: Unit, *, exact: bool = False) -> dict[str, Float[Tensor, "layers _ dim"]]:
+        """Return the rows of a unit per array, verified.
+
+        Args:
+            unit: which one.
+            exact: as the source is read; else rounded already, where the new dtype is narrower.
+
+        Raises:
+            EntryError: a chunk is damaged.
+        """
+        blocks, stored = {}, self.source.manifest
+        for name, spec in self.arrays.items():
+            before = READ_DTYPES[stored.array(name).dtype]
+            after = before if exact or spec.dtype == "int8" else TORCH_DTYPES[spec.dtype]
+            dtype = min(before, after, key=lambda dtype: dtype.itemsize)
+            blocks[name] = torch.empty(len(spec.layers), unit.rows[name], spec.dim, dtype=dtype)
+
+        def fill(task: tuple[str, int, int, Tensor, Tensor]) -> None:
+            name, layer_index, row_chunk, into, within = task
+            plain = [array.name for array in stored.array(name).plain()]
+            sums = [self.source.sum_of(array, row_chunk, layer_index) for array in plain]
+            chunks = {one.array: self.source.chunk(one) for one in sums}
+            rows = decode_chunk(stored.array(name), chunks).index_select(0, within)
+            block = blocks[name][layer_index]
+            block.index_copy_(0, into, rows.to(block.dtype))
+
+        tasks = [
+            (name, layer_index, *part)
+            for name, spec in self.arrays.items()
+            for part in self._chunks(name, unit)
+            for layer_index in range(len(spec.layers))
+        ]
+        with ThreadPoolExecutor(min(_MOST_DECODED, usable_cores())) as pool:
+            for _ in pool.map(fill, tasks):
+                pass
+        return blocks
+
+    def _chunks(self, name: str, unit: Unit) -> Iterator[tuple[int, Tensor, Tensor]]:
+        """Yield the chunks that hold a unit's rows: which, their places in the unit, and in it."""
+        some = slice(unit.start, unit.stop)
+        first = self.source.examples.starts(name)[some]
+        rows = ragged_arange(first, self.counts[name][some])
+        chunk, within = np.divmod(rows, self.source.manifest.array(name).chunk_rows)
+        for row_chunk in np.unique(chunk):
+            into = np.flatnonzero(chunk == row_chunk)
+            yield int(row_chunk), torch.from_numpy(into), torch.from_numpy(within[into])

@@ -1,31 +1,188 @@
-"""Copy entries from one cache root to another: verified on the way, resumed after a kill."""
+"""Make an entry of another one: in the same cache or in another, all of it, a part, or converted.
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+Every byte is verified on the way, and what a kill interrupts goes on.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
+
+import pyarrow as pa
 
 from probekit.base.fingerprint import digest
-from probekit.errors import EntryError
-from probekit.extraction.maintenance.destination import Destination, bar_of
-from probekit.extraction.maintenance.entry_part import asked_arrays
-from probekit.extraction.maintenance.part import Part
-from probekit.store.entry import Entry
-from probekit.store.files import check_room, typed_path
+from probekit.base.notices import ProgressBar
+from probekit.errors import EntryError, OptionError
+from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
+from probekit.store.builder import EntryBuilder
+from probekit.store.entry import Entry, folder_of_key
+from probekit.store.files import check_room, disk_bytes, plain_path, typed_path
 from probekit.store.labels import carry_labels
-from probekit.store.verified import VerifiedEntry
+from probekit.store.layout import (
+    MANIFEST,
+    PARTIAL,
+    beside,
+    entry_folder,
+    labels_folder,
+    proven_key,
+    split_and_key,
+    standing,
+)
+from probekit.store.lock import tidy
+from probekit.store.manifest import Manifest
+from probekit.store.unfinished import unfinished_plan
+from probekit.store.verified import FileOutline, VerifiedEntry
+
+PULL = "cache pull"
+"""Made by this, what is begun of a place that has changed since is begun anew."""
+
+
+@dataclass(frozen=True)
+class Destination:
+    """The place of an entry, and what is done about one that is there.
+
+    Attributes:
+        path: its folder.
+        overwrite: whether an entry that is there, finished or not, is replaced.
+    """
+
+    path: Path
+    overwrite: bool
+
+    @classmethod
+    def of(
+        cls, root: Path | None, source: Path, key: str, *, overwrite: bool, same: bool = False
+    ) -> "Destination":
+        """Find the place of an entry in a cache root: where its key is already, or else new.
+
+        Args:
+            root: the cache root, which need not exist; that of the source if None.
+            source: the folder of the entry that it is made of: model, task and split are called as
+                there.
+            key: the key of what is made.
+            overwrite: whether an entry that is there, finished or not, is replaced.
+            same: whether the root may be the one that the source lies in.
+
+        Raises:
+            OptionError: it may not be, or the root lies inside of an entry; or the source's folder
+                has not the name of an entry.
+            EntryError: another entry, or a damaged one, is in the place.
+        """
+        typed, source = source, plain_path(source)
+        named = split_and_key(source.name)
+        is_named = proven_key(standing(source) / MANIFEST, source)
+        if named is None or len(source.parts) < 4 or not is_named:
+            raise OptionError(
+                f"{source} does not have the name of the entry in it. Give the folder its old "
+                "name, <root>/<model>/<task>/<split>-<first 8 digits of the key>."
+            )
+        if root is None:  # as it was typed, if that says it
+            root = (typed if len(typed.parts) > 3 else source).parents[2]
+        for above in (there := plain_path(root), *there.parents):
+            if (above / MANIFEST).is_file():
+                raise OptionError(f"{root} lies in an entry, {above}. Give the root of a cache.")
+        if not same and source.parents[2].resolve() == root.resolve():
+            raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
+        model, task, split = *source.parts[-3:-1], named[0]
+        path = folder_of_key(root, split, key, task) or entry_folder(root, model, task, split, key)
+        if path.exists() and not overwrite:
+            _check_entry(path, key)
+        return cls(path, overwrite)
+
+    @property
+    def there(self) -> bool:
+        """Whether there is such an entry already, which is left alone."""
+        return self.path.exists() and not self.overwrite
+
+    def left(self, nbytes: int) -> int:
+        """Return the bytes that are still to be written of so many."""
+        return 0 if self.there else max(nbytes - disk_bytes(beside(self.path, PARTIAL)), 0)
+
+    def builder(
+        self, plan: Mapping[str, Any], outlines: Mapping[str, FileOutline] | None = None
+    ) -> EntryBuilder:
+        """Start or go on building the entry.
+
+        Args:
+            plan: as for `EntryBuilder`; ``made_by`` says which command it is of.
+            outlines: as for `EntryBuilder`.
+
+        Raises:
+            EntryError: another one was begun there, and is not to be thrown away.
+            EntryLockedError: another process builds it.
+            StorageError: the folder cannot be written.
+        """
+        begun = unfinished_plan(self.path)
+        afresh = begun is not None and begun.get("made_by") == plan.get("made_by") == PULL
+        other = begun is not None and digest(begun) != digest(dict(plan))
+        if begun is not None and other and not (self.overwrite or afresh):
+            by = begun.get("made_by", "extract")
+            partial = beside(self.path, PARTIAL)
+            raise EntryError(
+                f"{partial} was begun by `probekit {by!s:.20}`, of another source or with other "
+                "options. Give --overwrite to throw away what is done, or remove it: "
+                f"probekit cache rm {partial}"
+            )
+        return EntryBuilder(
+            self.path,
+            plan=plan,
+            overwrite=self.overwrite,
+            restart=self.overwrite or afresh,
+            outlines=outlines,
+        )
+
+    def bar(self, nbytes: int, *, shown: bool) -> ProgressBar:
+        """Return a bar over the bytes of the entry's chunks."""
+        model, task = self.path.parts[-3:-1]
+        split = self.path.name.rpartition("-")[0]
+        return ProgressBar(
+            total=nbytes, desc=f"{model} {task} {split}", unit="B", unit_scale=True, shown=shown
+        )
+
+
+def _check_entry(path: Path, key: str) -> None:
+    """Refuse a place where another entry lies, or a damaged one."""
+    try:
+        there = Entry.open(path).manifest.key
+    except EntryError as error:
+        raise EntryError(f"{path} is in the way, and damaged: {error}") from None
+    if there != key:
+        raise EntryError(
+            f"{path} holds another entry, whose key begins in the same way ({key[:16]}... is "
+            f"wanted, {there[:16]}... is there). Choose another root."
+        )
+    tidy(path)
+
+
+class Rows(Protocol):
+    """The rows of an entry as another one is to hold them."""
+
+    @property
+    def units(self) -> Sequence[Any]:
+        """The units that they are written in, as JSON values."""
+
+    def write(self, builder: EntryBuilder, report: Callable[[int], object]) -> None:
+        """Write the units that are not marked yet, and report the bytes of each that is there."""
+
+    def table(self) -> pa.Table:
+        """Return the example table, with the first rows in their new places."""
 
 
 @dataclass(frozen=True)
 class EntryCopy:
-    """An entry, or a part of one, and where a copy of it is to lie.
+    """An entry, and the one that is made of it.
 
     Attributes:
-        part: what is copied.
-        destination: where to.
+        source: the entry.
+        manifest: of the other one; the same where all of it is copied.
+        rows: its rows.
+        destination: where it lies.
         made_by: the command; no other one goes on with what it has begun.
     """
 
-    part: Part
+    source: VerifiedEntry
+    manifest: Manifest
+    rows: Rows
     destination: Destination
     made_by: str = "cache copy"
 
@@ -39,7 +196,7 @@ class EntryCopy:
         arrays: Collection[str] = (),
         overwrite: bool = False,
     ) -> "EntryCopy":
-        """Plan it; nothing is written yet.
+        """Plan a copy; nothing is written yet.
 
         Args:
             path: the entry's folder.
@@ -56,42 +213,58 @@ class EntryCopy:
             EntryError: it is unfinished or damaged, or another one is in the copy's place.
         """
         source = VerifiedEntry(path)
-        part = Part.of(source, asked_arrays(source.manifest, layers, arrays))
-        return cls(part, Destination.of(root, path, part.manifest.key, overwrite=overwrite))
+        manifest = part_manifest(source.manifest, asked_arrays(source.manifest, layers, arrays))
+        to = Destination.of(root, path, manifest.key, overwrite=overwrite)
+        return cls(source, manifest, CopiedRows(source, manifest), to)
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the chunks of the copy."""
-        return self.part.nbytes
+        """Bytes of the chunks of what is made."""
+        return sum(spec.nbytes for spec in self.manifest.arrays)
+
+    @property
+    def rounded(self) -> bool:
+        """Whether its rows are others than an extraction with these options would store."""
+        return bool(self.manifest.request.get("through"))
 
     def apply(self, report: Callable[[int], object] = lambda count: None) -> Entry:
-        """Copy what is not there yet, and the labels of its text.
+        """Write what is not there yet, and the labels of its text.
 
-        A whole entry is the same byte for byte; a part has a manifest of its own.
+        A whole entry is the same byte for byte; what differs has a manifest of its own.
 
         Args:
-            report: receives the bytes of chunks that were copied since the last call.
+            report: receives the bytes of chunks that were written since the last call.
 
         Raises:
-            EntryLockedError: another process writes the copy.
+            EntryLockedError: another process writes the entry.
             EntryError: a chunk or file of the source is damaged, which one is said; or another
-                entry is begun in the copy's place. What was copied is kept.
+                entry is begun in the place. What was written is kept.
+            StateRangeError: a value does not fit the dtype.
             StorageError: there is no room left.
         """
-        part, source, to = self.part, self.part.source, self.destination
+        source, manifest, to = self.source, self.manifest, self.destination
+        labels = labels_folder(to.path)
         if to.there:
-            carry_labels(source.path, source.manifest, to.labels)
+            carry_labels(source.path, source.manifest, labels)
             return Entry.open(to.path)
-        plan = part.plan(made_by=self.made_by, source=digest(source.manifest_text))
-        whole = part.manifest is source.manifest
+        plan = {
+            "request": dict(manifest.request),
+            "limit": manifest.limit,  # `limit_of` reads it: own text is found by its part
+            "backend": manifest.backend,
+            "arrays": [spec.to_json() for spec in manifest.arrays],
+            "units": self.rows.units,
+            "made_by": self.made_by,
+            "source": digest(source.manifest_text),
+        }
+        whole = manifest is source.manifest
         with to.builder(plan, source.outlines() if whole else None) as builder:
-            part.copy(builder, report)
+            self.rows.write(builder, report)
             source.check_standing()
             # first: an entry is not seen without its labels
-            carry_labels(source.path, source.manifest, to.labels)
+            carry_labels(source.path, source.manifest, labels)
             if whole:
                 return builder.complete_as(source.manifest_text, source.small_files())
-            return builder.complete(part.manifest, part.table(), part.backbone())
+            return builder.complete(manifest, self.rows.table(), source.backbone_files())
 
 
 def copy_entries(
@@ -105,8 +278,7 @@ def copy_entries(
 ) -> Iterator[tuple[EntryCopy, bool]]:
     """Copy entries to a cache root; yield each copy with whether it was there already.
 
-    It works as it is iterated. All are planned, and room for them is looked for, before the first
-    is copied. Where one proves damaged, the others are copied nevertheless.
+    It works as it is iterated, as `make_entries` does.
 
     Args:
         sources: the entries' folders.
@@ -119,25 +291,45 @@ def copy_entries(
     Raises:
         ProbekitError: as `EntryCopy.of` and `EntryCopy.apply`.
     """
+    to = typed_path(root)
     planned = [
-        EntryCopy.of(
-            typed_path(path), typed_path(root), layers=layers, arrays=arrays, overwrite=overwrite
-        )
+        EntryCopy.of(typed_path(path), to, layers=layers, arrays=arrays, overwrite=overwrite)
         for path in sources
     ]
-    needed = sum(copy.destination.left(copy.nbytes) for copy in planned)
-    check_room(typed_path(root), needed, "this copy", "choose another root")
+    yield from make_entries(planned, "this copy", progress=progress)
+
+
+def make_entries(
+    planned: Sequence[EntryCopy], what: str, *, progress: bool
+) -> Iterator[tuple[EntryCopy, bool]]:
+    """Make entries; yield each with whether it was there already.
+
+    Room for all of them is looked for before the first is written. Where the source of one proves
+    damaged, the others are made nevertheless.
+
+    Args:
+        planned: the entries.
+        what: they are, for the message: ``this copy``.
+        progress: show progress on stderr.
+
+    Raises:
+        ProbekitError: as `EntryCopy.apply`.
+    """
+    roots = {one.destination.path.parents[2] for one in planned}
+    for root in roots:
+        here = [one for one in planned if one.destination.path.parents[2] == root]
+        needed = sum(one.destination.left(one.nbytes) for one in here)
+        check_room(root, needed, what, "choose another root")
     damaged = []
-    for copy in planned:
-        to = copy.destination
-        there = to.there
+    for one in planned:
+        there = one.destination.there
         try:
-            with bar_of(to, copy.nbytes, shown=progress and not there) as bar:
-                copy.apply(bar.report)
+            with one.destination.bar(one.nbytes, shown=progress and not there) as bar:
+                one.apply(bar.report)
         except EntryError as error:
             damaged.append(error)
             continue
-        yield copy, there
+        yield one, there
     if damaged:
         more = f" And {len(damaged) - 1} more entries." if len(damaged) > 1 else ""
         raise EntryError(f"{damaged[0]}{more}") from damaged[0]

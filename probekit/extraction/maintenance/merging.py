@@ -18,8 +18,7 @@ from probekit.extraction.maintenance.entry_copy import copy_entries
 from probekit.store.arrays import ArraySpec, PlainArray
 from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
-from probekit.store.checksums import places_of, read_chunk
-from probekit.store.draft import Draft, is_drafted
+from probekit.store.checksums import ChunkSum, places_of, read_chunk
 from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
 from probekit.store.files import plain_path, typed_path
 from probekit.store.labels import carry_labels
@@ -35,9 +34,10 @@ from probekit.store.layout import (
     split_and_key,
 )
 from probekit.store.lock import tidy
-from probekit.store.marks import (
-    ChunkSum,
+from probekit.store.unfinished import (
+    Draft,
     UnitMark,
+    is_drafted,
     plan_differences,
     read_marks,
     unfinished_plan,

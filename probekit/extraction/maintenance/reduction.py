@@ -6,12 +6,12 @@ from pathlib import Path
 
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.entries import check_chunks
-from probekit.extraction.maintenance.part import Part, without
+from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy
+from probekit.extraction.maintenance.parts import CopiedRows, arrays_without, part_manifest
 from probekit.extraction.maintenance.removal import Removable
-from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.files import check_room
-from probekit.store.layout import PARTIAL, beside, beside_entry
+from probekit.store.layout import PARTIAL, beside
 from probekit.store.lock import EntryLock
 from probekit.store.verified import VerifiedEntry
 
@@ -24,12 +24,10 @@ class Reduction:
     extraction with fewer layers or arrays would find, and one that wants all does not take it.
 
     Attributes:
-        part: what is left, of the entry as it is.
-        path: the folder of what is left.
+        copy: what is left, as an entry of its own.
     """
 
-    part: Part
-    path: Path
+    copy: EntryCopy
 
     @classmethod
     def of(cls, path: Path, *, layers: str | None, arrays: Collection[str]) -> "Reduction":
@@ -47,18 +45,24 @@ class Reduction:
         """
         source = VerifiedEntry(path)
         Removable.of(path)  # as it is removed in the end
-        part = Part.of(source, without(source.manifest, layers, arrays))
-        return cls(part, beside_entry(path, part.manifest.key))
+        manifest = part_manifest(source.manifest, arrays_without(source.manifest, layers, arrays))
+        to = Destination.of(None, path, manifest.key, overwrite=False, same=True)
+        return cls(EntryCopy(source, manifest, CopiedRows(source, manifest), to, "cache rm"))
 
     @property
     def entry(self) -> Entry:
         """The entry as it is."""
-        return self.part.source.entry
+        return self.copy.source.entry
+
+    @property
+    def path(self) -> Path:
+        """The folder of what is left."""
+        return self.copy.destination.path
 
     @property
     def nbytes(self) -> int:
         """Bytes of the chunks that are left."""
-        return self.part.nbytes
+        return self.copy.nbytes
 
     @property
     def freed(self) -> int:
@@ -75,8 +79,7 @@ class Reduction:
             EntryError: a chunk is damaged.
             StorageError: there is no room for what is left beside what was.
         """
-        part = self.part
-        if self.path.exists():
+        if self.copy.destination.there:
             with EntryLock(self.path):
                 check_chunks(self.path)
         else:
@@ -86,10 +89,7 @@ class Reduction:
                 "what is left, before the rest is removed,",
                 "copy what is left to another disk: probekit cache copy --layers",
             )
-            plan = part.plan(reduced_from=self.entry.manifest.key)
-            with EntryBuilder(self.path, plan=plan) as builder:
-                part.copy(builder)
-                builder.complete(part.manifest, part.table(), part.backbone())
+            self.copy.apply()
         Removable.of(self.entry.path).remove()
         return Entry.open(self.path)
 
@@ -109,14 +109,14 @@ def plan_reductions(
         EntryLockedError: see `Reduction.of`.
         EntryError: see `Reduction.of`.
     """
-    found: list[Reduction] = []
+    planned: list[Reduction] = []
     refused: dict[Path, OptionError | EntryError] = {}
     for path in paths:
         try:
-            found.append(Reduction.of(path, layers=layers, arrays=arrays))
+            planned.append(Reduction.of(path, layers=layers, arrays=arrays))
         except (OptionError, EntryError) as error:
             refused[path] = error
-    left = {path for one in found for path in (one.path, beside(one.path, PARTIAL))}
+    left = {path for one in planned for path in (one.path, beside(one.path, PARTIAL))}
     for path in refused.keys() - left:
         raise refused[path]
-    return found
+    return planned

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from probekit.base.replacing import is_left, remove_left
 from probekit.errors import EntryError, EntryLockedError, EntryNotFoundError, OptionError
-from probekit.store.building_site import refuse_foreign
 from probekit.store.files import disk_bytes, remove_path
 from probekit.store.labels import LabelFile, read_label_file
 from probekit.store.layout import (
@@ -29,6 +28,7 @@ from probekit.store.layout import (
 )
 from probekit.store.lock import EntryLock, read_owner
 from probekit.store.manifest import Manifest
+from probekit.store.unfinished import refuse_foreign
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,16 @@
 """The card of a saved run for the Hub: of which model and task, what it scored, how to load it."""
 
-import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from probekit.base.cards import CARD, card_table, card_text, is_place, written_card
 from probekit.base.replacing import replacing
 from probekit.errors import StorageError
 from probekit.metrics import scale_of
-from probekit.results.summaries.text_layout import Column, markdown_table
 from probekit.results.summaries.wording import metric_text, option_text, options_text
 from probekit.train.saved.folder import SavedHead, read_saved
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
-
-CARD = "README.md"
-
-_BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
 
 _LICENCE = """\
 What was trained may be bound by the licences of the base model and of the data, of which probekit \
@@ -68,13 +63,7 @@ def model_card(saved: SavedHead, before: str | None = None) -> str:
         saved: what is known of it.
         before: the card that it has.
     """
-    section = "\n".join([_BEGIN, _section(saved), _END])
-    if before is None:
-        return f"---\n{_metadata(saved)}\n---\n\n{section}\n"
-    marked = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-    if marked.search(before):
-        return marked.sub(lambda _: section, before, count=1)
-    return f"{before.rstrip()}\n\n{section}\n"
+    return written_card(_section(saved), before, _metadata(saved))
 
 
 def _metadata(saved: SavedHead) -> str:
@@ -106,17 +95,17 @@ def _metadata(saved: SavedHead) -> str:
         eval_results=results,
         **base,
     )
-    return str(data.to_yaml()).rstrip()
+    return str(data.to_yaml())
 
 
 def _section(saved: SavedHead) -> str:
     """Return all between the marks."""
-    about, scores = (
-        markdown_table([Column(h, cells, words=True) for h, cells in columns.items()]).rstrip()
-        for columns in (_about(saved), _scored(saved))
-    )
+    scale = scale_of(saved.metric)
+    scored = [[split, scale.text(score)] for split, score in _scores(saved).items()]
+    about = card_table(["", ""], [[name, text] for name, text in _about(saved).items()])
+    scores = card_table(["split", metric_text(saved.metric)], scored)
     return f"""\
-# {_plain(_title(saved))}
+# {card_text(_title(saved))}
 
 {_what(saved)}
 
@@ -145,11 +134,11 @@ def _what(saved: SavedHead) -> str:
     return f"A head, and {model} trained with it (`{_method(saved)}`), by `probekit`."
 
 
-def _about(saved: SavedHead) -> Mapping[str, Sequence[str]]:
+def _about(saved: SavedHead) -> dict[str, str]:
     """Return the table of what it is."""
     identity, revision = saved.model.get("identity", {}), saved.model.get("revision")
     model = _name(str(saved.model["name"]))
-    rows = {
+    return {
         "base model": f"{model}, revision {revision}" if revision else model,
         "its weights": str(identity.get("weights", "unknown")),
         "task": ", ".join(filter(None, [_name(saved.task), saved.label])),
@@ -162,13 +151,6 @@ def _about(saved: SavedHead) -> Mapping[str, Sequence[str]]:
         "trained values": f"{saved.n_params:,}",
         "probekit": saved.probekit,
     }
-    return {"": list(map(_plain, rows)), " ": list(map(_plain, rows.values()))}
-
-
-def _scored(saved: SavedHead) -> Mapping[str, Sequence[str]]:
-    """Return the table of scores."""
-    found, scale = _scores(saved), scale_of(saved.metric)
-    return {"split": list(found), metric_text(saved.metric): list(map(scale.text, found.values()))}
 
 
 def _scores(saved: SavedHead) -> dict[str, float]:
@@ -247,10 +229,4 @@ def _title(saved: SavedHead) -> str:
 
 def _name(text: str) -> str:
     """Return a name; of a path on a disk its end."""
-    is_path = text.startswith(("/", ".", "~")) or text.count("/") > 1
-    return text.rstrip("/").rpartition("/")[2] if is_path else text
-
-
-def _plain(text: str) -> str:
-    """Return a text that is not read as markup."""
-    return re.sub(r"([\\`*_\[\]<>#])", r"\\\1", " ".join(text.split()))
+    return text.rstrip("/").rpartition("/")[2] if is_place(text) else text

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from probekit.extraction.maintenance import Conversion
+from probekit.extraction.maintenance import plan_conversion
 from probekit.store.entry import Entry, list_entries
 from tests import tiny
 from tests.extraction.conftest import small_units
@@ -37,7 +37,7 @@ def caches(inputs, tmp_path_factory):
         found["zarr", "float32"] = root / "zarr-float32"
         for format, dtype in FORMS:
             found[format, dtype] = cache = root / f"{format}-{dtype}"
-            Conversion.of(entry.path, format=format, dtype=dtype, root=cache).apply()
+            plan_conversion(entry.path, format=format, dtype=dtype, root=cache).apply()
     return found
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from probekit.extraction import plan as plan_module
 from probekit.extraction import units
-from probekit.extraction.maintenance import Conversion, EntryCopy
+from probekit.extraction.maintenance import EntryCopy, plan_conversion
 from probekit.store.builder import EntryBuilder
 
 
@@ -16,7 +16,7 @@ def make_slowly(path: Path, root: Path, dtype: str | None) -> None:
     for name in ("copy_unit", "write_unit"):
         setattr(EntryBuilder, name, _slow(getattr(EntryBuilder, name)))
     made = (
-        EntryCopy.of(path, root) if dtype is None else Conversion.of(path, dtype=dtype, root=root)
+        EntryCopy.of(path, root) if dtype is None else plan_conversion(path, dtype=dtype, root=root)
     )
     made.apply()
 

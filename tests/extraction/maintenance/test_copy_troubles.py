@@ -17,10 +17,10 @@ from probekit.errors import (
     StorageError,
 )
 from probekit.extraction.maintenance import (
-    Conversion,
     EntryCopy,
     check_chunks,
     copy_entries,
+    plan_conversion,
     select_sources,
 )
 from probekit.store.builder import EntryBuilder
@@ -276,4 +276,4 @@ def make(path, root, dtype):
     if dtype is None:
         EntryCopy.of(path, root).apply()
     else:
-        Conversion.of(path, dtype=dtype, root=root).apply()
+        plan_conversion(path, dtype=dtype, root=root).apply()

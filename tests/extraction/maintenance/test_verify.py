@@ -10,9 +10,9 @@ import pytest
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError
 from probekit.extraction.maintenance import check_chunks
+from probekit.store.files import checksum
 from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
-from probekit.store.marks import checksum
 from tests.store import synthetic
 
 PLACES = 5

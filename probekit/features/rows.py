@@ -1,0 +1,289 @@
+"""Rows of a view as other tools take them: NumPy, a pandas table, a lazy array, a data set."""
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from jaxtyping import Float32, Int64, Shaped
+
+from probekit.base.kinds import KINDS
+from probekit.features.view import FeatureView
+
+if TYPE_CHECKING:
+    import pandas
+
+from collections.abc import Iterator, Sequence
+from typing import Self
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from probekit.errors import OptionError
+from probekit.store.feature_array import FeatureArray
+
+
+class LayerRows(NamedTuple):
+    """Rows of one layer with what they are to predict; it unpacks as ``X, y, words``.
+
+    Attributes:
+        X: the states, one row per word or text.
+        y: the label of each row: a class's name, the number of a regression, the vocabulary id of
+            language modelling.
+        words: sentence of each row, as its place in the split, and word, as its place in the
+            sentence; the word of a whole text is 0.
+    """
+
+    X: Float32[np.ndarray, "rows dim"]
+    y: Shaped[np.ndarray, " rows"]
+    words: Int64[np.ndarray, "rows 2"]
+
+
+def layer_rows(view: FeatureView, layer: int) -> LayerRows:
+    """Return the rows of one layer in float32, their labels, and which words they are of.
+
+    Args:
+        view: of a split.
+        layer: a layer that is stored; 0 are the embeddings.
+
+    Raises:
+        OptionError: the layer is not stored.
+    """
+    states = view.array.read(view.rows, layers=[layer])[:, 0]
+    return LayerRows(states.float().numpy(), labels_of(view), word_places(view))
+
+
+def labels_of(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
+    """Return the targets under the names that users know them by."""
+    if KINDS[view.kind].targets != "classes":
+        return view.targets
+    return np.array(view.all_names, dtype=np.str_)[view.targets]
+
+
+def word_places(view: FeatureView) -> Int64[np.ndarray, "rows 2"]:
+    """Return the sentence and the word of each row, as ``LayerRows.words`` has them."""
+    owners = view.owners
+    of_texts = KINDS[view.kind].per == "text"
+    return np.stack([owners, np.zeros_like(owners) if of_texts else view.word_places], 1)
+
+
+def to_frame(view: FeatureView) -> "pandas.DataFrame":
+    """Return a line per row: ``id``, ``position``, ``word`` or ``text``, ``label``, ``row``.
+
+    ``position`` is the place of the word in its sentence, or of the prediction in its text, whose
+    words have no column; ``row`` that of its states in ``view.array``.
+    """
+    import pandas  # slow to import
+
+    examples, positions = word_places(view).T
+    ids = np.array(view.entry.examples.ids, dtype=object)
+    columns: dict[str, Any] = {"id": ids[examples], "position": positions}
+    if KINDS[view.kind].per == "word":
+        columns["word"] = view.words
+    elif KINDS[view.kind].per == "text":
+        columns["text"] = view.texts
+    return pandas.DataFrame({**columns, "label": labels_of(view), "row": view.rows})
+
+
+BLOCK_ROWS = 8_192
+"""Rows that are read at a time where all of them are gone through."""
+
+
+class CachedRows:
+    """Rows of a view, by layers: looks like an array, and holds nothing but their numbers.
+
+    Indexing by rows (a slice, row numbers, a mask) gives those rows, again unread, so that a
+    cross-validation cuts them without a copy; ``read`` and ``numpy.asarray`` read them. It can be
+    pickled: another process maps the same files.
+
+    Attributes:
+        array: what the rows are read from.
+        rows: row in ``array`` of each row.
+        layers: layer numbers, in the order of the second axis.
+        groups: number of the sentence of each row, or of the group that it is in where the features
+            were opened with ``group``: rows of one number belong on one side of a split.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 3
+
+    def __init__(
+        self,
+        array: FeatureArray,
+        rows: Int64[np.ndarray, " rows"],
+        layers: Sequence[int],
+        groups: Int64[np.ndarray, " rows"],
+    ) -> None:
+        """Keep what is to be read."""
+        self.array, self.rows, self.groups = array, rows, groups
+        self.layers = tuple(layers)
+
+    @classmethod
+    def of(cls, view: FeatureView, layers: Sequence[int] | None = None) -> Self:
+        """Return the rows of a view.
+
+        Args:
+            view: of a split.
+            layers: layer numbers; None is all that are stored.
+
+        Raises:
+            OptionError: a layer that is not stored.
+        """
+        chosen = view.array.layers if layers is None else tuple(layers)
+        view.array.read(slice(0, 0), chosen)  # refuses a layer that is not there
+        return cls(view.array, view.rows, chosen, row_groups(view))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Rows, layers and width."""
+        return len(self.rows), len(self.layers), self.array.dim
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __repr__(self) -> str:
+        """Return what is in it, and that it is not read."""
+        return f"CachedRows({' x '.join(map(str, self.shape))} of {self.array.spec.name!r}, unread)"
+
+    def __getitem__(self, key: Any) -> Self:
+        """Return some of the rows, unread.
+
+        Args:
+            key: a slice, row numbers or a mask; behind it nothing but an ellipsis, as scikit-learn
+                writes it.
+
+        Raises:
+            OptionError: a single row, or a choice among layers or values.
+        """
+        rows = key[0] if isinstance(key, tuple) and key[1:] == (...,) else key
+        if isinstance(rows, tuple | int | np.integer):
+            raise OptionError(
+                f"rows of a cache are chosen by a slice, row numbers or a mask; found {rows!r}. "
+                "Read them first (rows.read(), or rows.read(layers=[5])) to choose single values."
+            )
+        places = np.arange(len(self))[rows]
+        return type(self)(self.array, self.rows[places], self.layers, self.groups[places])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Read all of it: (rows, layers, dim).
+
+        Raises:
+            ValueError: a copy is forbidden, and reading makes one.
+        """
+        if copy is False:
+            raise ValueError("reading rows of a cache makes a copy of them.")
+        return self.read().astype(dtype or self.dtype, copy=False)
+
+    def read(self, layers: Sequence[int] | None = None) -> Float32[np.ndarray, "rows layers dim"]:
+        """Return the rows of some layers in float32; of all in `layers` if None."""
+        return self.tensor(layers).float().numpy()
+
+    def tensor(self, layers: Sequence[int] | None = None) -> Tensor:
+        """Return the same in the stored dtype (float32 for int8), shape (rows, layers, dim)."""
+        return self.array.read(self.rows, self.layers if layers is None else layers)
+
+    def blocks(self, layers: Sequence[int]) -> Iterator[Tensor]:
+        """Yield the rows of some layers in blocks, each as `tensor` returns it."""
+        for start in range(0, len(self), BLOCK_ROWS):
+            yield self[start : start + BLOCK_ROWS].tensor(layers)
+
+
+class EntryRows(NamedTuple):
+    """Rows of a split with what they are to predict; it unpacks as ``X, y, words``.
+
+    Attributes:
+        X: the states, unread.
+        y: the label of each row, as `LayerRows.y` has it.
+        words: sentence and word of each row, as `LayerRows.words` has them.
+    """
+
+    X: CachedRows
+    y: Shaped[np.ndarray, " rows"]
+    words: Int64[np.ndarray, "rows 2"]
+
+
+def entry_rows(view: FeatureView, layers: Sequence[int] | None = None) -> EntryRows:
+    """Return the rows of a view, unread, their labels, and which words they are of."""
+    return EntryRows(CachedRows.of(view, layers), labels_of(view), word_places(view))
+
+
+def row_groups(view: FeatureView) -> Int64[np.ndarray, " rows"]:
+    """Return the number of the group of each row: of its sentence, where there are no groups."""
+    if view.groups is None:
+        return view.owners
+    return np.repeat(view.groups, view.lengths)
+
+
+class RowItem(NamedTuple):
+    """One row, or a batch of them once a ``DataLoader`` has put them together.
+
+    Attributes:
+        states: (layers, dim) in the dtype of the cache: what ``extract --dtype`` stored, float32
+            for int8.
+        target: class number (int64), number of a regression (float32) or vocabulary id (int64).
+        sentence: place of its sentence or text in the split (int64).
+        word: place of its word in the sentence (int64); 0 of a whole text.
+    """
+
+    states: Float[Tensor, "*batch layers dim"]
+    target: Shaped[Tensor, "*batch"]
+    sentence: Int64[Tensor, "*batch"]
+    word: Int64[Tensor, "*batch"]
+
+
+class RowDataset(Dataset[RowItem]):
+    """The rows of a view as items; a batch is one read of the cache.
+
+    A ``DataLoader`` asks it for whole batches (``__getitems__``), in this process or in workers,
+    forked or spawned: nothing but the numbers of rows travels to them, and each maps the files
+    itself.
+
+    Attributes:
+        classes: the name of each class number in ``target``; those behind ``n_classes`` occur here
+            and not in train. Empty for numbers and language modelling.
+        n_classes: how many of them a probe should tell apart: those of train.
+    """
+
+    def __init__(self, view: FeatureView, layers: Sequence[int] | None = None) -> None:
+        """Keep which rows there are, and their targets.
+
+        Args:
+            view: of a split.
+            layers: layer numbers; None is all that are stored.
+
+        Raises:
+            OptionError: a layer that is not stored.
+        """
+        self.rows = CachedRows.of(view, layers)
+        targets = torch.from_numpy(view.targets)
+        self._targets = targets.float() if KINDS[view.kind].targets == "numbers" else targets
+        self._sentences, self._words = torch.from_numpy(word_places(view)).unbind(1)
+        self.classes, self.n_classes = view.all_names, len(view.labels)
+
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layer numbers, in the order of an item's first axis."""
+        return self.rows.layers
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> RowItem:
+        """Return one row; a negative number counts from the end.
+
+        Raises:
+            IndexError: there is no such row.
+        """
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"row {index} of a dataset of {len(self)} rows")
+        return self.__getitems__([index % len(self)])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[RowItem]:
+        """Return several rows, read at once."""
+        where = torch.tensor(indices, dtype=torch.int64)
+        states = self.rows[where.numpy()].tensor()
+        columns = (self._targets[where], self._sentences[where], self._words[where])
+        items = zip(states.unbind(0), *(column.unbind(0) for column in columns), strict=True)
+        return [RowItem(*item) for item in items]

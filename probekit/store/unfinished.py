@@ -1,0 +1,307 @@
+"""Unfinished entries: their plan, marks of whole units, and what they are to hold besides rows.
+
+A mark is written, by rename, after all chunks of its unit are on the disk. What a killed run leaves
+without a mark is written again; what it leaves with one is kept. What is laid down besides chunks
+is compared at the seal: shards write chunks into these files for hours. All is read without trust:
+it may be anybody's folder.
+"""
+
+import logging
+import shutil
+from collections.abc import Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from probekit.base.fingerprint import (
+    CHECKSUM,
+    canonical_json,
+    digest,
+    digest_stream,
+    is_changed,
+    with_checksum,
+)
+from probekit.base.replacing import is_left
+from probekit.errors import EntryError, EntryNotFoundError, OptionError
+from probekit.store.arrays import ArraySpec
+from probekit.store.backends import BACKENDS, ChunkPlaces
+from probekit.store.checksums import ChunkSum, other_files
+from probekit.store.files import walk_files, write_whole
+from probekit.store.json_types import read_object
+from probekit.store.layout import (
+    BACKBONE,
+    BUILDING,
+    CHECKSUMS,
+    DRAFT,
+    EXAMPLES,
+    LAID,
+    MANIFEST,
+    PARTIAL,
+    PLAN,
+    REPLACED,
+    UNITS,
+    beside,
+)
+from probekit.store.manifest import Manifest, manifest_in
+from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, read_table, table_bytes
+
+logger = logging.getLogger(__name__)
+
+_READERS = 8  # of marks, each of which may be a request
+
+_SHORT = 80
+"""Characters of two values that a message shows."""
+
+_LAID_OUT = ("arrays", "units")
+"""What a plan makes of its other values."""
+
+_SUMS = "sums.json"
+"""In a draft: the checksums of its files."""
+
+_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
+    backend.filename for backend in BACKENDS.values()
+}
+"""What an entry's folder may hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class UnitMark:
+    """One finished unit.
+
+    Attributes:
+        unit: its index in the plan.
+        chunks: checksums of everything it wrote.
+        stats: what the caller wants to know of it when all units are done; JSON values.
+    """
+
+    unit: int
+    chunks: tuple[ChunkSum, ...]
+    stats: Mapping[str, Any]
+
+    def write(self, folder: Path) -> None:
+        """Write the mark, whole."""
+        chunks = [[c.array, c.row_chunk, c.layer_index, c.nbytes, c.xxh128] for c in self.chunks]
+        mark = with_checksum({"unit": self.unit, "chunks": chunks, "stats": dict(self.stats)})
+        write_whole(folder / f"{self.unit:06d}.json", canonical_json(mark).encode())
+
+
+def read_marks(folder: Path) -> dict[int, UnitMark]:
+    """Return the marks of a folder by unit; a file that is not a mark counts as none."""
+    marks = {}
+    with ThreadPoolExecutor(_READERS) as pool:
+        objects = list(pool.map(read_object, sorted(folder.glob("*.json"))))
+    for found in (one or {} for one in objects):
+        if is_changed(found):
+            continue  # its unit is written again
+        try:
+            chunks = tuple(ChunkSum(*chunk) for chunk in found["chunks"])
+            mark = UnitMark(int(found["unit"]), chunks, found["stats"])
+        except (ValueError, KeyError, TypeError):
+            continue
+        marks[mark.unit] = mark
+    return marks
+
+
+def unfinished_units(path: Path) -> frozenset[int]:
+    """Return the units that the unfinished build of an entry has finished.
+
+    Args:
+        path: the entry's final folder.
+    """
+    return frozenset(read_marks(beside(path, PARTIAL) / BUILDING / UNITS))
+
+
+def unfinished_plan(path: Path) -> dict[str, Any] | None:
+    """Return the plan of the unfinished build of an entry, or None if there is none.
+
+    Args:
+        path: the entry's final folder.
+    """
+    plan = read_object(beside(path, PARTIAL) / BUILDING / PLAN) or {}
+    try:
+        return plan if plan["arrays"] and all(map(ArraySpec.from_json, plan["arrays"])) else None
+    except (EntryError, KeyError, TypeError):  # no build, or one torn at its start: begin afresh
+        return None
+
+
+def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
+    """Refuse to throw finished units away: those of an unfinished build with another plan.
+
+    Args:
+        path: the entry's final folder.
+        plan: that of the build that is wanted.
+
+    Raises:
+        EntryError: there are such units.
+    """
+    begun, done = unfinished_plan(path), unfinished_units(path)
+    if begun is None or not done or digest(begun) == digest(plan):
+        return
+    finished = f"{path}: {len(done)} of {len(begun['units'])} units are finished"
+    if isinstance(made_by := begun.get("made_by"), str):
+        raise EntryError(
+            f"{finished}, of `probekit {made_by:.20}`. Run that command again to go on with it, or "
+            "give --restart to throw them away."
+        )
+    raise EntryError(
+        f"{finished}, of another extraction: {'; '.join(plan_differences(begun, plan))}. Give the "
+        "options of that one to go on with it, or --restart to throw them away."
+    )
+
+
+def plan_differences(
+    begun: Mapping[str, Any], plan: Mapping[str, Any], between: str = ", now"
+) -> list[str]:
+    """Say in what an unfinished build differs from another: short values, or just their names.
+
+    Args:
+        begun: the plan of the one.
+        plan: the plan of the other.
+        between: what stands between their values.
+    """
+    one, other = ({**found.get("request", {}), **found} for found in (begun, plan))
+    names = [name for name, value in other.items() if one.get(name) != value]
+    said = [
+        f"{name} {one.get(name)}{between} {other[name]}"
+        for name in names
+        if name not in _LAID_OUT and len(f"{one.get(name)}{other[name]}") <= _SHORT
+    ]
+    return said or [f"other {name}" for name in names if name != "request"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draft:
+    """An entry but for its rows.
+
+    Attributes:
+        manifest: what it is; its statistics, and how rows were computed, are still to come.
+        examples: the example table.
+        files: contents of ``backbone/`` by file name.
+    """
+
+    manifest: Manifest
+    examples: pa.Table
+    files: Mapping[str, bytes]
+
+    def sealed(self, statistics: Mapping[str, Any], **extra: Any) -> Manifest:
+        """Return the manifest of the entry as it is now that its units are written.
+
+        Args:
+            statistics: of all rows.
+            extra: what is to be added to the manifest's ``extra``.
+        """
+        created = datetime.now(UTC).isoformat(timespec="seconds")
+        extra = {**self.manifest.extra, **extra}
+        return replace(self.manifest, statistics=statistics, extra=extra, created=created)
+
+    def write(self, partial: Path) -> None:
+        """Write it into the folder of an entry under construction, its checksums last."""
+        folder = partial / BUILDING / DRAFT
+        (folder / BACKBONE).mkdir(parents=True, exist_ok=True)
+        for name, data in self.files.items():
+            write_whole(folder / BACKBONE / name, data)
+        write_whole(folder / EXAMPLES, table_bytes(self.examples))
+        write_whole(folder / MANIFEST, self.manifest.to_json().encode())
+        write_whole(folder / _SUMS, canonical_json(with_checksum(_sums(folder))).encode())
+
+    @classmethod
+    def read(cls, partial: Path) -> "Draft":
+        """Read it from the folder of an entry under construction.
+
+        Raises:
+            EntryNotFoundError: none is there.
+            EntryError: it is damaged.
+        """
+        folder = partial / BUILDING / DRAFT
+        if not is_drafted(partial):
+            raise EntryNotFoundError(
+                f"{partial} says nothing of the entry but its rows: no `extract --shard` has begun "
+                "it. Run the command that did again: it resumes."
+            )
+        return cls(
+            manifest=manifest_in(folder),
+            examples=read_table(folder / EXAMPLES, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA),
+            files={file.name: file.read_bytes() for file in (folder / BACKBONE).iterdir()},
+        )
+
+
+def is_drafted(partial: Path) -> bool:
+    """Say whether the folder of an entry under construction holds a draft, as it was written."""
+    folder = partial / BUILDING / DRAFT
+    if (sums := read_object(folder / _SUMS)) is None:
+        return False
+    whole = sums == with_checksum(_sums(folder))
+    if not whole:
+        logger.warning("%s is damaged: not as it was written", folder)
+    return whole
+
+
+def _sums(folder: Path) -> dict[str, str]:
+    """Return the sha256 of every file of a draft, by its path."""
+    names = (str(name) for name in walk_files(folder) if not name.parent.name.startswith("."))
+    return {n: digest_stream([(folder / n).read_bytes()]) for n in names if n != _SUMS}
+
+
+def note_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
+    """Write bytes and checksum of each file, before any chunk.
+
+    Args:
+        partial: the folder of what is begun.
+        places: of all its stored arrays.
+    """
+    laid = with_checksum(other_files(partial, places))
+    write_whole(partial / BUILDING / LAID, canonical_json(laid).encode())
+
+
+def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
+    """Check that the files are as they were laid down; arguments as for `note_laid`.
+
+    Raises:
+        EntryError: one is not.
+    """
+    laid, found = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
+    odd = [name for name in laid if name != CHECKSUM and found.get(name) != laid[name]]
+    if is_changed(laid):
+        odd = [f"{BUILDING}/{LAID}"]
+    if odd:
+        raise EntryError(
+            f"{partial / odd[0]} is damaged: it is not as it was written. Remove the folder with "
+            f"`probekit cache rm {partial}`, and extract again."
+        )
+
+
+def refuse_foreign(folder: Path) -> None:
+    """Refuse a folder that holds more than an entry does, whole or not: it is to be removed.
+
+    Raises:
+        OptionError: it does, or is a file; a link in it loses nothing.
+    """
+    if not folder.exists():
+        return
+    inside = folder.iterdir() if folder.is_dir() else [folder]
+    ours = (one for one in inside if not (one.is_symlink() or is_left(one)))
+    names = {one.name.removesuffix(".new") for one in ours}  # a store that a kill left half-made
+    if others := sorted(names - _PARTS):
+        raise OptionError(
+            f"{folder} holds {others[0]}, which is no part of an entry. Nothing was removed; take "
+            "it away first."
+        )
+
+
+def recover(entry: Path) -> None:
+    """Mend what a kill between the two renames of `install` left; the entry's lock is held.
+
+    Raises:
+        OptionError: what is to be removed holds more than an entry does.
+    """
+    replaced = beside(entry, REPLACED)
+    refuse_foreign(replaced)
+    refuse_foreign(beside(entry, PARTIAL))
+    if replaced.exists() and not entry.exists():
+        replaced.rename(entry)
+    elif replaced.exists():
+        shutil.rmtree(replaced)

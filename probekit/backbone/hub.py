@@ -117,12 +117,14 @@ class RepoWords(NamedTuple):
         what: it is.
         page: what stands before its name in its address.
         missing: where it is not there, or not open.
+        revision: what it has several of.
         main: where it has no such revision.
     """
 
     what: str
     page: str
     missing: str
+    revision: str
     main: str
 
 
@@ -131,6 +133,7 @@ MODEL = RepoWords(
     "",
     "does not exist, or is private and you are not logged in. Check the name, or run `hf auth "
     "login`; a local folder or .gguf file works too.",
+    "revision",
     "Leave out --revision for the default branch.",
 )
 DATA_SET = RepoWords(
@@ -138,6 +141,7 @@ DATA_SET = RepoWords(
     "datasets/",
     "does not exist, or is not open to you. Check the name (OWNER/NAME), and log in with `hf auth "
     "login`, or set HF_TOKEN.",
+    "branch, tag or commit",
     "Leave out @REVISION for the main branch.",
 )
 
@@ -185,7 +189,7 @@ def _in_words(repo: str, revision: str | None, error: BaseException, words: Repo
         case errors.RepositoryNotFoundError():
             return HubError(f"{named} {words.missing}")
         case errors.RevisionNotFoundError():
-            return HubError(f"{named} has no branch, tag or commit {revision!r}. {words.main}")
+            return HubError(f"{named} has no {words.revision} {revision!r}. {words.main}")
         case errors.HFValidationError():
             return HubError(f"{repo!r} is no name of a {words.what}, OWNER/NAME: {first_line}")
         case errors.RemoteEntryNotFoundError():

@@ -26,8 +26,8 @@ from probekit.store.files import typed_path
 from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
 from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
-from probekit.tasks.user_files import OwnCorpus
 from probekit.tasks.sentences import Sentences
+from probekit.tasks.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
 

@@ -234,15 +234,12 @@ def list_entries(root: Path) -> list[EntryFolder]:
             continue
         final = not path.name.endswith(PARTIAL)
         complete = final and (found / MANIFEST).is_file()
-        if final and not complete and _holds_entries(found):  # a task, of a cache below this one
-            continue
+        inside = found.glob(f"*/{MANIFEST}") if final and not complete else ()
+        if any(split_and_key(one.parent.name) for one in inside):
+            continue  # a task, of a cache below this one
         model, task = path.parent.parent.name, path.parent.name
         entries.append(EntryFolder(path, model, task, *name, complete))
     return sorted(entries, key=lambda entry: entry.path)
-
-
-def _holds_entries(folder: Path) -> bool:
-    return any(split_and_key(one.parent.name) for one in folder.glob(f"*/{MANIFEST}"))
 
 
 def folder_of_key(root: Path, split: str, key: str, task: str | None = None) -> Path | None:

@@ -52,35 +52,31 @@ class Wanted:
 
         A damaged one goes by its folder's name.
         """
-        found, slug = [], model_slug(self.model)
-        for folder in folders:
+        slug = model_slug(self.model)
+
+        def is_of(folder: EntryFolder) -> bool:
             made = None if self.identity is None else folder.asked.get("model")
             same = made == self.identity if isinstance(made, dict) else folder.model == slug
-            if same and (self.at is None or _lay_at(folder, self.at)):
-                found.append(folder)
-        return found
+            if not same or self.at is None or folder.manifest is None:
+                return same  # one that cannot be read may have been extracted from there
+            name = folder.manifest.model_info.get("name", "")
+            return Path(name).expanduser().resolve() == self.at
+
+        return list(filter(is_of, folders))
 
     def of_task(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
         """Return the folders that hold, or will hold, entries of the task.
 
         A damaged one goes by its folder's name.
         """
-        found = []
-        for folder in folders:
+
+        def is_of(folder: EntryFolder) -> bool:
             text = None if self.text is None else folder.asked.get("text")
             if self.text is None or not isinstance(text, str):
-                holds = folder.task == self.slug
-            else:
-                holds = text == self.text(folder.split, folder.limit)
-            if holds:
-                found.append(folder)
-        return found
+                return folder.task == self.slug
+            return text == self.text(folder.split, folder.limit)
 
-
-def _lay_at(folder: EntryFolder, path: Path) -> bool:
-    """Say whether an entry was extracted from a path; one that cannot be read may have been."""
-    about = None if folder.manifest is None else folder.manifest.model_info
-    return about is None or Path(about.get("name", "")).expanduser().resolve() == path
+        return list(filter(is_of, folders))
 
 
 def find_entries(

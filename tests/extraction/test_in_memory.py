@@ -23,14 +23,13 @@ from probekit.errors import (
 from probekit.extraction import ExtractOptions, ExtractTarget, extract, forecast, open_session
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features
-from probekit.store.builder import EntryBuilder
 from probekit.store.layout import MANIFEST
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
 from tests.cli.console import done, refused
 from tests.extraction.corpus import WORDS
-from tests.extraction.extracted import all_rows, interrupted_after, run
+from tests.extraction.extracted import all_rows, run
 
 MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))
 PLAIN = ExtractOptions(compute_dtype="float32", dtype="float32")
@@ -93,20 +92,6 @@ def test_the_bytes_are_those_of_the_saved_model(given, corpus, tmp_path, backend
     assert one.statistics == two.statistics and one.arrays == two.arrays
 
 
-def test_rows_are_those_of_transformers(given, mine):
-    train, _ = mine()
-    rows = all_rows(train)
-    model, tokenizer, start = given["model"], given["tokenizer"], 0
-    for words, _ in sentences():
-        encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
-        with torch.no_grad():
-            states = torch.stack(model(**encoded, output_hidden_states=True).hidden_states)[:, 0]
-        firsts = [encoded.word_ids(0).index(word) for word in range(len(words))]
-        found = rows[start : start + len(words)]
-        torch.testing.assert_close(found, states[:, firsts].transpose(0, 1), rtol=1e-4, atol=1e-5)
-        start += len(words)
-
-
 def test_a_second_call_computes_nothing_and_other_tensors_are_another_model(given, mine):
     first = mine()
     assert [entry.path for entry in mine()] == [entry.path for entry in first]
@@ -121,17 +106,6 @@ def test_a_second_call_computes_nothing_and_other_tensors_are_another_model(give
     assert second[0].manifest.key != first[0].manifest.key
     with pytest.raises(OptionError, match=r"--name third: .* is in the cache already, at .*step-2"):
         mine(name="third")
-
-
-@pytest.mark.usefixtures("small_units")
-def test_an_interrupted_extraction_is_resumed(mine, tmp_path, monkeypatch):
-    whole = mine({"train": sentences(40)}, cache=tmp_path / "whole")[0]
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(EntryBuilder, "write_unit", interrupted_after(2))
-        mine({"train": sentences(40)})
-    (row,) = list_cache(tmp_path / "cache")
-    assert (row["model"], row["state"]) == ("mine", "unfinished")
-    assert stored(mine({"train": sentences(40)})[0]) == stored(whole)
 
 
 def test_both_halves_stand_alone(bert, given, corpus, tmp_path):
@@ -358,24 +332,3 @@ def test_a_model_on_an_accelerator_stays_there_and_runs_there(given, mine):
     train, _ = mine()
     assert train.manifest.extra["computed"][0]["device"].startswith("cuda")
     assert given["model"].device.type == "cuda" and verify_rows(train, 5, **given).passed
-
-
-@pytest.mark.slow
-def test_a_real_model(tmp_path):
-    folder = MODELS / "minilm-l6"
-    if not folder.is_dir():
-        pytest.skip("no minilm-l6 in PROBEKIT_TEST_MODELS, the folder of real models")
-    given = load(folder)
-    where = {"task": "demo-ner", "splits": ["dev"], "cache": tmp_path / "cache"}
-    (memory,) = extract(**given, name="mine", **where)
-    (files,) = extract(str(folder), **where)
-    assert stored(memory) == stored(files)
-    (exact,) = extract(**given, name="mine", **where, options=PLAIN)
-    assert verify_rows(exact, 50, **given).passed
-    words = list(exact.examples.words(0))
-    encoded = given["tokenizer"](words, is_split_into_words=True, return_tensors="pt")
-    with torch.no_grad():
-        states = given["model"](**encoded, output_hidden_states=True).hidden_states
-    firsts = [encoded.word_ids(0).index(word) for word in range(len(words))]
-    expected = torch.stack(states)[:, 0, firsts].transpose(0, 1)
-    torch.testing.assert_close(all_rows(exact)[: len(words)], expected, rtol=1e-3, atol=1e-4)

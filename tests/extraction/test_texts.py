@@ -9,9 +9,7 @@ import torch
 from transformers import AutoModel, AutoTokenizer
 
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions, extract, units
-from probekit.store.builder import EntryBuilder
-from probekit.store.layout import CHECKSUMS
+from probekit.extraction import ExtractOptions, extract
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import write_pairs, write_texts
@@ -243,39 +241,3 @@ def test_a_real_sentence_encoder(root, tmp_path):
     mask = encoded["attention_mask"][..., None].float()
     expected = (states * mask).sum(1) / mask.sum(1)
     torch.testing.assert_close(pooled(entry)["mean"][:, -1], expected, rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.usefixtures("small_units")
-def test_a_run_that_stopped_resumes_to_the_same_bytes(bert, root, tmp_path, monkeypatch):
-    """Windows of a text lie in several batches, and its mean adds them up."""
-    monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
-    options = {"max_length": 24, "batch_tokens": 64}
-    whole = run(bert, root / "texts", tmp_path / "whole", **options)
-    write, written = EntryBuilder.write_unit, []
-
-    def write_one(*arguments, **stats):
-        if written:
-            raise KeyboardInterrupt
-        written.append(write(*arguments, **stats))
-
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EntryBuilder, "write_unit", write_one)
-        run(bert, root / "texts", tmp_path / "stopped", **options)
-    (mark,) = (tmp_path / "stopped").glob("*/*/*.partial/building/units/*.json")
-    resumed = run(bert, root / "texts", tmp_path / "stopped", **options)
-    assert not mark.exists() and len(whole.arrays["cls"].spec.plain()) == 1
-    for name in ("checksums.parquet", "examples.parquet"):
-        assert (resumed.path / name).read_bytes() == (whole.path / name).read_bytes()
-
-
-@pytest.mark.usefixtures("small_units")
-def test_rows_that_are_gathered_elsewhere_first_are_the_same(model, root, tmp_path, monkeypatch):
-    """As on an accelerator, which fetches a unit at a time; here it is the same device."""
-    options = {"keep": (*POOLED, "tokens"), "overlong": "stride", "max_length": 24}
-    direct = run(model, root / "texts", tmp_path / "direct", **options)
-    monkeypatch.setattr("probekit.extraction.compute._is_far", lambda backbone: True)
-    fetched = run(model, root / "texts", tmp_path / "fetched", **options)
-    assert direct.path != fetched.path
-    sums = [(entry.path / CHECKSUMS).read_bytes() for entry in (direct, fetched)]
-    assert sums[0] == sums[1]
-    assert fetched.manifest.statistics == direct.manifest.statistics

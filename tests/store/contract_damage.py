@@ -7,12 +7,11 @@ import pickle
 import pytest
 
 from probekit.base.fingerprint import unchecked
-from probekit.base.notices import ProgressBar
 from probekit.errors import (
     EntryError,
 )
 from probekit.store import feature_array
-from probekit.store.checksums import read_checksums, verify_checksums
+from probekit.store.checksums import verify_checksums
 from probekit.store.entry import Entry
 from tests.store import synthetic
 from tests.store.backed import Backed
@@ -49,17 +48,6 @@ class DamageContract(Backed):
         with pytest.raises(EntryError, match="is short: expected"):
             for array in opened.arrays.values():
                 array.read(slice(None))
-
-    def test_chunks_are_counted_as_they_are_examined(self, fresh, monkeypatch):
-        counted = []
-        monkeypatch.setattr(ProgressBar, "report", lambda bar, chunks: counted.append(chunks))
-        assert verify_checksums(fresh.path) == []
-        assert counted == [1] * len(read_checksums(fresh.path, fresh.manifest))
-        counted.clear()
-        monkeypatch.setattr("probekit.store.checksums._examine", None)
-        with pytest.raises(TypeError):
-            verify_checksums(fresh.path)
-        assert counted == []
 
     def test_flipped_byte(self, fresh):
         assert verify_checksums(fresh.path) == []

@@ -15,11 +15,11 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.drafting import seal
 from probekit.extraction.maintenance.entry_copy import copy_entries
-from probekit.store.arrays import ArraySpec, PlainArray
+from probekit.store.arrays import ArraySpec
 from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum, places_of, read_chunk
-from probekit.store.entry import Entry, EntryFolder, folder_of_key, list_entries
+from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.files import plain_path, typed_path
 from probekit.store.labels import carry_labels
 from probekit.store.layout import (
@@ -89,7 +89,9 @@ class Begun:
         """
         for chunk in self.marks[unit].chunks:
             places = self._places.get(chunk.array)
-            if places is None or not _is_of(chunk, places.array):
+            rows, layers = (0, 0) if places is None else places.array.grid
+            inside = 0 <= chunk.row_chunk < rows and 0 <= chunk.layer_index < layers
+            if places is None or not inside or chunk.nbytes != places.array.chunk_nbytes:
                 raise EntryError(
                     f"{self.partial}: unit {unit} says that it wrote {chunk}, which its plan does "
                     "not have. Extract this shard again, into another cache."
@@ -100,12 +102,6 @@ class Begun:
     def _places(self) -> Mapping[str, ChunkPlaces]:
         arrays = map(ArraySpec.from_json, self.plan["arrays"])
         return places_of(self.partial, self.plan["backend"], arrays)
-
-
-def _is_of(chunk: ChunkSum, array: PlainArray) -> bool:
-    rows, layers = array.grid
-    inside = 0 <= chunk.row_chunk < rows and 0 <= chunk.layer_index < layers
-    return inside and chunk.nbytes == array.chunk_nbytes
 
 
 def merge_shards(
@@ -138,18 +134,19 @@ def merge_shards(
     for begun in named[1:]:
         _check_alike(named[0], begun)
     roots = [source for source, begun in begun_at.items() if begun is None]
-    found = [*named, *(begun for root in roots for begun in _begun_under(root))]
-    found += _begun_under(cache) if not named else []
-    whole = [entry for root in roots for entry in _complete_under(root, cache)]
-    if not found and not whole:
+    begun_units = [*named, *(begun for root in roots for begun in _begun_under(root))]
+    begun_units += _begun_under(cache) if not named else []
+    others = [root for root in roots if root.resolve() != cache.resolve()]
+    whole = [one.path for root in others for one in list_entries(root) if one.complete]
+    if not begun_units and not whole:
         raise OptionError(
             f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
             "the shards, or see `probekit cache ls`."
         )
     entries = {entry.manifest.key: entry for entry in _copied(whole, cache, progress)}
-    for key in dict.fromkeys(begun.key for begun in found):
+    for key in dict.fromkeys(begun.key for begun in begun_units):
         if key not in entries:
-            of_key = [begun for begun in found if begun.key == key]
+            of_key = [begun for begun in begun_units if begun.key == key]
             entries[key] = _merged(cache, of_key, progress)
     return list(entries.values())
 
@@ -161,16 +158,13 @@ def _named(source: Path) -> Begun | None:
         OptionError: it is neither.
     """
     begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
-    if begun is None and not any(map(_is_held, list_entries(source))):
+    folders = list_entries(source)
+    if begun is None and not any(one.complete or is_drafted(one.path) for one in folders):
         why = "nothing in it is" if source.is_dir() else "there is no such folder"
         raise OptionError(
             f"{source}: expected a cache, or an entry, that `extract --shard` has begun, and {why}."
         )
     return begun
-
-
-def _is_held(folder: EntryFolder) -> bool:
-    return folder.complete or is_drafted(folder.path)
 
 
 def _final(source: Path) -> Path:
@@ -187,13 +181,6 @@ def _begun_under(root: Path) -> list[Begun]:
         if not folder.complete and is_drafted(folder.path)
     ]
     return [begun for begun in map(Begun.at, unfinished) if begun is not None]
-
-
-def _complete_under(root: Path, cache: Path) -> list[Path]:
-    """Return the complete entries of a cache that is another one."""
-    if root.resolve() == cache.resolve():
-        return []
-    return [folder.path for folder in list_entries(root) if folder.complete]
 
 
 def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entry]:
@@ -231,7 +218,9 @@ def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
     for other in found[1:]:
         _check_alike(first, other)
     elsewhere = [begun for begun in found if begun.entry.resolve() != folder.resolve()]
-    with EntryBuilder(folder, plan=first.plan, draft=lambda: _draft_of(found)) as builder:
+    drafted = [begun.partial for begun in found if is_drafted(begun.partial)]
+    draft_in = (drafted or [first.partial])[0]
+    with EntryBuilder(folder, plan=first.plan, draft=lambda: Draft.read(draft_in)) as builder:
         _copy_units(builder, elsewhere, progress)
         if left := builder.left:
             raise EntryError(
@@ -243,11 +232,6 @@ def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
         for begun in elsewhere:
             carry_labels(begun.entry, draft.manifest, labels_folder(folder))
         return seal(builder, draft)
-
-
-def _draft_of(found: Sequence[Begun]) -> Draft:
-    drafted = [begun for begun in found if is_drafted(begun.partial)]
-    return Draft.read((drafted or found)[0].partial)
 
 
 def _copy_units(builder: EntryBuilder, sources: Sequence[Begun], progress: bool) -> None:

@@ -196,19 +196,17 @@ def _is_old_entry(path: Path, entry: Path) -> bool:
     return True
 
 
-def _is_lock(path: Path, entry: Path) -> bool:
-    return path.is_file() and not path.stat().st_size and not remains(entry)
-
-
-def _is_owner(path: Path, entry: Path) -> bool:
-    return read_owner(path) is not None and not remains(entry)
-
-
 _SUFFIXES: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
     REPLACED: ("an entry that was replaced", _is_replaced),
     PARTIAL: ("an entry that was replaced", _is_old_entry),
-    OWNER: ("the holder's name of a lock of no entry", _is_owner),
-    LOCK: ("a lock of no entry", _is_lock),
+    OWNER: (
+        "the holder's name of a lock of no entry",
+        lambda path, entry: read_owner(path) is not None and not remains(entry),
+    ),
+    LOCK: (
+        "a lock of no entry",
+        lambda path, entry: path.is_file() and not path.stat().st_size and not remains(entry),
+    ),
 }
 
 

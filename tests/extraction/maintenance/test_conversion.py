@@ -24,7 +24,6 @@ from probekit.extraction.maintenance import (
 )
 from probekit.extraction.maintenance.conversion import is_exact
 from probekit.page.rerun_commands import extract_command
-from probekit.store.builder import EntryBuilder
 from probekit.store.lock import EntryLock
 from tests import tiny
 from tests.extraction.extracted import all_rows
@@ -223,32 +222,6 @@ def test_values_that_no_statistics_tell_of_are_refused_as_they_are_written(wide,
     with pytest.raises(StateRangeError, match="values that fit float16"):
         made.apply()
     assert not list((tmp_path / "c").rglob("*.partial"))
-
-
-@pytest.mark.usefixtures("small_units")
-def test_a_conversion_that_was_broken_off_goes_on(made, tmp_path, monkeypatch):
-    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
-    source = made()
-    whole = plan_conversion(source.path, dtype="float16", root=tmp_path / "b").apply()
-    write, done = EntryBuilder.write_unit, []
-
-    def convert(most):
-        def call(builder, unit, *arguments):
-            if len(done) == most:
-                raise KeyboardInterrupt
-            write(builder, unit, *arguments)
-            done.append(unit)
-
-        with monkeypatch.context() as patch:
-            patch.setattr(EntryBuilder, "write_unit", call)
-            return plan_conversion(source.path, dtype="float16", root=tmp_path / "c").apply()
-
-    with pytest.raises(KeyboardInterrupt):
-        convert(2)
-    assert not list((tmp_path / "c").glob("*/*/train-????????"))
-    entry = convert(None)
-    assert len(done) == len(set(done)) > 3, "no unit is written twice"
-    assert without_manifest(entry) == without_manifest(whole)
 
 
 def test_a_damaged_chunk_is_named(inputs, tmp_path):

@@ -154,26 +154,6 @@ def test_room_is_asked_for_before(cache, tmp_path, monkeypatch):
     assert not (tmp_path / "to").exists()
 
 
-def test_a_full_disk_keeps_what_is_done(cache, tmp_path, monkeypatch):
-    from probekit.store.files import WholeFiles
-
-    path, to = entry_in(cache), tmp_path / "to"
-    write, count = WholeFiles.write, []
-
-    def full(files, file, data, at=None):
-        count.append(file)
-        if len(count) > 20:
-            raise OSError(28, "No space left on device")
-        write(files, file, data, at)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(WholeFiles, "write", full)
-        with pytest.raises(StorageError, match=r"No space left .* run the same command again"):
-            EntryCopy.of(path, to).apply()
-    assert list(to.rglob("units/*.json"))
-    assert folder_bytes(EntryCopy.of(path, to).apply().path) == folder_bytes(path)
-
-
 def test_who_writes_and_what_is_unfinished(cache, tmp_path):
     path = entry_in(cache)
     with EntryLock(path), pytest.raises(EntryLockedError, match=r"written by process .* Wait"):

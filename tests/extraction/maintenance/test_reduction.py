@@ -140,40 +140,6 @@ def test_what_cannot_go(inputs, tmp_path, layers, arrays, says):
     assert check_chunks(made.path) > 0
 
 
-def test_a_damaged_chunk_is_not_passed_on(inputs, tmp_path):
-    made = extract(*inputs, tmp_path, keep=("words",))
-    file = made.path / "features.zarr" / "words" / "c.0.3.0"
-    data = file.read_bytes()
-    file.write_bytes(data[:8] + bytes([data[8] ^ 1]) + data[9:])
-    with pytest.raises(EntryError, match="row chunk 0, layer index 3"):
-        Reduction.of(made.path, layers="0", arrays=()).apply()
-    assert made.path.is_dir()
-    file.write_bytes(data)
-    left = Reduction.of(made.path, layers="0", arrays=()).apply()
-    assert check_chunks(left.path) > 0
-
-
-def test_a_reduction_that_was_killed_goes_on(inputs, tmp_path, monkeypatch, small_units):
-    made = extract(*inputs, tmp_path, keep=("words",))
-    whole = Reduction.of(made.path, layers="0", arrays=())
-    copy, units = EntryBuilder.copy_unit, []
-
-    def copy_unit(builder, unit, chunks):
-        if len(units) == 2:
-            raise KeyboardInterrupt
-        units.append(unit)
-        copy(builder, unit, chunks)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "copy_unit", copy_unit)
-        with pytest.raises(KeyboardInterrupt):
-            whole.apply()
-    assert Entry.open(made.path).manifest == made.manifest
-    done("cache", "rm", f"{whole.path}.partial", "--yes")
-    left = Reduction.of(made.path, layers="0", arrays=()).apply()
-    assert len(units) == 2 and left.arrays["words"].layers == (1, 2, 3)
-
-
 @pytest.mark.parametrize("limit", [None, 7])
 def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path, monkeypatch, limit):
     made = extract(*inputs, tmp_path, keep=("words",), limit=limit)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 import yaml
-from transformers import BertConfig
+from transformers import BertConfig, BertModel
 
 import probekit
 from probekit.base.layers import parse_layers
@@ -106,6 +106,15 @@ def test_the_example_figure_works_as_written():
     assert "2 seeds; 2 of 4 runs diverged" in figure.legends[0].get_title().get_text()
     with pytest.raises(RecordError, match="run `probekit train`"):
         example("plot_params")([])
+
+
+def test_the_example_method_works_as_written():
+    sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "vocab_size": 9}
+    model = BertModel(BertConfig(num_hidden_layers=1, **sizes)).requires_grad_(False)
+    values = example("Norms")().attach(model, torch.Generator())
+    learning = {name for name, value in model.named_parameters() if value.requires_grad}
+    assert learning == set(values) and all("LayerNorm" in name for name in values)
+    assert len(values) == 6  # scale and shift of the embeddings' norm, and of two in the block
 
 
 def test_the_example_task_works_as_written(tmp_path):

@@ -17,6 +17,7 @@ from transformers import AutoModel, AutoTokenizer
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.fingerprint import digest_file
+from probekit.base.registry import parse
 from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
 from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
@@ -53,16 +54,27 @@ def test_peft_loads_an_adapter_over_its_base(runs, method, depth):
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
-@pytest.mark.parametrize("method", ["prompt:length=5", "prefix:length=5"])
-def test_peft_loads_virtual_tokens(runs, method):
-    peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.trains])
+def test_other_programs_read_what_every_method_trained(runs, name):
+    """PEFT an adapter, transformers a checkpoint; others lie under their names in the model."""
+    method = asked(name, runs.kind)
     folder, result = runs.saved(method)
-    model = peft.PeftModel.from_pretrained(
-        AutoModel.from_pretrained(runs.model), folder / "backbone"
-    )
-    found = states(model)
-    check_states(runs.tuned(method), [state[:, -IDS.shape[1] :] for state in found])
-    assert result.n_backbone_params == sum(v.numel() for v in model.prompt_encoder.parameters())
+    backbone, packaging = folder / "backbone", parse("method", method, METHODS).packaging
+    with safe_open(backbone / packaging.file, "pt") as file:
+        sizes = {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118
+    plain = AutoModel.from_pretrained(runs.model)
+    if packaging.name == "values":
+        assert sum(sizes.values()) == result.n_backbone_params
+        return
+    if packaging.whole:
+        model = AutoModel.from_pretrained(backbone)
+    else:
+        peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+        model = peft.PeftModel.from_pretrained(plain, backbone)
+        assert sum(sizes.values()) == result.n_backbone_params
+    found = [state[:, -IDS.shape[1] :] for state in states(model)]
+    if not METHODS[name].quantizes:  # whose base is another one in 4 bits
+        check_states(runs.tuned(method), found)
 
 
 @pytest.mark.parametrize("depth", [None, 2])

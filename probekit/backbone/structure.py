@@ -23,6 +23,9 @@ _TIME = 8
 _ROUNDING = 1e-5
 """Largest difference between equal states, as a share of the largest: other shapes may round."""
 
+_OF_BLOCKS = ("attention_window",)
+"""Options that are lists with a value per block, beside those that are called after layers."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Structure:
@@ -101,13 +104,21 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         for part, module in model.named_modules()
         if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
     ]
-    through = _FirstBlock(model)
+    first_block: list[Any] = []  # what comes out of it, where the blocks are found
+
+    def note(block: nn.Module, arguments: object, output: Any) -> None:
+        first_block.append(output[0] if isinstance(output, tuple | list) else output)
+
+    count = model.config.to_dict().get("num_hidden_layers")
+    if isinstance(count, int) and (blocks := blocks_of(model, count)):
+        handles.append(blocks[0].register_forward_hook(note))
     try:
         states = hidden_states(name, model, text)
     finally:
-        for handle in (*handles, *through.handles):
+        for handle in handles:
             handle.remove()
-    if through.came_out_as(states[0]):
+    tensors = [out for out in first_block[-1:] if isinstance(out, Tensor)]
+    if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
         raise BackboneError(
             f"model {name!r}: the first of the hidden states of {type(model).__name__} is what its "
             "first block makes, and not the embeddings, so that every layer would have the number "
@@ -117,7 +128,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))
     before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
-    if all(_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
+    if all(are_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
         raise BackboneError(
             f"model {name!r}: no position of {type(model).__name__} sees another on this machine "
             "(its own kernels may be missing). Choose a model of another family."
@@ -128,34 +139,10 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         n_blocks=last,
         dim=dim,
         odd=odd,
-        causal=all(_same(states[layer][:, :-1], after[layer][:, :-1]) for layer in plain),
+        causal=all(are_same(states[layer][:, :-1], after[layer][:, :-1]) for layer in plain),
         final_norm=made[-1] if made else None,
     )
     return seen.with_blocks(config.num_hidden_layers)
-
-
-class _FirstBlock:
-    """What comes out of the first block of a model, where its blocks are found."""
-
-    def __init__(self, model: PreTrainedModel) -> None:
-        """Watch it from the next pass on."""
-        count = model.config.to_dict().get("num_hidden_layers")
-        blocks = blocks_of(model, count) if isinstance(count, int) else None
-        self.handles = [blocks[0].register_forward_hook(self._note)] if blocks else []
-        self._out: Tensor | None = None
-
-    def _note(self, block: nn.Module, given: tuple[Any, ...], made: Any) -> None:
-        first = made[0] if isinstance(made, tuple | list) else made
-        self._out = first if isinstance(first, Tensor) else None
-
-    def came_out_as(self, state: Tensor) -> bool:
-        """Say whether a state is what came out of the block."""
-        out = self._out
-        return out is not None and out.shape == state.shape and _same(out, state)
-
-
-_OF_BLOCKS = ("attention_window",)
-"""Options that are lists with a value per block, beside those that are called after layers."""
 
 
 def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: int) -> Structure:
@@ -276,7 +263,8 @@ def _in_words(shape: tuple[int, ...]) -> str:
     return f"{shape[2]} wide" if plain else f"of the shape {shape} for {_TIME} subwords"
 
 
-def _same(one: Tensor, two: Tensor) -> bool:
+def are_same(one: Tensor, two: Tensor) -> bool:
+    """Say whether two states are the same but for rounding."""
     return bool((one - two).abs().max() <= _ROUNDING * one.abs().max())
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from probekit.backbone import Backbone, GivenModel, load_again
-from probekit.backbone.structure import cannot_be_cut, shorten
+from probekit.backbone.structure import are_same, cannot_be_cut, shorten
 from probekit.base.numbers.seeding import torch_generator
 from probekit.data.pooling import Pooling
 from probekit.errors import BackboneError, OptionError
@@ -17,9 +17,6 @@ from probekit.tuning.contract import Method, Tuned
 
 _TIME = 8
 """Subwords that a cut model is compared on."""
-
-_ROUNDING = 1e-5
-"""Largest difference of equal states, as a share of the largest: other shapes may round."""
 
 
 def open_live(
@@ -153,13 +150,12 @@ def cut(backbone: Backbone, deepest: int) -> Backbone:
     with torch.no_grad():
         before = _states(backbone, layers)
     shorter = shorten(name, backbone.model, structure, deepest)
-    found = replace(backbone, inspection=replace(inspection, structure=shorter))
+    first = replace(backbone, inspection=replace(inspection, structure=shorter))
     with torch.no_grad():
-        after = _states(found, layers)
-    for one, other in zip(before, after, strict=True):
-        if (one - other).abs().max() > _ROUNDING * one.abs().max():
-            raise cannot_be_cut(name, deepest, "it computes other states without its later blocks")
-    return found
+        after = _states(first, layers)
+    if not all(map(are_same, before, after)):
+        raise cannot_be_cut(name, deepest, "it computes other states without its later blocks")
+    return first
 
 
 def reached(
@@ -175,10 +171,10 @@ def reached(
     if not values:
         return {}
     total = torch.stack([state.float().sum() for state in _states(backbone, layers)]).sum()
-    found: Sequence[Tensor | None] = [None] * len(values)
+    gradients: Sequence[Tensor | None] = [None] * len(values)
     if total.requires_grad:
-        found = torch.autograd.grad(total, list(values.values()), allow_unused=True)
-    for value, gradient in zip(values.values(), found, strict=True):
+        gradients = torch.autograd.grad(total, list(values.values()), allow_unused=True)
+    for value, gradient in zip(values.values(), gradients, strict=True):
         value.requires_grad_(gradient is not None)
     return {name: value for name, value in values.items() if value.requires_grad}
 

@@ -226,7 +226,7 @@ def open_method(
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
-    from probekit.train.live.opening import open_live
+    from probekit.train.live.live_opening import open_live
 
     live = open_live(
         model_found(manifest.model_info, spec),

@@ -40,7 +40,7 @@ def measure(args: argparse.Namespace, model: str, dtype: torch.dtype) -> Claim:
         batches = all_batches(session.backbone, session.plan(split))
     name = str(dtype).removeprefix("torch.")
     packed = load_backbone(inspection, compute_dtype=name)
-    plain = replace(packed, _model=load_model(inspection, dtype))
+    plain = replace(packed, model=load_model(inspection, dtype))
     timings = alternate(
         {
             "packed": timed(lambda: run_forward(packed, batches)),

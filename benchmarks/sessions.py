@@ -69,7 +69,7 @@ def needed_operations(backbone: Backbone, plan: Plan) -> float:
     Two operations per weight of the blocks and subword, and 4 T^2 d per window of T subwords and
     block for attention.
     """
-    blocks = next(m for m in backbone._model.modules() if isinstance(m, ModuleList))
+    blocks = next(m for m in backbone.model.modules() if isinstance(m, ModuleList))
     found = (getattr(module, "weight", None) for module in blocks.modules())
     weights = sum(weight.numel() for weight in found if weight is not None and weight.ndim == 2)
     lengths = plan.encoded.window_lengths.astype(float)

@@ -7,7 +7,6 @@ from .inspecting import find_again as find_again
 from .inspecting import inspect_backbone as inspect_backbone
 from .inspecting import part_to_name as part_to_name
 from .model import Backbone as Backbone
-from .model import UnnormedBackbone as UnnormedBackbone
 from .model import choose_device as choose_device
 from .model import load_again as load_again
 from .model import load_backbone as load_backbone

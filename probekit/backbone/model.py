@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -61,6 +61,9 @@ class Backbone:
             understood).
         products: of a model whose values may learn, in float32, the dtype of its matrix products;
             gradients go through it. None of one that is frozen.
+        model: the model itself, for what trains it.
+        unnormed: whether layer L of `states_of` is what goes into the final norm, as some programs
+            export it.
     """
 
     inspection: Inspection
@@ -68,8 +71,9 @@ class Backbone:
     compute_dtype: torch.dtype
     batching: Batching
     final_norm: FinalNorm | None
-    _model: PreTrainedModel
+    model: PreTrainedModel
     products: torch.dtype | None = None
+    unnormed: bool = False
     _heap: Heap = field(default_factory=Heap, init=False)
 
     @property
@@ -122,7 +126,7 @@ class Backbone:
         with torch.autocast(self.device.type, self.products, enabled=lower):
             states = hidden_states(
                 self.info.name,
-                self._model,
+                self.model,
                 send(input_ids, self.device),
                 mask,
                 layers=wanted,
@@ -143,12 +147,16 @@ class Backbone:
         self, batch: TokenBatch, layers: Sequence[int]
     ) -> list[Float[Tensor, "batch time dim"]]:
         """Run the model over a batch; see `layers`."""
-        return self.layers(batch.input_ids, batch.lengths, layers, batch.token_types)
-
-    @property
-    def model(self) -> PreTrainedModel:
-        """The model itself, for what trains it."""
-        return self._model
+        given = batch.input_ids, batch.lengths, layers, batch.token_types
+        if not self.unnormed:
+            return self.layers(*given)
+        name, into_norm = self.inspection.structure.final_norm, list[Tensor]()
+        assert name is not None, "the model has a final norm"
+        norm = self.model.get_submodule(name)
+        with norm.register_forward_pre_hook(lambda norm, inputs: into_norm.append(inputs[0])):
+            states = self.layers(*given)
+        pairs = zip(layers, states, strict=True)
+        return [into_norm[-1] if n == self.info.n_blocks else state for n, state in pairs]
 
     @property
     def pad_id(self) -> int:
@@ -158,7 +166,7 @@ class Backbone:
     @property
     def computed_on(self) -> str:
         """What makes the states: the device, or the devices of its parts."""
-        layout = layout_of(self._model)
+        layout = layout_of(self.model)
         return str(self.device) if layout is None else describe_layout(layout)
 
     @property
@@ -173,7 +181,7 @@ class Backbone:
 
     def config_json(self) -> dict[str, Any]:
         """Return transformers' configuration as JSON values."""
-        return plain_config(self._model.config)
+        return plain_config(self.model.config)
 
     def tied_head(self) -> OutputHead:
         """Return the input embeddings as the projection of a head, its transform not yet trained.
@@ -181,7 +189,7 @@ class Backbone:
         Raises:
             BackboneError: they are narrower or wider than the hidden states.
         """
-        weight = host_copy(self._model, self._model.get_input_embeddings()).weight
+        weight = host_copy(self.model, self.model.get_input_embeddings()).weight
         assert isinstance(weight, Tensor)
         if weight.shape[1] != self.info.dim:
             raise BackboneError(
@@ -190,31 +198,6 @@ class Backbone:
                 "model with a language-model head."
             )
         return OutputHead(kind="tied-input", weight=weight.detach().cpu().clone())
-
-
-class UnnormedBackbone(Backbone):
-    """A backbone whose layer L is what goes into the final norm, as some programs export it."""
-
-    @classmethod
-    def of(cls, backbone: Backbone) -> "UnnormedBackbone":
-        """Return the same model, told to keep what goes into its final norm."""
-        return cls(**{part.name: getattr(backbone, part.name) for part in fields(cls) if part.init})
-
-    def states_of(
-        self, batch: TokenBatch, layers: Sequence[int]
-    ) -> list[Float[Tensor, "batch time dim"]]:
-        """Run the model over a batch, and take what its final norm was given for layer L."""
-        name = self.inspection.structure.final_norm
-        assert name is not None, "the model has a final norm"
-        given: list[Tensor] = []
-        norm = self._model.get_submodule(name)
-        handle = norm.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
-        try:
-            states = super().states_of(batch, layers)
-        finally:
-            handle.remove()
-        pairs = zip(layers, states, strict=True)
-        return [given[-1] if layer == self.info.n_blocks else state for layer, state in pairs]
 
 
 def load_backbone(
@@ -277,7 +260,7 @@ def load_backbone(
         final_norm=None
         if norm is None
         else read_final_norm(host_copy(model, model.get_submodule(norm)), inspection.info.dim),
-        _model=model,
+        model=model,
         products=products if learns else None,
     )
 
@@ -410,5 +393,5 @@ def _layers_of(inspection: Inspection, model: PreTrainedModel) -> Layers:
         compute_dtype=model.dtype,
         batching=PADDED,
         final_norm=None,
-        _model=model,
+        model=model,
     ).layers

@@ -156,7 +156,7 @@ def test_random_weights_are_those_of_the_whole_models_start(dtype, folders):
     backbone = load_backbone(inspection, compute_dtype=dtype)
     torch.manual_seed(4)
     expected = AutoModel.from_config(inspection.config).encoder.state_dict()
-    found = backbone._model.state_dict()
+    found = backbone.model.state_dict()
     name = "embed_positions.weight"
     assert torch.equal(found[name].float(), expected[name].to(backbone.compute_dtype).float())
 

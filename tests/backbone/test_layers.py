@@ -131,7 +131,7 @@ def test_no_pad_token_is_no_obstacle(kind, loaded):
 
 
 def test_model_is_frozen_and_evaluating(loaded):
-    model = loaded("bert")._model
+    model = loaded("bert").model
     assert not model.training
     assert not any(parameter.requires_grad for parameter in model.parameters())
     state = loaded("bert").layers(torch.tensor([[5, 6]]), torch.tensor([2]))[-1]
@@ -156,7 +156,7 @@ def test_loading_says_nothing(tiny_folder, capfd):
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_final_norm_turns_the_last_block_into_the_last_layer(kind, loaded):
     backbone = loaded(kind)
-    model = backbone._model
+    model = backbone.model
     blocks = model.h if kind == "gpt2" else model.layers
     seen = []
     handle = blocks[-1].register_forward_hook(lambda module, args, out: seen.append(out))

@@ -103,6 +103,6 @@ def test_other_layers_stay(monkeypatch):
 
 def test_a_backbone_on_a_cpu_is_packed(tiny_folder):
     inspection = inspect_backbone(str(tiny_folder("gpt2")))
-    found = [type(m) for m in load_backbone(inspection, compute_dtype="float32")._model.modules()]
+    found = [type(m) for m in load_backbone(inspection, compute_dtype="float32").model.modules()]
     assert found.count(PackedLinear) == 4 * inspection.info.n_blocks
     assert Conv1D not in found and nn.Linear not in found

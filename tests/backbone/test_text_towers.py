@@ -154,7 +154,7 @@ def test_a_round_trip(folders, tmp_path):
 
 def test_random_weights_need_no_whole(folders):
     backbone = load_backbone(inspect_backbone(str(folders / "gemma3"), random_init=1))
-    assert type(backbone._model).__name__ == "Gemma3TextModel"
+    assert type(backbone.model).__name__ == "Gemma3TextModel"
 
 
 def test_a_whole_that_makes_something_else_of_a_text_is_refused(folders, monkeypatch):

@@ -76,7 +76,7 @@ def test_the_global_random_state_is_left_alone(places):
     expected = torch.randn(3)
     torch.manual_seed(11)
     half, whole = (
-        load_backbone(inspection, compute_dtype=dtype)._model for dtype in ("bfloat16", "float32")
+        load_backbone(inspection, compute_dtype=dtype).model for dtype in ("bfloat16", "float32")
     )
     assert torch.equal(torch.randn(3), expected)
     names = [name for name, module in whole.named_modules() if hasattr(module, "weight")]

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.backbone import Backbone, UnnormedBackbone, as_given, load_again, read_arrays
+from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import LAST_ONLY, POOLED
 from probekit.base.numbers.ragged import ragged_arange
@@ -254,7 +254,7 @@ def verify_rows(
     )
     sample = sample_rows(entry, count, seed)
     if _of_import(entry, "last_layer") == "raw":
-        backbone = UnnormedBackbone.of(backbone)
+        backbone = replace(backbone, unnormed=True)
     fresh = _fresh_rows(backbone, entry, sample)
     computed = entry.manifest.compute_dtype
     return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)

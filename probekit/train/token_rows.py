@@ -3,12 +3,10 @@
 from dataclasses import replace
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.machine.buffers import send
 from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
 from probekit.data.encoded import encoded_of, window_lengths
 from probekit.data.pooling import row_sources
@@ -83,16 +81,12 @@ class TokenLayout:
         # other one has words at its places 1 and 2, which lie behind those 3: sources 1 4 5.
         places = self._rows.places(examples)
         sources = self._sources.take(places)
-        shift = bounds_of(self.view.lengths[examples])[:-1]
-        shift = np.repeat(np.repeat(shift, self._rows.lengths[examples]), sources.lengths)
-        row = np.repeat(np.arange(len(places)), sources.lengths)
-        device = hidden.device
-        return TokenStates(
-            hidden=hidden,
-            lengths=send(torch.from_numpy(self._windows.take(examples).values), device),
-            source=send(torch.from_numpy(sources.values + shift), device),
-            row=send(torch.from_numpy(row), device),
-            n_rows=len(places),
+        return TokenStates.of(
+            hidden,
+            windows=self._windows.take(examples).values,
+            sources=sources,
+            starts=bounds_of(self.view.lengths[examples])[:-1],
+            rows=self._rows.lengths[examples],
         )
 
 

@@ -2,10 +2,14 @@
 
 from dataclasses import dataclass
 
+import numpy as np
+import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
+from probekit.base.machine.buffers import send
 from probekit.base.numbers.precision import full
+from probekit.base.numbers.ragged import Ragged
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -26,6 +30,31 @@ class TokenStates:
     source: Int64[Tensor, " P"]
     row: Int64[Tensor, " P"]
     n_rows: int
+
+    @classmethod
+    def of(
+        cls,
+        hidden: Float[Tensor, "T dim"],
+        *,
+        windows: Int64[np.ndarray, " windows"],
+        sources: Ragged,
+        starts: Int64[np.ndarray, " examples"],
+        rows: Int64[np.ndarray, " examples"],
+    ) -> "TokenStates":
+        """Return the states of examples that lie one after the other, on the states' device.
+
+        Args:
+            hidden: their subwords.
+            windows: subwords of each window.
+            sources: which subwords of its example make up each row.
+            starts: the first subword of each example.
+            rows: how many rows each example has.
+        """
+        shift = np.repeat(np.repeat(starts, rows), sources.lengths)
+        row = np.repeat(np.arange(len(sources.lengths)), sources.lengths)
+        arrays = {"lengths": windows, "source": sources.values + shift, "row": row}
+        sent = {name: send(torch.from_numpy(a), hidden.device) for name, a in arrays.items()}
+        return cls(hidden=hidden, n_rows=len(sources.lengths), **sent)
 
     def pool(self, states: Float[Tensor, "T width"]) -> Float[Tensor, "{self.n_rows} width"]:
         """Return one row per word of ``states``, which lie as ``hidden`` does; in float32."""

@@ -83,17 +83,13 @@ class HeadReader:
 
     def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
         encoded, bounds = self.encoded, bounds_of(self.encoded.rows[self.head.array])
-        sources = self._sources.take(np.arange(bounds[start], bounds[stop]))
-        first_tokens = encoded.example_tokens[start:stop] - encoded.example_tokens[start]
-        shift = np.repeat(first_tokens, np.diff(bounds[start : stop + 1]))
-        n_rows = int(bounds[stop] - bounds[start])
         windows = slice(int(encoded.example_windows[start]), int(encoded.example_windows[stop]))
-        return TokenStates(
-            hidden=hidden,
-            lengths=torch.from_numpy(encoded.window_lengths[windows].astype(np.int64)),
-            source=torch.from_numpy(sources.values + np.repeat(shift, sources.lengths)),
-            row=torch.from_numpy(np.repeat(np.arange(n_rows), sources.lengths)),
-            n_rows=n_rows,
+        return TokenStates.of(
+            hidden,
+            windows=encoded.window_lengths[windows].astype(np.int64),
+            sources=self._sources.take(np.arange(bounds[start], bounds[stop])),
+            starts=encoded.example_tokens[start:stop] - encoded.example_tokens[start],
+            rows=np.diff(bounds[start : stop + 1]),
         )
 
     @cached_property

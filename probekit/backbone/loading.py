@@ -4,7 +4,6 @@ import copy
 import logging
 import re
 from collections.abc import Mapping
-from itertools import islice
 from types import MappingProxyType
 from typing import Any, Literal, get_args
 
@@ -21,7 +20,7 @@ from probekit.backbone.architecture import (
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states, quiet_transformers
 from probekit.backbone.given_model import POOLER, GivenModel
-from probekit.backbone.miniature import special_ids
+from probekit.backbone.miniature import plain_ids
 from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
 from probekit.backbone.model_files import refuse_form
 from probekit.backbone.padding import ROUNDING, row_error
@@ -199,9 +198,8 @@ def _check_text(name: str, whole: PreTrainedModel, model: PreTrainedModel) -> No
     Raises:
         BackboneError: it does not, or the whole cannot run on a text alone.
     """
-    special = special_ids(whole.config) | special_ids(model.config)
-    plain = (i for i in range(embedding_rows(name, model)) if i not in special)
-    ids = torch.tensor([list(islice(plain, _TIME))])
+    plain = plain_ids(embedding_rows(name, model), whole.config, model.config)
+    ids = torch.tensor([plain[:_TIME]])
     together, alone = (
         [state[0] for state in hidden_states(name, each, ids)] for each in (whole, model)
     )

@@ -116,10 +116,12 @@ def few_blocks(config: PretrainedConfig) -> PretrainedConfig:
     return few
 
 
-def special_ids(config: PretrainedConfig) -> set[int]:
-    """Return the ids of the tokens that a configuration gives a role: padding, end of text, ..."""
-    roles = [value for name, value in config.to_dict().items() if name.endswith("_token_id")]
-    return {i for ids in roles for i in (ids if isinstance(ids, list) else [ids]) if i is not None}
+def plain_ids(vocabulary: int, *configs: PretrainedConfig) -> list[int]:
+    """Return the ids of tokens that no configuration gives a role: padding, end of text, ..."""
+    options = [option for config in configs for option in config.to_dict().items()]
+    roles = [value for name, value in options if name.endswith("_token_id")]
+    special = {i for ids in roles for i in (ids if isinstance(ids, list) else [ids])}
+    return [number for number in range(vocabulary) if number not in special]
 
 
 LOWERED = 8

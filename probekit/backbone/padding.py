@@ -20,7 +20,7 @@ from probekit.backbone.miniature import (
     LOWERED,
     draw_stand_in,
     length_thresholds,
-    special_ids,
+    plain_ids,
     stand_in_configs,
 )
 from probekit.backbone.structure import embedding_rows
@@ -169,8 +169,8 @@ class _Trial:
         self._usable = inspection.structure.usable
         self._types = info.identity.token_types
         self._pad_id = inspection.pad_id
-        taken = special_ids(inspection.config) | {self._pad_id}
-        ids = [i for i in range(info.vocab_size) if i not in taken]
+        plain = plain_ids(info.vocab_size, inspection.config)
+        ids = [number for number in plain if number != self._pad_id]
         self._ids = torch.tensor(ids or range(info.vocab_size))
         self.rounding = ROUNDING[dtype]
         thresholds = length_thresholds(inspection.config, info.identity.max_length)

@@ -13,7 +13,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import building
 from probekit.backbone.forward import hidden_states
-from probekit.backbone.miniature import build_miniature, special_ids
+from probekit.backbone.miniature import build_miniature, plain_ids
 from probekit.errors import BackboneError, OptionError
 from probekit.tuning.contract import blocks_of
 
@@ -225,9 +225,7 @@ def check_runs(
 
 def _two_texts(config: PretrainedConfig, vocabulary: int) -> tuple[Tensor, Tensor]:
     """Return two texts (1, time) of plain tokens that differ in their last token."""
-    special = special_ids(config)
-    plain = [number for number in range(vocabulary) if number not in special][: _TIME + 1]
-    text = torch.tensor([plain])
+    text = torch.tensor([plain_ids(vocabulary, config)[: _TIME + 1]])
     return text[:, :-1], torch.cat([text[:, :-2], text[:, -1:]], dim=1)
 
 

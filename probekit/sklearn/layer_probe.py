@@ -258,7 +258,7 @@ class LayerProbe(LinearRule):
         parts, targets = torch.from_numpy(seen * weights).float(), torch.from_numpy(numbers)
         two = len(self.classes_) == 2
         loss: Loss = Binary(targets) if two else Softmax(targets, len(self.classes_))
-        scorer = check_scoring(self, scoring=self.scoring)
+        scorer: Any = check_scoring(self, scoring=self.scoring) if folds else None
 
         def solve(strengths: tuple[float, ...]) -> Generator[Visit, None, Solved]:
             objective = LinearObjective(loss, Problems.of(strengths, parts), basis.spectrum)
@@ -289,11 +289,8 @@ class LayerProbe(LinearRule):
         """Return the classifier of turned rows that was fitted to one part of them."""
         weight, bias, *_ = solved.objective.unpack(solved.of_parts(place)[part : part + 1])
         rule = LinearRule()
-        rule.classes_, rule.coef_, rule.intercept_ = (
-            self.classes_,
-            weight[0].numpy(),
-            bias[0].numpy(),
-        )
+        rule.coef_, rule.intercept_ = weight[0].numpy(), bias[0].numpy()
+        rule.classes_ = self.classes_
         return rule
 
     def _keep(self, path: Path, basis: Basis, exponents: Int64[np.ndarray, " width"]) -> Self:

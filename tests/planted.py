@@ -124,66 +124,79 @@ def plant(
 
 def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, request, layers):
     root, model, split = place
-    states = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
-    specs = {name: _spec(name, block, chosen, dtype) for name, (block, chosen) in states.items()}
-    text = digest([len(labels), split])
-    asked = {"note": request, "text": text, "keep": list(specs), "layers": list(layers)}
-    asked["model"] = IDENTITY if model == MODEL else IDENTITY | {"weights": model}
+    blocks = {"words": (rows, layers), "tokens": (with_specials(rows[-1:], lengths), layers[-1:])}
+    asked = {
+        "note": request, "text": digest([len(labels), split]), "keep": list(blocks),
+        "layers": list(layers), "model": IDENTITY,
+    }  # fmt: skip
+    if model != MODEL:
+        asked["model"] = IDENTITY | {"weights": model}
     if drawn := re.fullmatch(rf"{MODEL}-random(\d+)", model):
         asked["model"] = asked["model"] | {"random_init": int(drawn[1])}
-    key = digest(asked)
-    path = entry_folder(root, model, TASK, split, key)
-    plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     pieces = list(itertools.pairwise(bounds))
-    ids = [f"{split}-{n}" for n in range(len(lengths))]
-    examples = ExampleTable.from_columns(
-        {
-            "id": ids,
-            "words": [words[a:b] for a, b in pieces],
-            "row_start": bounds[:-1],
-            "n_rows": lengths.astype(np.int32),
-            "valid": [valid[a:b].tolist() for a, b in pieces],
-            "token_start": bounds[:-1] + 2 * np.arange(len(ids)),
-            "n_tokens": (lengths + 2).astype(np.int32),
-            "subwords": [[1] * (b - a + 2) for a, b in pieces],
-            "word_map": [word_map(valid[a:b]) for a, b in pieces],
-            "windows": [[b - a + 2] for a, b in pieces],
-        }
-    )
-    files = {"config.json": json.dumps(CONFIG).encode()}
+    columns = {
+        "words": [words[a:b] for a, b in pieces],
+        "row_start": bounds[:-1],
+        "n_rows": lengths.astype(np.int32),
+        "valid": [valid[a:b].tolist() for a, b in pieces],
+        "token_start": bounds[:-1] + 2 * np.arange(len(lengths)),
+        "n_tokens": (lengths + 2).astype(np.int32),
+        "subwords": [[1] * (b - a + 2) for a, b in pieces],
+        "word_map": [word_map(valid[a:b]) for a, b in pieces],
+        "windows": [[b - a + 2] for a, b in pieces],
+    }
+    files = {}
     if final_norm:
         weight = {"weight": torch.linspace(0.5, 2, DIM), "bias": torch.zeros(DIM)}
         files["final_norm.safetensors"] = save(weight, {"kind": "rmsnorm", "eps": "1e-06"})
-    manifest = Manifest(
-        key=key,
-        request=asked,
-        model=model,
-        task=TASK,
-        split=split,
-        kind="tagging",
-        backend="zarr",
-        dtype=dtype,
-        compute_dtype="float32",
-        pooling="first",
-        arrays=tuple(specs.values()),
-        n_blocks=3,
-        dim=DIM,
-        causal=False,
-        final_norm=final_norm,
-        counts={"examples": len(ids), "words": len(labels)},
-        statistics={},
-        model_info={"source": "folder", "revision": None, "identity": asked["model"]},
-        origin="planted",
-        versions={},
-        created="2026-01-01T00:00:00Z",
-    )
-    with EntryBuilder(path, plan=plan) as builder:
-        blocks = {name: torch.from_numpy(block) for name, (block, _) in states.items()}
-        builder.write_unit(0, dict.fromkeys(blocks, 0), blocks)
-        entry = builder.complete(manifest, examples.table, files)
+    entry = write_entry(
+        root, TASK, split, asked, blocks, columns, files, model=model, kind="tagging",
+        dtype=dtype, final_norm=final_norm, causal=False, counts={"words": len(labels)},
+    )  # fmt: skip
     store_labels(entry, [labels[a:b] for a, b in pieces], digest(labels))
     return entry
+
+
+def write_entry(root, task, split, asked, blocks, columns, files, *, model, counts, **about):
+    """Write an entry of rows that are given.
+
+    Args:
+        root: the cache root.
+        task: its name.
+        split: the split's name.
+        asked: what was asked for, whose digest is the key.
+        blocks: of every array, its rows (layers, rows, dim) and their layers.
+        columns: of the table of examples, but for their ids.
+        files: more files of the model than its configuration.
+        model: the name of the model.
+        counts: more than that of the examples.
+        about: of the manifest.
+    """
+    specs = {
+        name: ArraySpec(
+            name=name, rows=-(-rows.shape[1] // 32) * 32, layers=tuple(layers), dim=DIM,
+            dtype=about["dtype"], chunk_rows=32,
+        )
+        for name, (rows, layers) in blocks.items()
+    }  # fmt: skip
+    key = digest(asked)
+    path = entry_folder(root, model, task.replace("/", "-"), split, key)
+    ids = [f"{split}-{n}" for n in range(len(columns["windows"]))]
+    examples = ExampleTable.from_columns({"id": ids, **columns})
+    manifest = Manifest(
+        key=key, request=asked, model=model, task=task, split=split, backend="zarr",
+        compute_dtype="float32", pooling="first", arrays=tuple(specs.values()), n_blocks=3,
+        dim=DIM, counts={"examples": len(ids), **counts}, statistics={}, origin="planted",
+        model_info={"source": "folder", "revision": None, "identity": asked["model"]},
+        versions={}, created="2026-01-01T00:00:00Z", **about,
+    )  # fmt: skip
+    plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
+    files = {"config.json": json.dumps(CONFIG).encode(), **files}
+    with EntryBuilder(path, plan=plan) as builder:
+        tensors = {name: torch.from_numpy(rows) for name, (rows, _) in blocks.items()}
+        builder.write_unit(0, dict.fromkeys(blocks, 0), tensors)
+        return builder.complete(manifest, examples.table, files)
 
 
 def store_labels(entry: Entry, labels, fingerprint: str, text: str | None = None) -> None:
@@ -213,13 +226,6 @@ def store_groups(entry: Entry, groups, column: str = "document") -> None:
         kind=GROUPS,
         metric="",
         fingerprint=digest(list(groups)),
-    )
-
-
-def _spec(name, block, layers, dtype, chunk=32):
-    total = -(-block.shape[1] // chunk) * chunk
-    return ArraySpec(
-        name=name, rows=total, layers=tuple(layers), dim=DIM, dtype=dtype, chunk_rows=chunk
     )
 
 

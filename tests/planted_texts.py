@@ -1,17 +1,15 @@
 """Synthetic entries of whole texts: one pooled row per text that holds its label's direction."""
 
-import json
 from pathlib import Path
 
 import numpy as np
-import torch
 
 from probekit.base.fingerprint import digest
 from probekit.base.numbers.ragged import bounds_of
-from probekit.store import ArraySpec, Entry, EntryBuilder, ExampleTable, Manifest
+from probekit.store import Entry
 from probekit.store.labels import write_labels
-from probekit.store.layout import entry_folder, labels_folder
-from tests.planted import CONFIG, DIM, IDENTITY, LAYERS, MODEL, built_once
+from probekit.store.layout import labels_folder
+from tests.planted import DIM, IDENTITY, LAYERS, MODEL, built_once, write_entry
 
 KINDS = {
     "glue/sst2": ("sentence", ("0", "1")),
@@ -102,74 +100,30 @@ def plant_all_texts(root: Path, task: str = "glue/sst2", **options) -> Path:
 
 
 def _write(root, task, split, kind, blocks, lengths, causal):
-    count = len(lengths)
-    specs = {
-        name: ArraySpec(
-            name=name,
-            rows=-(-block.shape[1] // 32) * 32,
-            layers=LAYERS if name != "tokens" else LAYERS[-1:],
-            dim=DIM,
-            dtype="float32",
-            chunk_rows=32,
-        )
-        for name, block in blocks.items()
-    }
+    count, bounds = len(lengths), bounds_of(lengths)
     asked = {
-        "model": IDENTITY,
-        "text": digest([task, split]),
-        "task": task,
-        "keep": sorted(blocks),
-        "layers": list(LAYERS),
-        "causal": causal,
+        "model": IDENTITY, "text": digest([task, split]), "task": task, "keep": sorted(blocks),
+        "layers": list(LAYERS), "causal": causal,
+    }  # fmt: skip
+    names = [f"{split}-{n}" for n in range(count)]
+    columns = {
+        "words": [[] for _ in names],
+        "row_start": [-1] * count,
+        "n_rows": [0] * count,
+        "valid": [[] for _ in names],
+        "token_start": bounds[:-1] if "tokens" in blocks else [-1] * count,
+        "n_tokens": lengths.astype(np.int32),
+        "subwords": [[1] * n for n in lengths],
+        "word_map": [[-1, *range(n - 2), -1] for n in lengths],
+        "windows": [[n] for n in lengths],
+        "text": [f"text {name}" for name in names],
+        "text_pair": [f"other {name}" if kind != "sentence" else None for name in names],
+        "pooled_start": np.arange(count),
     }
-    path = entry_folder(root, MODEL, task.replace("/", "-"), split, digest(asked))
-    ids = [f"{split}-{n}" for n in range(count)]
-    pairs = kind != "sentence"
-    bounds = bounds_of(lengths)
-    examples = ExampleTable.from_columns(
-        {
-            "id": ids,
-            "words": [[] for _ in ids],
-            "row_start": [-1] * count,
-            "n_rows": [0] * count,
-            "valid": [[] for _ in ids],
-            "token_start": bounds[:-1] if "tokens" in blocks else [-1] * count,
-            "n_tokens": lengths.astype(np.int32),
-            "subwords": [[1] * n for n in lengths],
-            "word_map": [[-1, *range(n - 2), -1] for n in lengths],
-            "windows": [[n] for n in lengths],
-            "text": [f"text {name}" for name in ids],
-            "text_pair": [f"other {name}" if pairs else None for name in ids],
-            "pooled_start": np.arange(count),
-        }
-    )
-    manifest = Manifest(
-        key=digest(asked),
-        request=asked,
-        model=MODEL,
-        task=task,
-        split=split,
-        kind=kind,
-        backend="zarr",
-        dtype="float32",
-        compute_dtype="float32",
-        pooling="first",
-        arrays=tuple(specs.values()),
-        n_blocks=3,
-        dim=DIM,
-        causal=causal,
-        final_norm=False,
-        counts={"examples": count},
-        statistics={},
-        model_info={"source": "folder", "revision": None, "identity": IDENTITY},
-        origin="planted",
-        versions={},
-        created="2026-01-01T00:00:00Z",
-    )
-    plan = {"arrays": [spec.to_json() for spec in specs.values()], "backend": "zarr", "units": [0]}
-    with EntryBuilder(path, plan=plan) as builder:
-        tensors = {name: torch.from_numpy(block) for name, block in blocks.items()}
-        builder.write_unit(0, dict.fromkeys(blocks, 0), tensors)
-        return builder.complete(
-            manifest, examples.table, {"config.json": json.dumps(CONFIG).encode()}
-        )
+    stored = {
+        name: (rows, LAYERS if name != "tokens" else LAYERS[-1:]) for name, rows in blocks.items()
+    }
+    return write_entry(
+        root, task, split, asked, stored, columns, {}, model=MODEL, kind=kind, dtype="float32",
+        final_norm=False, causal=causal, counts={},
+    )  # fmt: skip

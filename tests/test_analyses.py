@@ -36,12 +36,3 @@ def test_scores_of_runs_with_a_trouble_have_a_star(of_analyses):
     assert below == r"\* not converged"
     sound = [records[0], make_record("mean", test_score=0.6)]
     assert "*" not in shared.judged("A title", sound, "last")
-
-
-def test_fits_count_what_runs_say_and_only_that(of_analyses):
-    fits = of_analyses("fits")
-    solved = [make_record(seed=n, fitter="lbfgs", diagnosis={"converged": n > 0}) for n in range(3)]
-    silent = make_record("last", fitter="adam")
-    assert fits.count("not converged", solved) == "1"
-    assert fits.count("loss still falling at the end", solved) == "-"
-    assert {fits.count(trouble, [silent]) for trouble in fits.KNOWN} == {"-"}

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from probekit.base.kinds import ARRAYS, KINDS
-
 ROOT = Path(__file__).parent.parent
 
 
@@ -85,60 +83,3 @@ def test_lines(tool, package):
     assert rows["lines with a comment"] == "11.8%"
     assert rows["lines that are imports"] == "0.0%"
     assert rows["functions: lines p50 / p90 / max"] == "1: 7 / 7 / 7"
-
-
-COMPARISONS = """
-def f(kind, array, other):
-    kind == "tagging"
-    "cls" != array
-    array in ("words", "other")
-    array in POOLED
-    kind not in CLASS_KINDS and kind == "pair"
-    other == "train"
-    table = {"tagging": 1}
-    match kind:
-        case "regression":
-            pass
-"""
-
-
-def test_comparisons(tool, package):
-    modules = package({"a.py": COMPARISONS, "tasks/b.py": COMPARISONS})
-    rows = dict(tool.code_rows(modules))
-    assert rows["comparisons with a kind or array name outside `tasks`"] == 5
-    assert rows["comparisons with a constant of such names outside `tasks`"] == 2
-
-
-def test_names_are_those_of_the_package(tool):
-    assert {*KINDS, *ARRAYS} == tool.NAMES
-
-
-CALLED = """
-import threading
-
-class C:
-    def method(self):
-        return [g() for g in (lambda: 1,)]
-
-def here():
-    C().method()
-    thread = threading.Thread(target=there)
-    thread.start()
-    thread.join()
-
-def there():
-    pass
-
-def never():
-    pass
-"""
-
-
-def test_entered(tool, tmp_path, monkeypatch):
-    (tmp_path / "called.py").write_text(CALLED)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    follow = importlib.import_module("followed_calls").entered
-    found = follow(lambda: importlib.import_module("called").here(), tmp_path)
-    file = str(tmp_path / "called.py")
-    assert found == {(file, "C.method"), (file, "here"), (file, "there")}
-    assert follow(lambda: sorted([2, 1]), tmp_path) == set()

@@ -8,7 +8,6 @@ import functools
 import json
 import math
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 
 import torch
@@ -84,7 +83,7 @@ def build(
     tokenizer.save_pretrained(folder)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = MODELS[kind](tokenizer, layers, dim, max_positions)
+        model = _model(kind, tokenizer, layers, dim, max_positions)
     count = sum(parameter.numel() for parameter in model.parameters())
     assert count < MAX_PARAMETERS, f"{kind}: {count} parameters, at most {MAX_PARAMETERS} allowed"
     model.save_pretrained(folder)
@@ -204,116 +203,33 @@ def _model_json(tokenizer: Tokenizer) -> dict:
     return json.loads(tokenizer.to_str())["model"]
 
 
-def _bert(tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int) -> BertModel:
-    return BertModel(
-        BertConfig(
-            **_encoder_sizes(tokenizer, layers, dim),
-            max_position_embeddings=positions,
-            type_vocab_size=2,
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-
-
-def _roberta(
-    tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
-) -> RobertaModel:
-    """RoBERTa counts positions from the padding id, so two more than ``positions`` exist."""
-    return RobertaModel(
-        RobertaConfig(
-            **_encoder_sizes(tokenizer, layers, dim),
-            max_position_embeddings=positions + tokenizer.pad_token_id + 1,
-            type_vocab_size=1,
-            pad_token_id=tokenizer.pad_token_id,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-    )
-
-
-def _deberta(
-    tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
-) -> DebertaV2Model:
-    return DebertaV2Model(
-        DebertaV2Config(
-            **_encoder_sizes(tokenizer, layers, dim),
-            max_position_embeddings=positions,
-            type_vocab_size=0,
-            relative_attention=True,
-            position_buckets=16,
-            norm_rel_ebd="layer_norm",
-            share_att_key=True,
-            pos_att_type=["p2c", "c2p"],
-            pad_token_id=tokenizer.pad_token_id,
-        )
-    )
-
-
-def _encoder_sizes(tokenizer: PreTrainedTokenizerFast, layers: int, dim: int) -> dict[str, int]:
-    return {
-        "vocab_size": len(tokenizer),
-        "num_hidden_layers": layers,
-        "hidden_size": dim,
-        "intermediate_size": 2 * dim,
-        "num_attention_heads": 4,
-    }
-
-
-def _gpt2(
-    tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
-) -> GPT2LMHeadModel:
-    return GPT2LMHeadModel(
-        GPT2Config(
-            vocab_size=len(tokenizer),
-            n_layer=layers,
-            n_embd=dim,
-            n_inner=2 * dim,
-            n_head=4,
-            n_positions=positions,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-    )
-
-
-def _llama(
-    tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
-) -> LlamaForCausalLM:
-    return LlamaForCausalLM(
-        LlamaConfig(
-            **_encoder_sizes(tokenizer, layers, dim),
-            num_key_value_heads=2,
-            max_position_embeddings=positions,
-            tie_word_embeddings=True,
-            bos_token_id=tokenizer.bos_token_id,
-            eos_token_id=tokenizer.eos_token_id,
-        )
-    )
-
-
-def _t5(
-    tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
-) -> T5ForConditionalGeneration:
-    """T5 has relative positions only, so ``positions`` limits the tokenizer alone."""
-    return T5ForConditionalGeneration(
-        T5Config(
-            vocab_size=len(tokenizer),
-            d_model=dim,
-            d_kv=dim // 4,
-            d_ff=2 * dim,
-            num_layers=layers,
-            num_decoder_layers=layers,
-            num_heads=4,
-            n_positions=positions,
-        )
-    )
-
-
-MODELS: dict[str, Callable[[PreTrainedTokenizerFast, int, int, int], PreTrainedModel]] = {
-    "bert": _bert,
-    "roberta": _roberta,
-    "gpt2": _gpt2,
-    "llama": _llama,
-    "t5": _t5,
-    "deberta-v2": _deberta,
-}
+def _model(
+    kind: str, tokenizer: PreTrainedTokenizerFast, layers: int, dim: int, positions: int
+) -> PreTrainedModel:
+    """A random model; RoBERTa counts positions from the padding id, and T5 has relative ones."""
+    vocab, pad = {"vocab_size": len(tokenizer)}, {"pad_token_id": tokenizer.pad_token_id}
+    ends = {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
+    sizes = {
+        **vocab, "num_hidden_layers": layers, "hidden_size": dim, "intermediate_size": 2 * dim,
+        "num_attention_heads": 4, "max_position_embeddings": positions,
+    }  # fmt: skip
+    relative = {
+        "type_vocab_size": 0, "relative_attention": True, "position_buckets": 16,
+        "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"],
+    }  # fmt: skip
+    t5 = {"d_model": dim, "d_kv": dim // 4, "d_ff": 2 * dim, "num_heads": 4}
+    t5 |= {"num_layers": layers, "num_decoder_layers": layers, "n_positions": positions}
+    gpt2 = {"n_layer": layers, "n_embd": dim, "n_inner": 2 * dim, "n_head": 4}
+    if kind == "bert":
+        return BertModel(BertConfig(**sizes | pad, type_vocab_size=2))
+    if kind == "roberta":
+        sizes["max_position_embeddings"] += tokenizer.pad_token_id + 1
+        return RobertaModel(RobertaConfig(**sizes | pad | ends, type_vocab_size=1))
+    if kind == "deberta-v2":
+        return DebertaV2Model(DebertaV2Config(**sizes | pad | relative))
+    if kind == "gpt2":
+        return GPT2LMHeadModel(GPT2Config(**vocab | ends | gpt2, n_positions=positions))
+    if kind == "llama":
+        own = {"num_key_value_heads": 2, "tie_word_embeddings": True}
+        return LlamaForCausalLM(LlamaConfig(**sizes | ends | own))
+    return T5ForConditionalGeneration(T5Config(**vocab | t5))

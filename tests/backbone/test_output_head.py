@@ -1,8 +1,5 @@
 """A head taken out of a checkpoint gives the logits of the model it came from."""
 
-import os
-from pathlib import Path
-
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -15,7 +12,6 @@ from transformers import (
     AutoTokenizer,
 )
 
-from probekit.backbone import final_parts as output_head_module
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.errors import BackboneError, EntryError
@@ -36,10 +32,8 @@ EXPERTS = {"head_dim": 8, "num_key_value_heads": 2, "num_experts_per_tok": 2}
 MASKED = {
     "bert": ("bert", {}),
     "roberta": ("roberta", {}),
-    "mpnet": ("roberta", {}),
     "distilbert": ("bert", DISTIL),
     "modernbert": ("roberta", {"pad_token_id": 1}),
-    "electra": ("bert", NARROW),
     "albert": ("bert", NARROW),
     "deberta-v2": ("deberta-v2", {}),
 }
@@ -47,16 +41,11 @@ CAUSAL = {
     "llama": ("llama", {"tie_word_embeddings": False}),
     "llama-tied": ("llama", {"tie_word_embeddings": True}),
     "gpt2": ("gpt2", {"n_embd": 32, "n_layer": 2, "n_head": 4}),
-    "qwen3": ("gpt2", {"head_dim": 8, "num_key_value_heads": 2}),
-    "phi": ("gpt2", {}),
     "qwen3_moe": ("gpt2", EXPERTS | {"num_experts": 4, "moe_intermediate_size": 16}),
-    "olmoe": ("llama", EXPERTS | {"num_experts": 4, "output_router_logits": True}),
-    "cohere": ("llama", {"num_key_value_heads": 2, "logit_scale": 0.3}),
     "opt": ("gpt2", {"ffn_dim": 48, "word_embed_proj_dim": 32}),
     "granite": ("llama", {"num_key_value_heads": 2, "logits_scaling": 6.0}),
 }
 FAMILIES = MASKED | CAUSAL
-MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))
 
 
 def _save(family, folder, *, dtype="float32", **changes):
@@ -99,8 +88,7 @@ def test_logits_are_the_models_own(family, tmp_path):
     assert _relative(head(rows), expected) < 1e-5
 
 
-@pytest.mark.parametrize("family", ["bert", "llama-tied"])
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("family", "dtype"), [("bert", "float16"), ("llama-tied", "bfloat16")])
 def test_tensors_keep_the_stored_dtype(family, dtype, tmp_path):
     model = _save(family, tmp_path, dtype=dtype)
     head = read_output_head(inspect_backbone(str(tmp_path)))
@@ -113,13 +101,7 @@ def test_tensors_keep_the_stored_dtype(family, dtype, tmp_path):
     assert _relative(head(rows), state) < 1e-5
 
 
-def test_only_the_head_is_kept_in_memory(tmp_path):
-    _save("llama", tmp_path)
-    head = read_output_head(inspect_backbone(str(tmp_path)))
-    assert head.weight.untyped_storage().nbytes() == head.weight.numel() * 4
-
-
-@pytest.mark.parametrize("activation", ["gelu", "gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
+@pytest.mark.parametrize("activation", ["gelu_new", "gelu_pytorch_tanh", "relu", "silu"])
 def test_the_activation_is_found(activation, tmp_path):
     _save("bert", tmp_path, hidden_act=activation)
     expected = {"gelu_new": "gelu-tanh", "gelu_pytorch_tanh": "gelu-tanh"}
@@ -127,7 +109,7 @@ def test_the_activation_is_found(activation, tmp_path):
     assert found == expected.get(activation, activation)
 
 
-@pytest.mark.parametrize("family", ["bert", "albert", "modernbert", "llama", "phi"])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama"])
 def test_a_file_brings_the_same_head_back(family, tmp_path):
     _save(family, tmp_path, dtype="bfloat16")
     head = read_output_head(inspect_backbone(str(tmp_path)))
@@ -156,7 +138,7 @@ def test_a_file_that_is_no_head(tmp_path):
         OutputHead.from_file(path)
 
 
-@pytest.mark.parametrize("family", [*MASKED, "llama", "phi"])
+@pytest.mark.parametrize("family", ["bert", "modernbert", "llama"])
 def test_a_checkpoint_without_a_head_is_refused(family, tmp_path):
     model = _save(family, tmp_path / "whole")
     model.base_model.save_pretrained(tmp_path / "bare")
@@ -184,14 +166,6 @@ def test_a_head_that_lost_one_tensor_is_refused(tmp_path):
         read_output_head(inspect_backbone(str(tmp_path)))
 
 
-def test_a_head_of_an_unknown_form_is_refused(tmp_path, monkeypatch):
-    _save("bert", tmp_path)
-    only_relu = {"relu": output_head_module.ACTIVATIONS["relu"]}
-    monkeypatch.setattr(output_head_module, "ACTIVATIONS", only_relu)
-    with pytest.raises(BackboneError, match=r"BertForMaskedLM is of a form .* --tie input"):
-        read_output_head(inspect_backbone(str(tmp_path)))
-
-
 def test_logits_that_the_model_bends_are_refused(tmp_path):
     """Gemma 2 caps its logits with a tanh after the projection."""
     extra = {"head_dim": 8, "num_key_value_heads": 4, "final_logit_softcapping": 0.5}
@@ -213,43 +187,3 @@ def test_tied_to_input(tmp_path, tiny_folder):
     narrow = load_backbone(inspect_backbone(str(tmp_path)), compute_dtype="float32")
     with pytest.raises(BackboneError, match=r"input embeddings are 16 wide .* hidden states 32"):
         narrow.tied_head()
-
-
-def test_gguf(tmp_path):
-    pytest.importorskip("gguf", reason="the optional extra gguf is not installed")
-    pytest.importorskip("accelerate", reason="the optional extra gguf is not installed")
-    from tests.backbone import tiny_gguf
-
-    path = tiny_gguf.write(tmp_path / "tiny.gguf")
-    head = read_output_head(inspect_backbone(str(path)))
-    weights = dict(tiny_gguf._tensors(len(tiny.tokenizer_of("gpt2"))))
-    assert torch.equal(head.weight, torch.from_numpy(weights["output.weight"]))
-
-
-def _real(pattern):
-    found = sorted(MODELS.glob(pattern))
-    if not found:
-        pytest.skip(f"no {pattern} in PROBEKIT_TEST_MODELS, the folder of real models")
-    return str(found[0])
-
-
-@pytest.mark.slow
-def test_real_gguf_model():
-    path = Path(_real("**/SmolLM2*.gguf"))
-    inspection = inspect_backbone(str(path))
-    head = read_output_head(inspection)
-    model = AutoModelForCausalLM.from_pretrained(path.parent, gguf_file=path.name).eval()
-    ids = torch.tensor([inspection.tokenizer("The capital of France is")["input_ids"]])
-    with torch.no_grad():
-        expected = model(ids).logits[0]
-    backbone = load_backbone(inspection, compute_dtype="float32")
-    rows = backbone.layers(ids, torch.tensor([ids.shape[1]]), keep=[30])[0][0]
-    assert _relative(head(rows), expected) < 1e-5
-    assert "Paris" in inspection.tokenizer.decode(head(rows)[-1].argmax())
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["minilm-l6", "mpnet-base"])
-def test_real_sentence_encoders_have_no_head(name):
-    with pytest.raises(BackboneError, match=r"has no masked-language-model head.*--tie input"):
-        read_output_head(inspect_backbone(_real(name)))

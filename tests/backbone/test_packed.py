@@ -34,7 +34,7 @@ def _layer(kind, rows, columns, dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("kind", ["linear", "no bias", "conv"])
-@pytest.mark.parametrize("shape", [(50, 33), (7, 1), (1, 5), (768, 384)])
+@pytest.mark.parametrize("shape", [(50, 33), (7, 1), (768, 384)])
 def test_a_layer_computes_what_it_did(kind, shape, dtype):
     torch.manual_seed(0)
     layer = _layer(kind, *shape, dtype)
@@ -48,16 +48,10 @@ def test_a_layer_computes_what_it_did(kind, shape, dtype):
         exact = x.double() @ weight.double() + (0 if layer.bias is None else layer.bias)
         rounding = 2**-8 if dtype == torch.bfloat16 else 1e-5  # of the result; sums are of float32
         torch.testing.assert_close(found.double(), exact, rtol=rounding, atol=1e-4)
+    assert torch.equal(packed.weight, layer.weight), "it can be read back"
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("kind", ["linear", "conv"])
-def test_the_weight_can_be_read_back(kind, dtype):
-    layer = _layer(kind, 50, 33, dtype)
-    assert torch.equal(PackedLinear(layer).weight, layer.weight)
-
-
-@pytest.mark.parametrize("family", [*CONFIGS, "t5", "mamba"])
+@pytest.mark.parametrize("family", ["bert", "deberta-v2", "falcon", "gpt2", "llama", "t5", "mamba"])
 def test_every_family_computes_what_it_did(family):
     """Falcon has a class of its own, Mamba multiplies by the weight of a layer, T5 asks for it."""
     model = _model(family)

@@ -9,7 +9,7 @@ from probekit.backbone import inspect_backbone, load_backbone, padding
 from probekit.backbone.padding import prove_batching
 from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError
-from tests.backbone.random_families import save_family
+from tests.random_models import save_family
 
 CPU = torch.device("cpu")
 OF_ONE_LENGTH = Batching(padded_to=0)
@@ -49,10 +49,6 @@ def test_families_that_mix_padding_into_rows_run_in_batches_of_one_length(
     )
 
 
-def test_several_ends_of_text_are_no_trouble(inspected):
-    assert load_backbone(inspected("llama", eos_token_id=[2, 3])).batching == PADDED
-
-
 def longrope(original):
     factors = [1.0 + i for i in range(4)]
     return {
@@ -68,10 +64,6 @@ def test_a_threshold_of_length_is_straddled(inspected):
     """All frequencies change once the longest text of a batch exceeds the original positions."""
     found = load_backbone(inspected("llama", **longrope(40))).batching
     assert found == Batching(padded_to=40)
-
-
-def test_a_threshold_that_no_text_reaches_is_none(inspected):
-    assert load_backbone(inspected("llama", **longrope(64))).batching == PADDED
 
 
 def of_batch(change):
@@ -144,3 +136,7 @@ def test_the_proof_is_made_once_and_leaves_chance_alone(inspected, monkeypatch):
     assert torch.equal(torch.rand(3), expected)
     monkeypatch.setattr(padding, "stand_in_configs", None)
     assert load_backbone(inspection).batching == PADDED
+
+
+def test_several_ends_of_text_are_no_trouble(inspected):
+    assert load_backbone(inspected("llama", eos_token_id=[2, 3])).batching == PADDED

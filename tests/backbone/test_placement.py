@@ -106,17 +106,6 @@ def test_the_text_model_of_several_lies_where_the_whole_was_laid_out(tmp_path):
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_drawn_weights_are_laid_out_too(model, tmp_path):
-    inspection = inspect_backbone(model, random_init=3)
-    ids, lengths = torch.arange(9, 17)[None], torch.tensor([8])
-    spread, plain = (
-        load_backbone(inspection, compute_dtype="float32", device_map=places)
-        for places in ({**ENDS, "layers.1": "disk"}, None)
-    )
-    for one, other in zip(spread.layers(ids, lengths), plain.layers(ids, lengths), strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-
-
 def test_a_layout_in_words():
     layout = {"embed": 0, "layers.0": 0, "layers.1": 1, "layers.2": "cpu", "norm": "cpu"}
     said = "cuda:0 (embed to layers.0), cuda:1 (layers.1), cpu (layers.2 to norm)"

@@ -12,16 +12,10 @@ GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 
 @pytest.mark.parametrize(
     ("family", "options"),
-    [
-        ("qwen3", GROUPED),
-        ("gemma3_text", GROUPED),
-        ("gpt_neox", {}),
-        ("modernbert", {"pad_token_id": 1}),
-        ("bert", {}),
-    ],
+    [("gemma3_text", GROUPED), ("modernbert", {"pad_token_id": 1})],
 )
-@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_buffers_are_those_of_a_pretrained_model(family, options, dtype, tmp_path):
+def test_buffers_are_those_of_a_pretrained_model(family, options, tmp_path):
+    dtype = torch.bfloat16
     inspection = inspect_backbone(str(save_random(family, tmp_path, tokenizer="gpt2", **options)))
     drawn, loaded = draw_model(inspection, dtype, 3), load_model(inspection, dtype)
     found, expected = dict(drawn.named_buffers()), dict(loaded.named_buffers())

@@ -9,7 +9,6 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from probekit.backbone import inspect_backbone
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
-from probekit.data.alignment import check_word_separation
 from probekit.errors import BackboneError
 from tests import tiny
 
@@ -57,15 +56,6 @@ LAYOUTS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("kind", ["bert", "roberta", "gpt2", "llama", "deberta-v2"])
-def test_tiny_tokenizers_keep_words_apart(kind, tiny_folder):
-    tokenizer = load_tokenizer(_checkpoint(tiny_folder(kind)))
-    check_word_separation(tokenizer)
-    assert tokenizer.padding_side == "right"
-    found = tokenizer(WORDS, is_split_into_words=True)
-    assert sorted({word for word in found.word_ids() if word is not None}) == [0, 1, 2, 3, 4]
-
-
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_byte_level_words_are_tokenised_as_in_running_text(layout, tmp_path):
     """The option add_prefix_space would also put spaces inside words (before a digit or a dot)."""
@@ -75,13 +65,6 @@ def test_byte_level_words_are_tokenised_as_in_running_text(layout, tmp_path):
     tokenizer = load_tokenizer(_checkpoint(_saved(tmp_path, LAYOUTS[layout]())))
     found = tokenizer(WORDS, is_split_into_words=True, add_special_tokens=False)
     assert found.tokens() == expected
-
-
-def test_rules_that_were_there_before_stay(tmp_path):
-    folder = _saved(tmp_path, LAYOUTS["smollm"](), normalizers.Lowercase())
-    tokenizer = load_tokenizer(_checkpoint(folder))
-    upper = tokenizer(["EU", "REJECTS"], is_split_into_words=True)["input_ids"]
-    assert upper == tokenizer(["eu", "rejects"], is_split_into_words=True)["input_ids"]
 
 
 @pytest.mark.parametrize("kind", ["roberta", "gpt2"])

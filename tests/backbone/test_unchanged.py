@@ -8,7 +8,7 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.forward import hidden_states, unchanged
 from probekit.backbone.loading import load_model
 from probekit.errors import BackboneError
-from tests.backbone.random_families import save_family
+from tests.random_models import save_family
 
 DYNAMIC = {
     "rope_parameters": {
@@ -64,13 +64,6 @@ def test_states_do_not_depend_on_what_ran_before(inspected, family, options):
     first = {length: run(length) for length in (longest, 24, 6)}
     for length in (6, longest, 24, 6, 24, longest):
         assert torch.equal(run(length), first[length])
-
-
-def test_batches_without_number_say_nothing(inspected, caplog):
-    backbone = load_backbone(inspected("big_bird", SPARSE))
-    caplog.clear()
-    backbone.layers(torch.full((1, 6), 9), torch.tensor([6]))
-    assert not caplog.records
 
 
 def test_a_text_that_gets_more_rows_than_subwords_is_refused(inspected):

@@ -1,16 +1,10 @@
-"""Slurm for real on this machine: one node of two CPUs, all of its files in one folder.
-
-As a script it starts the cluster in a folder, says how to reach it, and stops it when it is ended:
-``python -m tests.cluster.one_node_slurm /tmp/slurm``.
-"""
+"""Slurm for real on this machine: one node of two CPUs, all of its files in one folder."""
 
 import os
 import secrets
 import shutil
-import signal
 import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
@@ -151,12 +145,3 @@ def _until(condition: Callable[[], bool], what: str, folder: Path) -> None:
             )
             raise RuntimeError(f"{what} does not answer after {_SECONDS:.0f} s\n{logs}")
         time.sleep(0.1)
-
-
-if __name__ == "__main__":
-    place = Path(sys.argv[1])
-    place.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit())
-    with one_node_slurm(place) as found:
-        print(*(f"export {name}={value}" for name, value in found.items()), flush=True)
-        signal.pause()

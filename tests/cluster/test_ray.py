@@ -16,7 +16,7 @@ import pytest
 from probekit.base.plugins import _GIVEN
 from probekit.engines import RayEngine, run_local
 from probekit.engines.ray_cluster import ray_crew
-from probekit.errors import DataError, EngineError, EntryLockedError
+from probekit.errors import EngineError, EntryLockedError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module
 from probekit.features import Location
@@ -27,7 +27,7 @@ from probekit.train.sweeps.specs import TrainSpec, product
 from tests import tiny
 from tests.cluster.conftest import another_node, eventually
 from tests.cluster.watched import UNIT_BYTES, few_rows, read_notes, watched
-from tests.engines.test_local import finish_one_and_wait
+from tests.engines.test_local import fail, finish_one_and_wait
 from tests.extraction.corpus import write_corpus
 from tests.extraction.test_kill import without_time
 from tests.planted import MODEL, TASK, plant_all
@@ -189,13 +189,8 @@ def test_results_news_messages_and_plug_ins(cluster, caplog, monkeypatch):
     assert sorted(caplog.messages) == ["seen from 3", "seen from 4", "seen from 5"]
 
 
-def fail(report):
-    yield from ()
-    raise DataError("no such row")
-
-
 def test_an_error_in_a_job_is_raised_here(cluster):
-    with pytest.raises(DataError, match="no such row"):
+    with pytest.raises(ValueError, match="no such row"):
         list(RAY([fail], workers=1, report=nothing))
 
 
@@ -264,18 +259,18 @@ def test_no_room_is_said(cluster):
         list(engine([fail], workers=1, report=nothing))
 
 
-def write_pid_and_wait(folder, report):
-    yield os.getpid()
-    (folder / str(os.getpid())).touch()
-    time.sleep(60)
-
-
 def gone(pid):
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return True
     return False
+
+
+def write_pid_and_wait(folder, report):
+    yield os.getpid()
+    (folder / str(os.getpid())).touch()
+    time.sleep(60)
 
 
 def test_results_come_before_the_job_ends_and_a_caller_that_stops_ends_it(cluster, tmp_path):

@@ -13,7 +13,7 @@ from probekit.features import Location
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
-from tests.backbone.random_families import save_family
+from tests.random_models import save_family
 from tests.tiny import SENTENCES
 
 OPTIONS = {"compute_dtype": "float32", "dtype": "float32"}

@@ -13,12 +13,11 @@ from tests.random_models import save_random
 
 IDS, LENGTHS = torch.arange(9, 17)[None], torch.tensor([8])
 OTHERS = {
-    "mpnet": {},
-    "distilbert": {"dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "hidden_size": None,
-                   "num_hidden_layers": None, "num_attention_heads": None,
-                   "intermediate_size": None},
-    "modernbert": {}, "gpt_neox": {}, "bloom": {}, "opt": {"ffn_dim": 48,
-                                                          "word_embed_proj_dim": 32},
+    "distilbert": {
+        "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "hidden_size": None,
+        "num_hidden_layers": None, "num_attention_heads": None, "intermediate_size": None,
+    },
+    "modernbert": {}, "bloom": {}, "opt": {"ffn_dim": 48, "word_embed_proj_dim": 32},
 }  # fmt: skip
 
 
@@ -69,15 +68,11 @@ def test_a_block_of_bert_by_hand(tmp_path):
     }  # fmt: skip
 
 
-def test_one_in_a_block(tmp_path):
-    tiny.build("bert", tmp_path)
-    _, values = attached(tmp_path, after="feed-forward")
+def test_one_in_a_block_and_where_a_family_ends_its_layers_must_be_known(tmp_path):
+    _, values = attached(tiny.build("bert", tmp_path / "bert"), after="feed-forward")
     places = {name.partition(".adapter.")[0] for name in values if ".adapter." in name}
     assert places == {f"encoder.layer.{block}.output.dropout" for block in range(3)}
-
-
-def test_where_a_family_ends_its_layers_must_be_known(tmp_path):
     with pytest.raises(OptionError, match=r"blocks of AlbertModel is not known\. Choose another"):
-        attached(save_random("albert", tmp_path, embedding_size=16))
+        attached(save_random("albert", tmp_path / "albert", embedding_size=16))
     with pytest.raises(OptionError, match="size must be at least 1; found 0"):
         Adapter(size=0)

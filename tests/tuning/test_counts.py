@@ -73,17 +73,3 @@ def test_bert_large_as_the_attention_fusion_paper_prints_it():
     assert total(one, "adapter") == 24 * (2 * 1024 * 256 + 1024 + 256) == 12_613_632
     assert total(one) - total(one, "adapter") == 2 * 1024 * (2 * 24 + 1)
     assert total(trained("adapter:size=256", True), "adapter") == 2 * 12_613_632
-
-
-@pytest.mark.parametrize(
-    ("name", "count", "printed"),
-    [
-        ("prompt:length=50", 1024 * 50, 0.0151),
-        ("prefix:length=50:of=states", 1024 * 50 * 24, 0.361),
-        ("prefix:length=50", 2 * 1024 * 50 * 24, 2 * 0.361),  # a key and a value of each token
-    ],
-)
-def test_prompts_of_50_tokens_as_the_attention_fusion_paper_prints_them(name, count, printed):
-    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    assert total(trained(name, True)) == count
-    assert 100 * count / PRINTED_MODEL == pytest.approx(printed, rel=3e-3)

@@ -1,6 +1,7 @@
 """Prompts and prefixes: the states of the text are those that transformers and peft compute."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -23,7 +24,7 @@ from tests.train.saved.test_prediction import dev_words, write_corpus
 
 peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
 
-FAMILIES = ("bert", "roberta", "mpnet", "gpt2", "llama")
+FAMILIES = ("bert", "mpnet", "llama")
 COUNT = 3
 IDS, LENGTHS = torch.arange(9, 31).view(2, 11), torch.tensor([8, 11])
 MASK = (torch.arange(11) < LENGTHS[:, None]).long()
@@ -78,8 +79,9 @@ def test_a_prompt_is_what_transformers_reads_before_the_text(kind, models):
 
 
 @pytest.mark.filterwarnings("ignore:.is_gradient_checkpointing")  # which peft asks
-@pytest.mark.parametrize("kind", FAMILIES)
-@pytest.mark.parametrize("name", ["prompt", "prefix"])
+@pytest.mark.parametrize(
+    ("name", "kind"), [("prompt", "bert"), *(("prefix", kind) for kind in FAMILIES)]
+)
 def test_they_are_those_of_peft(kind, name, models):
     if (name, kind) == ("prefix", "mpnet"):
         with pytest.raises(OptionError, match=r"takes no past_key_values. Give .*of=states"):
@@ -139,13 +141,20 @@ def test_no_virtual_token_is_none(name):
         parse("method", name, METHODS)
 
 
-def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(tmp_path):
-    corpus, model = tmp_path / "corpus", str(tiny.build("bert", tmp_path / "model"))
-    write_corpus(corpus)
-    options = ExtractOptions(compute_dtype="float32", layers="-1")
-    entry, *_ = extract(model, str(corpus), cache=tmp_path, options=options)
+@pytest.fixture(scope="module")
+def extracted(models, tmp_path_factory):
+    """The spec of a run over words, where their features are, and the entry of train."""
+    root = tmp_path_factory.mktemp("words")
+    options = ExtractOptions(compute_dtype="float32", max_length=64)
+    corpus = str(write_corpus(root / "corpus"))
+    entry, *_ = extract(models["bert"], corpus, cache=root, options=options)
+    spec = TrainSpec(model=models["bert"], task=corpus, head="last")
+    return spec, Location(cache=root), entry
+
+
+def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(extracted):
+    spec, at, entry = extracted
     longest = int(encoded_of(entry.examples).window_lengths.max())
-    spec, at = TrainSpec(model=model, task=str(corpus), head="last"), Location(cache=tmp_path)
     with pytest.raises(OptionError, match="64 virtual tokens leave nothing of the 64 positions"):
         fit(replace(spec, method="prompt:length=64"), location=at)
     says = rf"window of {longest} subwords are more than the 64 .* --max-length {longest - 1}, or"
@@ -154,15 +163,12 @@ def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(tmp_path):
 
 
 @pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2", "prefix:of=states"])
-def test_a_saved_run_says_of_longer_texts_too_what_it_scored(method, tmp_path):
-    corpus, model = tmp_path / "corpus", str(tiny.build("bert", tmp_path / "model"))
-    write_corpus(corpus)
-    options = ExtractOptions(compute_dtype="float32", max_length=64)
-    extract(model, str(corpus), cache=tmp_path, options=options)
-    spec = TrainSpec(model=model, task=str(corpus), head="p32", method=method, epochs=2)
-    (record,) = sweep([spec], location=Location(cache=tmp_path), out=tmp_path / "runs.jsonl",
+def test_a_saved_run_says_of_longer_texts_too_what_it_scored(method, extracted, tmp_path):
+    spec, at, _ = extracted
+    spec = replace(spec, head="p32", method=method, epochs=2)
+    (record,) = sweep([spec], location=at, out=tmp_path / "runs.jsonl",
                       predictions=True, save=tmp_path / "head")  # fmt: skip
-    said = predict(tmp_path / "head", dev_words(corpus))
+    said = predict(tmp_path / "head", dev_words(Path(spec.task)))
     assert said == predicted(record) and 0 < record.backbone_share < 0.1
     (long,) = predict(tmp_path / "head", [["Paris"] * 70])
     assert len(long) == 70, "windows leave room for the virtual tokens"

@@ -35,13 +35,6 @@ def test_the_generator_decides(family: str) -> None:
         assert value.unique().numel() == 1 or not torch.equal(value, third[name]), name
 
 
-def test_one_generator_builds_different_blocks_in_turn() -> None:
-    generator = torch.Generator().manual_seed(0)
-    first, second = (build_blocks(config(), 1, generator).state_dict() for _ in range(2))
-    name = next(name for name in first if name.endswith("query.weight"))
-    assert not torch.equal(first[name], second[name])
-
-
 def test_starts_as_the_family_does() -> None:
     given = config() | {"initializer_range": 0.5}
     stack = build_blocks(given, 2, torch.Generator().manual_seed(0))
@@ -55,7 +48,7 @@ def test_starts_as_the_family_does() -> None:
             assert parameter.std().item() == pytest.approx(0.5, rel=0.1)
 
 
-@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "deberta-v2"])
+@pytest.mark.parametrize("family", ["bert", "llama"])
 def test_meta_device_counts_without_memory(family: str) -> None:
     with torch.device("meta"):
         shadow = build(family)
@@ -64,16 +57,8 @@ def test_meta_device_counts_without_memory(family: str) -> None:
     assert {name: p.shape for name, p in shadow.named_parameters()} == shapes
 
 
-@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "gpt2", "qwen3"])
-def test_state_dict_round_trip(family: str) -> None:
-    stack, other = build(family), build(family, seed=1)
-    other.load_state_dict(stack.state_dict())
-    with torch.no_grad():
-        assert torch.equal(stack(states(), LENGTHS), other(states(), LENGTHS))
-
-
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("family", ["bert", "mpnet", "llama", "gpt2", "qwen3"])
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("family", ["bert", "llama"])
 def test_half_precision_and_autocast(family: str, dtype: torch.dtype) -> None:
     stack, hidden = build(family), states(dtype)
     with torch.no_grad():
@@ -85,14 +70,6 @@ def test_half_precision_and_autocast(family: str, dtype: torch.dtype) -> None:
     assert (fast.float() - exact).norm() < 0.02 * exact.norm()
 
 
-def test_gradients_under_autocast() -> None:
-    stack = build()
-    with torch.autocast("cpu", torch.bfloat16):
-        loss = stack(states(), LENGTHS).float().square().sum()
-    loss.backward()
-    assert all(p.grad is not None and p.grad.isfinite().all() for p in stack.parameters())
-
-
 @pytest.mark.parametrize("lengths", [[], [0], [0, 15, 0], [15]])
 def test_empty_windows(lengths: list[int]) -> None:
     hidden = states()[: sum(lengths)]
@@ -102,15 +79,10 @@ def test_empty_windows(lengths: list[int]) -> None:
     assert torch.equal(found, expected)
 
 
-@pytest.mark.parametrize("family", ["t5", "modernbert", "albert", "gpt_neo", "no-such-model"])
+@pytest.mark.parametrize("family", ["t5", "no-such-model"])
 def test_other_families_are_refused(family: str) -> None:
     with pytest.raises(OptionError, match=f"'{family}' cannot lend its blocks; these can: bert,"):
         build_blocks({"model_type": family}, 1, torch.Generator())
-
-
-def test_no_configuration_is_refused() -> None:
-    with pytest.raises(OptionError, match="family 'unknown'"):
-        build_blocks({}, 1, torch.Generator())
 
 
 def test_a_damaged_configuration_is_refused() -> None:
@@ -124,8 +96,3 @@ def test_essential_leaves_out_where_a_model_came_from() -> None:
     moved |= {"vocab_size": 77, "pad_token_id": 5, "use_cache": False, "return_dict": False}
     assert essential(moved) == essential(given)
     assert essential(given)["hidden_size"] == DIM
-
-
-def test_the_stored_dtype_of_the_backbone_is_not_taken_over() -> None:
-    stack = build_blocks(config() | {"dtype": "bfloat16"}, 1, torch.Generator())
-    assert {p.dtype for p in stack.parameters()} == {torch.float32}

@@ -88,20 +88,3 @@ def test_windows_do_not_see_each_other(family: str) -> None:
         for part, alone in zip(hidden.split(LENGTHS.tolist()), together, strict=True):
             found = stack(part, torch.tensor([len(part)]))
             torch.testing.assert_close(found, alone, rtol=1e-5, atol=1e-5)
-
-
-def test_order_of_windows_does_not_matter(family: str) -> None:
-    stack, parts = fresh(family), list(states().split(LENGTHS.tolist()))
-    with torch.no_grad():
-        forward = stack(torch.cat(parts), LENGTHS).split(LENGTHS.tolist())
-        backward = stack(torch.cat(parts[::-1]), LENGTHS.flip(0)).split(LENGTHS.flip(0).tolist())
-    for one, other in zip(forward, backward[::-1], strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
-
-
-def test_training_mode_draws_nothing(family: str) -> None:
-    stack = fresh(family).train()
-    before = torch.get_rng_state()
-    with torch.no_grad():
-        assert torch.equal(stack(states(), LENGTHS), stack(states(), LENGTHS))
-    assert torch.equal(torch.get_rng_state(), before)

@@ -1,6 +1,5 @@
 """Grouping windows: every subword once, little padding."""
 
-import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -38,12 +37,6 @@ def test_padding_is_bounded(lengths: list[int]) -> None:
         assert (group.mask is None) == (group.take.numel() == len(group.real))
 
 
-def test_equal_lengths_make_one_group() -> None:
-    (group,) = group_by_length([7] * 100, CPU)
-    assert group.take.shape == (100, 7)
-    assert group.mask is None
-
-
 def test_groups_are_bounded() -> None:
     groups = group_by_length([512] * 70 + [20_000, 20_000], CPU)
     assert [tuple(group.take.shape) for group in groups] == [
@@ -53,8 +46,3 @@ def test_groups_are_bounded() -> None:
         (32, 512),
         (6, 512),
     ]
-
-
-@pytest.mark.parametrize("lengths", [[], [0, 0]])
-def test_nothing_to_group(lengths: list[int]) -> None:
-    assert group_by_length(lengths, CPU) == []

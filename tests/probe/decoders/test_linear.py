@@ -35,38 +35,11 @@ def test_starts_as_torch_would() -> None:
     assert decoder.weight.std().item() == pytest.approx(1 / math.sqrt(1200), rel=0.05)
 
 
-def test_dropout_zeroes_its_share_and_keeps_the_mean() -> None:
-    out = dropout(torch.ones(1000, 100), 0.1, generator())
-    assert out.unique().tolist() == pytest.approx([0.0, 2**16 / (2**16 - 6554)])  # 0.1 of 2^16
-    # 100,000 draws: six standard deviations are 0.0057 around the share, 0.0063 around the mean.
-    assert (out == 0).double().mean().item() == pytest.approx(0.1, abs=0.0057)
-    assert out.double().mean().item() == pytest.approx(1.0, abs=0.0063)
-
-
-def test_dropout_follows_its_generator() -> None:
-    x = torch.ones(8, 8)
-    stream = generator(1)
-    first, second = dropout(x, 0.5, stream), dropout(x, 0.5, stream)
-    assert not torch.equal(first, second)
-    assert torch.equal(first, dropout(x, 0.5, generator(1)))
-
-
 def test_dropout_passes_gradients_where_it_keeps() -> None:
     x = torch.ones(5, 5, requires_grad=True)
     out = dropout(x, 0.4, generator())
     out.sum().backward()
     torch.testing.assert_close(x.grad, out.detach())
-
-
-def test_no_dropout_needs_no_generator() -> None:
-    decoder = Linear(dropout=0.0).build(6, 3, generator()).train()
-    h = torch.randn(4, 6, generator=generator(1))
-    assert torch.equal(decoder(h), decoder.eval()(h))
-
-
-def test_training_without_a_generator_is_refused() -> None:
-    with pytest.raises(OptionError, match="generator"):
-        Linear().build(6, 3, generator()).train()(torch.ones(2, 6))
 
 
 @pytest.mark.parametrize("rate", [-0.1, 1.0, math.nan])

@@ -58,7 +58,7 @@ def test_a_chains_blocks_are_by_the_marginals_of_its_tags():
 
 def test_rows_that_are_drawn_give_the_blocks_on_average(monkeypatch):
     monkeypatch.setattr("probekit.probe.fitters.linear_problems._DRAWN", 2000)
-    x, y = rows_of(40_000, 3, 3)
+    x, y = rows_of(20_000, 3, 3)
     basis = basis_of(x)
     z = basis.apply(x)
     _, exact = at(Softmax(y, 3), z, basis.spectrum, drawn=torch.full((1, 3), 1e-9))
@@ -139,18 +139,6 @@ def test_where_there_is_little_room_the_weakest_strengths_come_first(monkeypatch
         there = found.take(request.which)
         inverse.sharpen(request.which, Evaluation(there.value, there.gradient, blocks=eye))
     assert served == [[1], [2], [0]]
-
-
-def test_a_problem_that_begins_anew_has_no_blocks():
-    inverse, which, points, found = inverse_of(torch.tensor([0.5], dtype=torch.float64))
-    inverse.update(which, points, found)
-    gradient = torch.arange(10, dtype=torch.float64).unsqueeze(0)
-    before = inverse.apply(which, gradient)
-    blocks = torch.rand(1, 2, 5, 5) + 5 * torch.eye(5)
-    inverse.sharpen(which, Evaluation(found.value, found.gradient, blocks=blocks))
-    assert not torch.equal(inverse.apply(which, gradient), before)
-    inverse.reset(which)
-    assert torch.equal(inverse.apply(which, gradient), before)
 
 
 def test_blocks_that_cannot_be_inverted_are_taken_for_their_diagonals():

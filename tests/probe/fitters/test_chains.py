@@ -10,7 +10,7 @@ from torch.autograd.functional import jacobian
 
 from probekit.probe.fitters.chains import ChainLoss
 from probekit.probe.fitters.linear_problems import TRANSITIONS
-from tests.probe.fitters.cases import basis_of, rows_of, solved
+from tests.probe.fitters.cases import rows_of, solved
 
 
 def sentences(n=120, dim=6, n_tags=3, seed=0):
@@ -47,7 +47,7 @@ def reference(parameters, z, y, bounds, l2, n_tags):
     return total / len(y) + own
 
 
-@pytest.mark.parametrize("l2", [1.0, 0.1, 0.01])
+@pytest.mark.parametrize("l2", [1.0, 0.01])
 def test_the_optimum_is_that_of_the_reference(l2):
     x, y, bounds = sentences()
     loss = ChainLoss(y, 3, bounds)
@@ -68,43 +68,3 @@ def test_the_optimum_is_that_of_the_reference(l2):
     exact = {"ftol": 1e-16, "gtol": 1e-10, "maxiter": 10_000, "maxfun": 50_000}
     judge = minimize(value, start, jac=slope, method="L-BFGS-B", options=exact)
     assert float(minimum.value[0]) == pytest.approx(judge.fun, rel=1e-6)
-
-
-def test_gradients_are_those_of_the_reference():
-    x, y, bounds = sentences(seed=3)
-    loss = ChainLoss(y, 3, bounds)
-    basis = basis_of(x)
-    z = basis.apply(x)
-    rng = torch.Generator().manual_seed(0)
-    logits = torch.randn(2, 3, len(x), generator=rng)
-    extra = torch.randn(2, 15, generator=rng).double()
-    weights = torch.full((2, len(x)), 1 / len(x))
-    found = loss.derive(logits.clone(), extra, weights, slice(0, len(x)))
-    for problem in range(2):
-        emissions = logits[problem].t().double()
-
-        def value(e, t):
-            eye = torch.cat([torch.eye(3), torch.zeros(3, 1)], 1).double().flatten()
-            joined = torch.cat([eye, t])
-            return reference(joined, e, y, bounds.tolist(), 0.0, 3) - 1e-3 / 2 * t.square().sum()
-
-        by_logits, by_extra = jacobian(value, (emissions, extra[problem]))
-        np.testing.assert_allclose(found.by_logits[problem].t(), by_logits, atol=1e-6)
-        np.testing.assert_allclose(found.by_extra[problem], by_extra, atol=1e-6)
-    assert z.shape[0] == len(x)
-
-
-def test_transitions_that_carry_the_signal_are_learned():
-    rng = np.random.default_rng(1)
-    tags = torch.from_numpy((np.arange(400) + np.repeat(rng.integers(0, 3, 40), 10)) % 3)
-    bounds = torch.arange(0, 401, 10)
-    first = (torch.arange(400) % 10 == 0).float().unsqueeze(1)
-    x = 0.01 * torch.from_numpy(rng.normal(0, 1, (400, 4))).float()
-    shown = torch.nn.functional.one_hot(tags, 3).float() * first
-    x = torch.cat([x, shown], 1)  # only the first word of a sentence shows its tag
-    _, objective, minimum = solved(
-        x, ChainLoss(tags, 3, bounds), strengths=(1e-3,), blocks=1, extra_l2=TRANSITIONS
-    )
-    z = basis_of(x).apply(x)
-    predicted = objective.predict(minimum.points, z, bounds)[0]
-    assert (predicted == tags).double().mean() > 0.99

@@ -37,6 +37,7 @@ def test_as_scikit_learn_at_every_strength(n, dim, n_classes):
     loss = Binary(y) if n_classes == 2 else Softmax(y, n_classes)
     basis, objective, minimum = solved(x, loss)
     assert minimum.converged.all()
+    predicted = objective.predict(minimum.points, basis.apply(x), torch.tensor([0, n]))
     for place, l2 in enumerate(STRENGTHS):
         value, logits = judge(x, y.numpy(), l2)
         assert float(minimum.value[place]) == pytest.approx(value, rel=1e-6)
@@ -47,6 +48,7 @@ def test_as_scikit_learn_at_every_strength(n, dim, n_classes):
         top = np.sort(both[1], 1)
         sure = top[:, -1] - top[:, -2] > 1e-3
         assert (both[0].argmax(1) == both[1].argmax(1))[sure].all()
+        assert (predicted[place].numpy() == both[1].argmax(1))[sure].all()
         assert sure.mean() > 0.9
 
 
@@ -68,7 +70,7 @@ def test_parts_of_the_rows_are_fits_of_those_rows_alone():
             assert float(minimum.value[2 * part + place]) == pytest.approx(value, rel=1e-6)
 
 
-@pytest.mark.parametrize("factor", [1e-6, 1e-3, 1e3, 1e6])
+@pytest.mark.parametrize("factor", [1e-6, 1e6])
 def test_the_scale_of_the_rows_moves_nothing(factor):
     x, y = rows_of(200, 8, 4, offset=0.0)
     _, _, plain = solved(x, Softmax(y, 4))
@@ -76,17 +78,6 @@ def test_the_scale_of_the_rows_moves_nothing(factor):
     scaled[:, ::2] *= factor
     _, _, other = solved(scaled, Softmax(y, 4))
     np.testing.assert_allclose(other.value, plain.value, rtol=1e-5)
-
-
-def test_a_signal_that_is_small_beside_a_constant_is_found():
-    rng = np.random.default_rng(0)
-    y = torch.from_numpy(rng.integers(0, 2, 400))
-    x = torch.from_numpy(1 + 1e-4 * rng.normal(0, 1, (400, 6))).float()
-    x[:, 0] += 3e-4 * y
-    basis, objective, minimum = solved(x, Binary(y))
-    weight, bias = raw(basis, objective, minimum, 4)
-    right = ((x.double().numpy() @ weight[0] + bias[0]) > 0) == y.numpy().astype(bool)
-    assert right.mean() > 0.9
 
 
 def test_constant_and_repeated_columns_do_no_harm():
@@ -130,16 +121,3 @@ def test_ridge_as_scikit_learn_and_as_the_solver(shape):
             value = error + l2 / 2 * np.square(model.coef_).sum()
             point = part * len(STRENGTHS) + place
             assert float(found.value[point]) == pytest.approx(value, rel=1e-6)
-
-
-def test_random_labels_are_not_read_at_any_strength():
-    rng = np.random.default_rng(5)
-    x, _ = rows_of(2_000, 40, 2, seed=5)
-    y = torch.from_numpy(rng.permutation(np.repeat([0, 1], [1_200, 800])))
-    half = slice(0, 1_000), slice(1_000, 2_000)
-    basis, objective, minimum = solved(x[half[0]], Binary(y[half[0]]))
-    z = basis.apply(x[half[1]])
-    predicted = objective.predict(minimum.points, z, torch.tensor([0, 1_000]))
-    accuracy = (predicted == y[half[1]]).double().mean(1)
-    majority = max(float((y[half[1]] == c).double().mean()) for c in (0, 1))
-    assert (accuracy <= majority + 4 * np.sqrt(majority * (1 - majority) / 1_000)).all()

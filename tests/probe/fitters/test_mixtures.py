@@ -98,7 +98,7 @@ def test_a_vertex_is_an_optimum_only_where_no_other_layer_helps():
         assert bool(residual < 1e-3) is optimal
 
 
-@pytest.mark.parametrize("n_layers", [1, 2, 5])
+@pytest.mark.parametrize("n_layers", [1, 5])
 def test_starts_lie_near_a_vertex_or_at_it(n_layers):
     mixture = SharedMixture(n_layers)
     assert mixture.even().softmax(0).tolist() == pytest.approx([1 / n_layers] * n_layers)

@@ -9,16 +9,15 @@ from probekit.probe.heads import HEADS, depth_lstm, head_from_json
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.laya import LAYA
-from probekit.probe.heads.tokens import TokenStates
 from probekit.testing.head_checks import (
     BLOCKS,
     DIM,
     HEAD_CHECKS,
     OF_SPECS,
-    away_from_start,
     build,
     sample_rows,
 )
+from tests.pretended_gpu import pretended_gpu
 
 ROW_HEADS = {name: spec for name, spec in HEADS.items() if spec.reads == "rows"}
 
@@ -42,25 +41,14 @@ def test_is_found_by_its_name(spec: HeadSpec) -> None:
     assert HEADS[spec.name] is type(spec)
 
 
+def test_fuses_rows_of_a_gpu_there(spec: HeadSpec, monkeypatch) -> None:
+    with pretended_gpu(monkeypatch) as gpu:
+        head = build(spec).to(gpu)
+        assert head(sample_rows().to(gpu)).device == gpu
+
+
 def test_needs_nothing_of_the_backbone(spec: HeadSpec) -> None:
     assert spec.bind(BackboneFacts(n_blocks=BLOCKS, dim=DIM, config={})) is spec
-
-
-def test_training_draws_nothing(spec: HeadSpec) -> None:
-    head = build(spec).train()
-    assert torch.equal(head(sample_rows()), head(sample_rows()))
-
-
-def test_wrong_input(spec: HeadSpec) -> None:
-    head = build(spec)
-    with pytest.raises(OptionError, match="4 layers of width 48; found 3 layers of width 48"):
-        head(sample_rows()[:, :3])
-    with pytest.raises(OptionError, match="found 4 layers of width 47"):
-        head(sample_rows()[..., :47])
-    none = torch.zeros(0, dtype=torch.int64)
-    tokens = TokenStates(hidden=sample_rows()[0], lengths=none, source=none, row=none, n_rows=0)
-    with pytest.raises(OptionError, match="reads word rows"):
-        head(tokens)
 
 
 @pytest.mark.parametrize("layers", [(), (2, 1), (1, 1)])
@@ -82,10 +70,16 @@ def test_unknown_head() -> None:
         head_from_json({"name": "dwat"})
 
 
-@pytest.mark.parametrize("options", [{"d_pos": 0}, {"bottleneck": 0.0}, {"bottleneck": -1.0}])
-def test_dwatt_refuses(options: dict[str, float]) -> None:
-    with pytest.raises(OptionError, match="dwatt"):
-        DWAtt(**options)
+@pytest.mark.parametrize(
+    ("head", "options"),
+    [
+        *((DWAtt, wrong) for wrong in ({"d_pos": 0}, {"bottleneck": 0.0})),
+        *((LAYA, wrong) for wrong in ({"width": 0}, {"scorer": 0}, {"tau": 0.0})),
+    ],
+)
+def test_options_out_of_range_are_refused(head, options) -> None:
+    with pytest.raises(OptionError, match=head.name):
+        head(**options)
 
 
 @pytest.mark.parametrize("text", ["dwatt:bottleneck=inf", "laya:tau=inf", "laya:tau=nan"])
@@ -93,12 +87,6 @@ def test_no_option_is_infinite(text: str) -> None:
     name, option = text.replace("=", ":").split(":")[:2]
     with pytest.raises(OptionError, match=f"head '{name}': {option} must be finite; found "):
         parse("head", text, HEADS)
-
-
-@pytest.mark.parametrize("options", [{"width": 0}, {"scorer": 0}, {"tau": 0.0}])
-def test_laya_refuses(options: dict[str, float]) -> None:
-    with pytest.raises(OptionError, match="laya"):
-        LAYA(**options)
 
 
 def test_layer_weights_average_select_and_join() -> None:
@@ -111,12 +99,3 @@ def test_layer_weights_average_select_and_join() -> None:
     raw = LayerWeights((1, 2), torch.tensor([0.5, 0.5]), torch.tensor([3.0, 3.0]))
     assert LayerWeights.concatenate([raw, raw]) is raw
     assert raw.select(torch.tensor([0])).raw_by_layer() == {1: 3.0, 2: 3.0}
-
-
-def test_a_part_is_that_of_its_layer(spec: HeadSpec) -> None:
-    """A layer of zeros adds nothing that varies, unless the head adds a shift of its own to it."""
-    head, z = away_from_start(spec), sample_rows()
-    if not head.additive or spec.name in ("dwatt", "laya"):
-        return
-    z[:, 1] = 0
-    assert head.layer_parts(z)[1].abs().max() == 0

@@ -166,14 +166,6 @@ def test_equals_the_paper(name: str, layers: tuple[int, ...]) -> None:
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11, msg=leaf)
 
 
-@pytest.mark.parametrize("name", REFERENCES)
-def test_row_major_memory_gives_the_same(name: str) -> None:
-    head = random_head(name, (1, 2, 3), 8)
-    z = torch.randn(5, 3, 8, dtype=torch.float64, generator=torch.Generator().manual_seed(2))
-    layer_major = z.transpose(0, 1).contiguous().transpose(0, 1)
-    torch.testing.assert_close(head(z), head(layer_major), rtol=1e-12, atol=1e-12)
-
-
 def test_dwatt_may_divide_its_scores_by_the_root_of_the_width() -> None:
     head = HEADS["dwatt"](scale=True).build((1, 2, 3), 16, torch.Generator().manual_seed(0))
     head = head.double()

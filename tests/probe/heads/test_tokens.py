@@ -17,18 +17,10 @@ def states(source: list[int], row: list[int], n_rows: int, **changes: object) ->
     return TokenStates(**(parts | changes))
 
 
-def test_one_source_per_row_is_a_copy() -> None:
-    tokens = states([4, 0, 1], [0, 1, 2], 3)
-    assert torch.equal(tokens.pool(tokens.hidden), tokens.hidden[[4, 0, 1]])
-
-
-def test_several_sources_are_averaged() -> None:
+def test_rows_are_means_of_their_sources_and_deleted_words_are_zero() -> None:
     tokens = states([0, 1, 2, 5], [0, 0, 0, 1], 2)
     expected = torch.stack([tokens.hidden[:3].mean(0), tokens.hidden[5]])
     assert torch.equal(tokens.pool(tokens.hidden), expected)
-
-
-def test_deleted_words_are_zero_rows() -> None:
     tokens = states([3], [1], 3)
     expected = torch.stack([torch.zeros(2), tokens.hidden[3], torch.zeros(2)])
     assert torch.equal(tokens.pool(tokens.hidden), expected)

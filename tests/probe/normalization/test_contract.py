@@ -1,7 +1,6 @@
 """What every normalisation in ``NORMALIZATIONS`` must do: the exported contract."""
 
 import pytest
-import torch
 
 from probekit.errors import UnknownNameError
 from probekit.probe.normalization import NORMALIZATIONS, normalization_from_json
@@ -9,7 +8,6 @@ from probekit.testing.normalization_checks import (
     DIM,
     LAYERS,
     NORMALIZATION_CHECKS,
-    sample_rows,
 )
 from tests.probe.normalization.cases import fit
 
@@ -24,12 +22,6 @@ def test_contract(name: str, check) -> None:
 def test_is_found_by_its_name(name: str) -> None:
     assert fit(name).name == name
     assert type(normalization_from_json(fit(name).to_json(), LAYERS, DIM)) is NORMALIZATIONS[name]
-
-
-@pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_half_precision_rows_become_float32(name: str) -> None:
-    z = sample_rows(torch.float16)
-    assert fit(name, z)(z).dtype == (torch.float16 if name == "none" else torch.float32)
 
 
 def test_unknown_name() -> None:

@@ -1,6 +1,5 @@
 """The geometry of real entries: found, drawn, kept as JSON, printed and plotted."""
 
-import itertools
 import json
 
 import numpy as np
@@ -164,21 +163,6 @@ def test_the_figure_has_a_panel_per_measure(found):
     assert {scores[0].get_xlim()} == limits
     assert [text.get_text() for text in probed.legends[0].get_texts()] == ["last"]
     assert probed.legends[0].get_title().get_text() == "mean and 95 % interval over 3 seeds"
-
-
-def test_the_figure_takes_a_look_and_nothing_is_clipped(found):
-    width = 3.35
-    records = records_of(found, diagnosis={"converged": False})
-    figure = plot_geometry(found, records, look=Look(width=width, title="A title", font_size=9))
-    assert (figure.get_figwidth(), figure.get_suptitle()) == (width, "A title")
-    assert len({axes.get_subplotspec().colspan.start for axes in figure.axes}) == round(width / 2)
-    assert figure.axes[1].get_xticklabels()[0].get_fontsize() == pytest.approx(9 / 8 * 7)
-    assert figure.legends[0].get_texts()[-1].get_text() == "hollow: not converged"
-    figure.draw_without_rendering()
-    box = figure.get_tightbbox()  # inches
-    assert box.x0 > -0.01 and box.x1 < width + 0.01 and box.y0 > -0.01
-    boxes = [axes.title.axes.get_tightbbox() for axes in figure.axes]
-    assert not any(one.overlaps(other) for one, other in itertools.combinations(boxes, 2))
 
 
 def test_axes_of_ones_own_are_one_per_panel(found):

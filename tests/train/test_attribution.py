@@ -3,17 +3,15 @@
 import numpy as np
 import pytest
 import torch
-from scipy.special import erf, log_softmax, softmax
+from scipy.special import log_softmax, softmax
 
-from probekit.features import Location, open_features
-from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.laya import LAYA
 from probekit.train.attribution import Contributions, reduced
-from probekit.train.fit import fit_group
-from tests.planted import MODEL, TASK, plant_all
-from tests.train.grouped import member_spec, stream_spec
+from probekit.train.probe import Probe
+from tests.train import grouped
+from tests.train.grouped import splits_in, stream
 
 LAYERS = (1, 2, 3)
 SIGNAL = 2
@@ -32,28 +30,24 @@ LEARNED = ("p32", "scalar-mix", "attention-fusion", "concat", "dwatt", "laya")
 
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory):
-    root = plant_all(tmp_path_factory.mktemp("cache"), signal=(SIGNAL,), noise=0.15)
-    return open_features(MODEL, TASK, "ner", Location(cache=root))
+    return splits_in(tmp_path_factory.mktemp("cache"), signal=(SIGNAL,), noise=0.15)
 
 
 def member(name, **options):
-    head = LAYA(width=16, scorer=16) if name == "laya" else HEADS[name]()
-    given = {"head": head, "decoder": DECODERS["linear"](dropout=0.0), "layers": LAYERS}
-    return member_spec(**given | SPECS.get(name, {"lr": 1e-2}) | options)
+    head = LAYA(width=16, scorer=16) if name == "laya" else name
+    given = {"decoder": "linear:dropout=0", "layers": LAYERS}
+    return grouped.member(head, **given | SPECS.get(name, {"lr": 1e-2}) | options)
 
 
 def fit(splits, *members, seed=0, epochs=8, **options):
-    train = splits.view("train", valid_only=True)
-    stream = stream_spec(train=train, seed=seed, epochs=epochs, members=members)
-    dev = splits.view("dev")
-    return fit_group([stream], dev, metric=METRICS["accuracy"], **options)[0]
+    return grouped.fit(splits, stream(splits, *members, seed=seed, epochs=epochs), **options)[0]
 
 
 @pytest.fixture(scope="module")
 def fitted(splits):
     """Every head that is a sum over layers, fitted to a signal in one of them."""
-    solved = [one for one in SPECS if "fitter" in SPECS[one]]
-    stepped = [one for one in SPECS if "fitter" not in SPECS[one]]
+    solved = [name for name in SPECS if "fitter" in SPECS[name]]
+    stepped = [name for name in SPECS if "fitter" not in SPECS[name]]
     return {
         name: result
         for names in (solved, stepped)
@@ -72,8 +66,9 @@ def state(result):
 
 
 def shares(parts):
-    """Cov(part, sum) / Var(sum) of parts (layers, rows, classes), rows and classes centred."""
-    parts = parts - parts.mean(2, keepdims=True)
+    """Cov(part, sum) / Var(sum) of parts (layers, rows, outputs), rows and outputs centred."""
+    if parts.shape[2] > 1:
+        parts = parts - parts.mean(2, keepdims=True)
     parts = parts - parts.mean(1, keepdims=True)
     total = parts.sum(0)
     return [(part * total).sum() / (total**2).sum() for part in parts]
@@ -88,62 +83,36 @@ def attention_parts(z, s):
     return (attention[:, :, None] * z).transpose(1, 0, 2)
 
 
-def layer_norm(x, weight=1.0, bias=0.0):
-    x = x - x.mean(-1, keepdims=True)
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5) * weight + bias
+def concat_parts(z, s):
+    return np.einsum("rld,ldo->lro", z, s["head.weight"])
 
 
-def mlp(x, s, name, n):
-    """W LN(gelu(U x)) of layer n (DWAtt, eq. 11)."""
-    hidden = x @ s[f"{name}.u"][n] + s[f"{name}.u_bias"][n]
-    hidden = hidden * 0.5 * (1 + erf(hidden / np.sqrt(2)))
-    hidden = layer_norm(hidden, s[f"{name}.norm.weight"][n], s[f"{name}.norm.bias"][n])
-    return hidden @ s[f"{name}.w"][n] + s[f"{name}.w_bias"][n]
+PARTS = {"p32": p32_parts, "attention-fusion": attention_parts}
 
 
-def dwatt_parts(z, s):
-    """DWAtt, eq. 3-10: the attention's share of each value, and the residual of the last layer."""
-    x = z[:, -1] + mlp(z[:, -1], s, "head.query", 0)
-    query = 1 + np.where(x > 0, x, np.expm1(x))
-    keys = s["head.pos"] @ s["head.key"] + s["head.key_bias"]
-    attention = softmax(query @ keys.T, axis=1)
-    values = [
-        layer_norm(
-            mlp(z[:, n], s, "head.value", n),
-            s["head.value_norm.weight"][n],
-            s["head.value_norm.bias"][n],
-        )
-        for n in range(z.shape[1])
-    ]
-    parts = np.stack([attention[:, n, None] * value for n, value in enumerate(values)])
-    parts[-1] += z[:, -1]
-    return parts
-
-
-PARTS = {"p32": p32_parts, "attention-fusion": attention_parts, "dwatt": dwatt_parts}
-
-
-@pytest.mark.parametrize("head", PARTS)
+@pytest.mark.parametrize("head", [*PARTS, "concat"])
 def test_shares_equal_a_computation_by_hand(splits, fitted, head):
     z, s = rows_of(splits)[0], state(fitted[head])
-    expected = shares(PARTS[head](z, s) @ s["decoder.weight"].T)
+    expected = shares((PARTS | {"concat": concat_parts})[head](z, s) @ s["decoder.weight"].T)
     assert list(fitted[head].shares) == list(LAYERS)
     assert list(fitted[head].shares.values()) == pytest.approx(expected, abs=1e-5)
+    if head == "concat":  # whose weights are its shares, alike for all rows
+        assert list(fitted[head].weights.values()) == pytest.approx(expected, abs=1e-5)
+        assert fitted[head].class_weights == {}
 
 
-@pytest.mark.parametrize("head", PARTS)
-@pytest.mark.parametrize("normalize", ["none", "standardize"])
+@pytest.mark.parametrize(
+    ("head", "normalize"), [*((head, "none") for head in PARTS), ("p32", "standardize")]
+)
 def test_losses_without_a_layer_equal_a_computation_by_hand(splits, fitted, head, normalize):
     result = fitted[head]
     if normalize != "none":
-        ways = {"normalize": normalize, "fitter": "adam"}
-        options = {"lr": 1e-2} | ways if head == "p32" else ways
+        options = {"lr": 1e-2, "normalize": normalize, "fitter": "adam", "l2": None}
         (result,) = fit(splits, member(head, **options), epochs=2, ablate=True)
     (z, gold), (train, _), s = rows_of(splits), rows_of(splits, "train"), state(result)
     if normalize != "none":
         mean, scale = train.mean(0), 1 / train.std(0)
         z, train = (z - mean) * scale, (train - mean) * scale
-        assert np.abs(train.mean(0)).max() < 1e-9  # what stands for a layer is then 0
 
     def loss(z):
         logits = PARTS[head](z, s).sum(0) @ s["decoder.weight"].T + s["decoder.bias"]
@@ -165,7 +134,6 @@ def test_a_signal_of_one_layer_is_attributed_to_it(fitted, head):
     result = fitted[head]
     assert sum(result.shares.values()) == pytest.approx(1, abs=1e-9)
     assert max(result.shares, key=result.shares.get) == SIGNAL
-    assert max(result.ablation, key=result.ablation.get) == SIGNAL
     others = [value for layer, value in result.ablation.items() if layer != SIGNAL]
     assert result.ablation[SIGNAL] > 10 * max(map(abs, others))
     if head in LEARNED:
@@ -173,28 +141,21 @@ def test_a_signal_of_one_layer_is_attributed_to_it(fitted, head):
 
 
 def test_weights_before_training_are_those_that_training_starts_from(splits, fitted):
+    even = dict.fromkeys(LAYERS, 1 / 3)
     for head in ("attention-fusion", "dwatt", "laya"):
         assert sum(fitted[head].initial_weights.values()) == pytest.approx(1, abs=1e-6)
         (still,) = fit(splits, member(head, lr=1e-30), epochs=1)
         assert still.weights == pytest.approx(still.initial_weights, abs=1e-7)
         assert still.initial_weights == pytest.approx(fitted[head].initial_weights, abs=1e-12)
-    even = dict.fromkeys(LAYERS, 1 / 3)
-    assert fitted["attention-fusion"].initial_weights == pytest.approx(even, abs=1e-7)
-    assert fitted["dwatt"].initial_weights != pytest.approx(even, abs=0.01)
+        assert (still.initial_weights == pytest.approx(even, abs=1e-3)) == (head[0] == "a")
     assert fitted["p32"].initial_weights == {} == fitted["concat"].initial_weights
-
-
-def test_a_saved_fusion_has_its_own_weights_before_training(splits, fitted):
-    first = fitted["dwatt"]
+    (solved,) = fit(splits, member("attention-fusion", fitter="lbfgs", l2=1e-3, lr=None))
+    assert solved.initial_weights == pytest.approx(even, abs=1e-7)
+    first = fitted["dwatt"]  # which another run starts from
     start = {name: value for name, value in first.state.items() if name.startswith("head.")}
     (again,) = fit(splits, member("dwatt", start=start), seed=5, epochs=1)
     assert again.initial_weights == pytest.approx(first.weights, abs=1e-7)
     assert again.weights != pytest.approx(first.weights, abs=1e-4)
-
-
-def test_a_solved_attention_has_the_weights_of_its_first_start(splits):
-    (solved,) = fit(splits, member("attention-fusion", fitter="lbfgs", l2=1e-3))
-    assert solved.initial_weights == pytest.approx(dict.fromkeys(LAYERS, 1 / 3), abs=1e-7)
 
 
 def test_heads_without_the_measure_have_none(splits):
@@ -203,7 +164,7 @@ def test_heads_without_the_measure_have_none(splits):
         member("last"),
         member("last", layers=(3,)),
         member("depth-lstm"),
-        member("concat", decoder=DECODERS["mlp"](hidden=8, dropout=0.0)),
+        member("concat", decoder="mlp:hidden=8:dropout=0"),
         epochs=1,
         ablate=True,
     )
@@ -212,11 +173,61 @@ def test_heads_without_the_measure_have_none(splits):
     assert (alone.shares, alone.ablation, alone.ablated) == ({3: 1.0}, {}, None)
     assert lstm.shares == {} and lstm.initial_weights and len(lstm.ablation) == 3
     assert mlp_over.shares == {} and sum(mlp_over.weights.values()) == pytest.approx(1)
+    (unasked,) = fit(splits, member("concat"), epochs=1)
+    assert (unasked.ablation, unasked.ablated) == ({}, None) and unasked.shares
 
 
-def test_nothing_is_left_out_unless_asked_for(splits):
-    (result,) = fit(splits, member("concat"), epochs=1)
-    assert (result.ablation, result.ablated) == ({}, None) and result.shares
+def probe_and_rows(decoder="linear", n_classes=4):
+    generator = torch.Generator().manual_seed(0)
+    head = HEADS["concat"]().build(LAYERS, 6, generator)
+    z = torch.randn(200, len(LAYERS), 6, generator=generator) + 3  # far from zero
+    z[:, 1] += z[:, 0]  # layers that go together
+    return Probe(head, DECODERS[decoder]().build(6, n_classes, generator)).eval(), z
+
+
+def contributions(probe, z, size=64):
+    found = Contributions(probe.head, probe.decoder.logit_weight)
+    for first in range(0, len(z), size):
+        found.add(z[first : first + size])
+    return found
+
+
+@pytest.mark.parametrize("size", [200, 64, 1])
+@pytest.mark.parametrize(("decoder", "n_classes"), [("linear", 4), ("linear", 1), ("mlp", 4)])
+def test_blocks_of_any_size_equal_a_direct_computation(decoder, n_classes, size):
+    """Parts of the logits; of h where the decoder is not affine."""
+    probe, z = probe_and_rows(decoder, n_classes)
+    parts = concat_parts(
+        z.double().numpy(), {"head.weight": probe.head.weight.detach().double().numpy()}
+    )
+    assert (probe.decoder.affine is None) == (decoder == "mlp")
+    if decoder == "linear":
+        parts = parts @ probe.decoder.weight.detach().double().numpy().T
+    found = contributions(probe, z, size).weights()
+    assert found.layers == LAYERS and found.weights.dtype == torch.float64
+    assert found.weights.numpy() == pytest.approx(shares(parts), abs=1e-5)
+    assert float(found.weights.sum()) == pytest.approx(1, abs=1e-12)
+
+
+def test_a_layer_that_the_map_ignores_has_nothing_whatever_its_norm():
+    probe, z = probe_and_rows()
+    z[:, 0] = 5.0  # a large map of what never varies
+    with torch.no_grad():
+        probe.head.weight[0] *= 100
+    assert abs(contributions(probe, z).shares()[1]) < 1e-3
+    assert probe.head.layer_weights().by_layer()[1] > 0.9
+
+
+def test_logits_that_do_not_vary_have_even_shares():
+    probe, z = probe_and_rows()
+    with torch.no_grad():
+        probe.decoder.weight.zero_()
+    found = contributions(probe, z)
+    assert found.weights().weights.tolist() == [1 / 3] * 3 and found.shares() == {}
+    with torch.no_grad():
+        probe.decoder.weight.fill_(float("inf"))
+    found = contributions(probe, z)
+    assert found.weights().weights.isnan().all() and found.shares() == {}
 
 
 @pytest.mark.parametrize("classes", [5, 40])
@@ -224,8 +235,7 @@ def test_the_logits_products_need_no_more_outputs_than_h_has_channels(classes):
     generator = torch.Generator().manual_seed(0)
     weight = torch.randn(classes, 8, generator=generator) + 2
     z = torch.randn(50, 3, 8, generator=generator)
-    head = HEADS["mean"]().build(LAYERS, 8, generator)
-    found = Contributions(head, weight)
+    found = Contributions(HEADS["mean"]().build(LAYERS, 8, generator), weight)
     found.add(z)
     assert len(reduced(weight)) == min(classes, 8)
     parts = np.einsum("rld,cd->lrc", z.double().numpy() / 3, weight.double().numpy())
@@ -243,8 +253,5 @@ def test_the_shares_of_a_regression_are_those_of_its_value():
     assert float(rest.std()) < 1e-5  # a constant: parts in the unit of the targets
     found = Contributions(head, decoder.logit_weight)
     found.add(z)
-    values = np.einsum("rld,d->lr", z.double().numpy(), decoder.weight[0].detach().double().numpy())
-    values = values - values.mean(1, keepdims=True)
-    total = values.sum(0)
-    expected = [(value * total).sum() / (total**2).sum() for value in values]
-    assert list(found.shares().values()) == pytest.approx(expected, abs=1e-6)
+    parts = np.einsum("rld,cd->lrc", z.double().numpy(), decoder.weight.detach().double().numpy())
+    assert list(found.shares().values()) == pytest.approx(shares(parts), abs=1e-6)

@@ -1,5 +1,6 @@
-"""Steps of Adam and AdamW against torch's own classes."""
+"""Steps of Adam and AdamW against torch's own classes, and against a loop written with them."""
 
+import numpy as np
 import pytest
 import torch
 from torch.optim.lr_scheduler import ConstantLR, LinearLR, SequentialLR
@@ -10,16 +11,17 @@ from probekit.probe.heads import HEADS
 from probekit.train.option_groups import Descent
 from probekit.train.probe import Probe
 from probekit.train.steps import Optimizer
+from probekit.train.stream import batches
+from tests.planted import DIM, NAMES
+from tests.train.grouped import fit, member, splits_in, stream
 
 MIXING = 1e-2
 RATES = {"lr": 3e-2, "rates": (("mixing", MIXING),), "weight_decay": 0.1}
-LAYERS, DIM, CLASSES = (1, 2), 4, 3
 
 
 def probe_of() -> Probe:
-    head = HEADS["p32"]().build(LAYERS, DIM, torch_generator(0, "head"))
-    decoder = DECODERS["linear"]().build(DIM, CLASSES, torch_generator(0, "decoder"))
-    return Probe(head, decoder)
+    head = HEADS["p32"]().build((1, 2), 4, torch_generator(0, "head"))
+    return Probe(head, DECODERS["linear"]().build(4, 3, torch_generator(0, "decoder")))
 
 
 def descent_of(optimizer: str) -> Descent:
@@ -58,7 +60,7 @@ def test_steps_are_torch_s_own_even_where_a_gradient_is_missing_at_times(optimiz
 
 
 @pytest.mark.parametrize("schedule", ["linear", "constant"])
-@pytest.mark.parametrize("warmup", [0.0, 0.25, 0.5])
+@pytest.mark.parametrize("warmup", [0.0, 0.25])
 def test_rates_rise_and_fall_as_those_of_torch_s_schedulers(schedule, warmup):
     descent = Descent(lr=3e-2, schedule=schedule, warmup=warmup)
     steps, rising = 20, round(20 * warmup)
@@ -75,25 +77,69 @@ def test_rates_rise_and_fall_as_those_of_torch_s_schedulers(schedule, warmup):
         scheduler.step()
 
 
-def test_a_warm_up_reaches_the_steps():
-    """Half of six steps rise: the first one is at rate 0, the others as torch takes them."""
-    descent = Descent(optimizer="adam", lr=3e-2, warmup=0.5)
-    ours, theirs = probe_of(), probe_of()
-    mine, other = Optimizer([ours], descent), torch.optim.Adam(theirs.parameters(), fused=True)
-    generator = torch_generator(0, "gradients")
-    for step, share in enumerate([0, 1 / 3, 2 / 3, 1, 2 / 3, 1 / 3]):
-        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-            a.grad = torch.randn(a.shape, generator=generator)
-            b.grad = a.grad.clone()
-        other.param_groups[0]["lr"] = 3e-2 * share
-        other.step()
-        mine.step(remaining=1 - step / 6)
-        for a, b in zip(ours.parameters(), theirs.parameters(), strict=True):
-            torch.testing.assert_close(a, b, rtol=1e-6, atol=1e-7)
-
-
 def test_there_may_be_nothing_to_train():
-    probe = probe_of().requires_grad_(False)
-    mine = Optimizer([probe], descent_of("adamw"))
+    mine = Optimizer([probe_of().requires_grad_(False)], descent_of("adamw"))
     assert mine.idle
     mine.step(remaining=1.0)
+
+
+@pytest.fixture(scope="module")
+def splits(tmp_path_factory):
+    return splits_in(tmp_path_factory.mktemp("cache"), sentences=45)
+
+
+def fitted(splits, head="last", epochs=1, **options):
+    one = member(head, "linear:dropout=0", **{"lr": 5e-2} | options)
+    return fit(splits, stream(splits, one, seed=2, epochs=epochs, evals=1))[0][0]
+
+
+def by_hand(splits, optimizer, schedule="linear", *, warmup=0.0, weight_decay=0.01):
+    """Six steps of cross entropy over a linear layer, as any tutorial writes them."""
+    view = splits.view("train", valid_only=True)
+    rows = view.array.read(torch.from_numpy(view.rows), [3])[:, 0]
+    targets = torch.from_numpy(view.targets)
+    start = DECODERS["linear"]().build(DIM, len(NAMES), torch_generator(2, "decoder", "linear"))
+    weight, bias = (value.detach().clone().requires_grad_() for value in start.parameters())
+    if optimizer == "adam":
+        trainer = torch.optim.Adam([weight, bias])
+    else:
+        trainer = torch.optim.AdamW([weight, bias], weight_decay=weight_decay)
+    losses = []
+    for number, step in enumerate(batches(view.lengths, seed=2, epochs=2, batch_size=16)):
+        places = np.concatenate([np.arange(view.offsets[n], view.offsets[n + 1]) for n in step])
+        loss = torch.nn.functional.cross_entropy(rows[places] @ weight.T + bias, targets[places])
+        trainer.zero_grad()
+        loss.backward()
+        share = 1.0 if schedule == "constant" else (6 - number) / (6 - 6 * warmup)
+        trainer.param_groups[0]["lr"] = 5e-2 * min(share, number / (6 * warmup) if warmup else 1)
+        trainer.step()
+        losses.append(float(loss.detach()))
+    assert len(losses) == 6
+    return weight.detach(), bias.detach(), sum(losses) / 6
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        ("adamw", {}),
+        ("adamw", {"weight_decay": 0.5}),
+        ("adamw", {"schedule": "constant"}),
+        ("adam", {}),
+        ("adam", {"schedule": "constant"}),
+        ("adam", {"warmup": 0.5}),  # the first step is at rate 0
+    ],
+)
+def test_six_steps_equal_a_loop_by_hand(splits, optimizer, options):
+    result = fitted(splits, optimizer=optimizer, epochs=2, **options)
+    weight, bias, loss = by_hand(splits, optimizer, **options)
+    torch.testing.assert_close(result.state["decoder.weight"], weight, atol=1e-6, rtol=1e-5)
+    torch.testing.assert_close(result.state["decoder.bias"], bias, atol=1e-6, rtol=1e-5)
+    assert result.curve == ((6, pytest.approx(loss, rel=1e-5), result.eval_score),)
+
+
+def test_mixing_weights_have_a_rate_of_their_own(splits):
+    slow, fast = (fitted(splits, "p32", rates=(("mixing", rate),)) for rate in (1e-9, 0.5))
+    start = HEADS["p32"]().build((1, 2, 3), DIM, torch_generator(2, "head", "p32")).state_dict()
+    (name,) = start
+    assert float((slow.state[f"head.{name}"] - start[name]).abs().max()) < 1e-8
+    assert float((fast.state[f"head.{name}"] - start[name]).abs().max()) > 0.3

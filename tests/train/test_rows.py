@@ -20,7 +20,7 @@ from tests.train.grouped import member_spec, stream_spec
 CPU = torch.device("cpu")
 
 
-@pytest.fixture(scope="module", params=["float16", "bfloat16", "int8"])
+@pytest.fixture(scope="module", params=["float16", "int8"])
 def view(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("cache")
     plant(root, dtype=request.param)
@@ -60,7 +60,7 @@ def test_a_block_fits_a_cache_and_the_allocator(view, monkeypatch, layers, dim, 
     assert block_rows(view) == expected
 
 
-@pytest.mark.parametrize("part", [1, 3_000, 10**9])
+@pytest.mark.parametrize("part", [1, 3_000])
 def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
     monkeypatch.setattr("probekit.train.source._PART", part)
     source = Source(view, (0, 2), device=CPU, resident=False)
@@ -72,8 +72,7 @@ def test_rows_are_copied_to_a_device_in_parts(view, monkeypatch, part):
     assert max(sizes) == min(most, len(view)) and sum(sizes) == len(view)
 
 
-@pytest.mark.parametrize("memory", [0, 20_000, 10**9])
-@pytest.mark.parametrize("resident", [True, False])
+@pytest.mark.parametrize(("resident", "memory"), [(True, 0), (False, 0), (False, 20_000)])
 def test_batches_hold_their_sentences_whatever_the_memory(view, resident, memory):
     source = Source(view, (1, 3), device=CPU, resident=resident)
     steps = list(batches(view.lengths, seed=1, epochs=2, batch_size=7))

@@ -7,11 +7,8 @@ from probekit.errors import OptionError
 from probekit.train.sampling import count_classes, draw, hold_out
 
 
-def test_classes_of_chunk_labels_are_their_types_without_o():
+def test_classes_of_chunk_labels_are_their_types_without_o_and_others_the_labels():
     assert count_classes(["O", "B-PER", "I-PER", "I-LOC"]) == 2
-
-
-def test_classes_of_other_labels_are_the_labels():
     assert count_classes(["NN", "VB", "O"]) == 3
     assert count_classes(["B-PER", "NN"]) == 2
     assert count_classes(["O"]) == 1
@@ -52,13 +49,10 @@ def test_fractions():
     assert everything.tolist() == list(range(10))
 
 
-def test_a_hold_out_parts_the_split():
+def test_a_hold_out_parts_the_split_and_leaves_no_side_empty():
     kept, held = hold_out(50, 0.2)
     assert len(held) == 10
     assert sorted([*kept, *held]) == list(range(50))
     assert hold_out(50, 0.2)[1].tolist() == held.tolist()
-
-
-def test_a_hold_out_with_an_empty_side_is_refused():
     with pytest.raises(OptionError, match="leaves one side empty"):
         hold_out(3, 0.1)

@@ -6,50 +6,38 @@ import numpy as np
 import pytest
 import torch
 from sklearn.linear_model import LogisticRegression
-from sklearn.metrics import log_loss
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.preprocessing import StandardScaler
 
-from probekit.base.registry import parse
 from probekit.base.selection import Selection
 from probekit.errors import OptionError
-from probekit.features import Location, open_features
 from probekit.metrics import METRICS
-from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import FITTERS
-from probekit.probe.heads import HEADS
-from probekit.probe.heads.contract import BackboneFacts
 from probekit.train.fit import Interrupted, fit_group
 from probekit.train.sampling import make_parts
 from probekit.train.solving import mixture_fit
 from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
-from tests.planted import CONFIG, DIM, LAYERS, MODEL, TASK, plant_all
-from tests.train.grouped import member_spec, stream_spec
-
-ACCURACY, PERPLEXITY = METRICS["accuracy"], METRICS["perplexity"]
+from tests.planted import LAYERS
+from tests.train import grouped
+from tests.train.grouped import splits_in, stream
 
 
 @pytest.fixture(scope="module")
 def splits(tmp_path_factory):
-    root = plant_all(tmp_path_factory.mktemp("cache"), sentences=80, noise=0.6)
-    return open_features(MODEL, TASK, "ner", Location(cache=root))
+    return splits_in(tmp_path_factory.mktemp("cache"), sentences=80, noise=0.6)
 
 
 def spec(head="last", layers=(3,), decoder="linear", select="dev", **options):
-    defaults = {"head": HEADS[head](), "decoder": parse("decoder", decoder, DECODERS)}
     chosen = None if select is None else Selection.parse(select)
-    return member_spec(
-        **defaults | {"layers": layers, "fitter": "lbfgs", "select": chosen} | options
-    )
+    return grouped.member(head, decoder, layers, **{"fitter": "lbfgs", "select": chosen} | options)
 
 
-def fit(splits, *members, train=None, dev=None, **options):
+def fit(splits, *members, train=None, dev=None, metric="accuracy", **options):
     view = splits.view("train", valid_only=True) if train is None else train
     dev = splits.view("dev") if dev is None else dev
-    options = {"others": {"test": splits.view("test")}, "metric": ACCURACY} | options
-    stream = stream_spec(train=view, seed=0, members=members)
-    return fit_group([stream], dev, **options)[0]
+    options = {"others": {"test": splits.view("test")}, "metric": METRICS[metric]} | options
+    return fit_group([stream(splits, *members, train=view)], dev, **options)[0]
 
 
 def arrays(splits, split, layer):
@@ -89,7 +77,6 @@ def test_every_depth_and_strength_as_scikit_learn(splits):
     [
         ("last", "linear", (3,)),
         ("mean", "crf", (1, 2, 3)),
-        ("concat-ffn", "linear", (1, 2, 3)),
         ("p32", "linear", (1, 2, 3)),
         ("attention-fusion", "linear", (0, 1, 2, 3)),
     ],
@@ -134,11 +121,11 @@ def test_folds_choose_as_scikit_learn_would_and_dev_is_only_scored(splits):
 
 @pytest.mark.parametrize(
     ("head", "decoder", "layers"),
-    [("last", "linear", (3,)), ("last", "crf", (3,)), ("p32", "linear", (1, 2, 3))],
+    [("last", "crf", (3,)), ("p32", "linear", (1, 2, 3))],
 )
 def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers):
     one = spec(head, layers, decoder)
-    (result,) = fit(splits, one, metric=PERPLEXITY)
+    (result,) = fit(splits, one, metric="perplexity")
     if head == "p32":
         assert result.diagnosis["selection_score"] == min(result.diagnosis["candidate_scores"])
         return
@@ -146,40 +133,12 @@ def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers)
     assert result.eval_score == pytest.approx(np.exp(result.diagnosis["selection_score"]), rel=1e-4)
     assert result.diagnosis["strength"] == strengths[int(np.argmin(losses))]
     fixed = [replace(one, select=None, l2=strength) for strength in strengths]
-    scores = [own.eval_score for own in fit(splits, *fixed, metric=PERPLEXITY)]
+    scores = [own.eval_score for own in fit(splits, *fixed, metric="perplexity")]
     np.testing.assert_allclose(losses, np.log(scores), rtol=1e-3)
 
 
-def test_the_loss_that_chooses_is_scikit_learns_and_leaves_out_what_was_not_drawn(splits):
-    train = splits.view("train", valid_only=True)
-    owners = np.repeat(np.arange(train.n_examples), train.lengths)
-    drawn = train.take(np.setdiff1d(owners, owners[train.targets == 1]))
-    assert drawn.n_examples > 5 and 1 in splits.view("dev").targets
-    (result,) = fit(splits, spec(), train=drawn, metric=PERPLEXITY)
-    rows = drawn.array.read(torch.from_numpy(drawn.rows), (3,))[:, 0].double().numpy()
-    dev, gold = arrays(splits, "dev", 3)
-    known = np.isin(gold, drawn.targets)
-    scaler = StandardScaler().fit(rows)
-    for l2, found in zip(
-        result.diagnosis["strengths"], result.diagnosis["strength_scores"], strict=True
-    ):
-        model = LogisticRegression(C=1 / (len(rows) * l2), tol=1e-8, max_iter=20_000)
-        chances = model.fit(scaler.transform(rows), drawn.targets).predict_proba(
-            scaler.transform(dev[known])
-        )
-        expected = log_loss(gold[known], chances, labels=model.classes_)
-        assert found == pytest.approx(expected, rel=1e-3)
-
-
-def test_a_fixed_strength_is_not_chosen(splits):
-    (result,) = fit(splits, spec(select=None, l2=0.05))
-    assert result.diagnosis["strength"] == 0.05
-    assert "strengths" not in result.diagnosis and "edge" not in result.diagnosis
-
-
 def test_random_labels_are_not_read(tmp_path):
-    root = plant_all(tmp_path, sentences=200, shuffled=True)
-    found = open_features(MODEL, TASK, "ner", Location(cache=root))
+    found = splits_in(tmp_path, sentences=200, shuffled=True)
     (result,) = fit(found, spec())
     gold = found.view("dev").targets
     majority = np.bincount(gold).max() / len(gold)
@@ -187,11 +146,8 @@ def test_random_labels_are_not_read(tmp_path):
     assert max(result.diagnosis["strength_scores"]) <= limit
 
 
-@pytest.mark.parametrize("first", [2, 60])
-def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(
-    splits, monkeypatch, first
-):
-    monkeypatch.setattr(mixture_fit, "_FIRST", first)
+def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(splits, monkeypatch):
+    monkeypatch.setattr(mixture_fit, "_FIRST", 2)
     (result,) = fit(splits, spec("p32", (0, 1, 2, 3), normalize="standardize"))
     assert result.weights[2] + result.weights[3] > 0.95
     assert result.diagnosis["converged"] and result.diagnosis["starts"] == 5
@@ -203,7 +159,6 @@ def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(
 @pytest.mark.parametrize(
     ("head", "decoder", "select"),
     [
-        ("p32", "linear", "dev"),
         ("p32", "linear", "cv:4"),
         ("p32", "crf", "dev"),
         ("attention-fusion", "linear", "cv:4"),
@@ -228,18 +183,6 @@ def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, selec
     if select == "dev":
         assert result.eval_score == pytest.approx(found["selection_score"], abs=1e-6)
     assert "trained" in scored and "from trained" in scored
-
-
-def test_a_mixture_that_is_one_layer_predicts_what_that_layer_does(splits):
-    """Where labels are read from one layer alone, the choice is that layer, or as good."""
-    (mixture,) = fit(splits, spec("p32", (0, 1)), predictions=True)
-    probes = fit(splits, spec("last", (0,)), spec("last", (1,)), predictions=True)
-    chosen = mixture.diagnosis["chosen"]
-    if chosen.startswith("layer"):
-        probe = probes[int(chosen.split()[1])]
-        assert (mixture.predictions["test"] == probe.predictions["test"]).all()
-        assert mixture.weights[int(chosen.split()[1])] == pytest.approx(1)
-    assert mixture.eval_score >= max(probe.eval_score for probe in probes)
 
 
 def test_mixtures_of_one_stream_solve_what_they_contain_once(splits, monkeypatch):
@@ -274,19 +217,15 @@ def test_classes_that_were_not_drawn_are_never_predicted_and_cost_what_unseen_on
         assert all(torch.isfinite(value).all() for value in result.state.values())
 
 
-def test_one_class_cannot_be_told_apart(splits):
+def test_what_cannot_be_solved_or_chosen(splits):
     view = splits.view("train", valid_only=True)
     one = replace(view, targets=np.zeros_like(view.targets))
     with pytest.raises(OptionError, match=r"have one class .*draw more"):
         fit(splits, spec(), train=one)
     with pytest.raises(OptionError, match=r"have one class .*know no other one"):
         fit(splits, spec(), train=replace(one, labels=replace(one.labels, names=("PER",))))
-
-
-def test_more_folds_than_examples_of_any_class(splits):
-    view = splits.view("train", valid_only=True).take(np.arange(3))
     with pytest.raises(OptionError, match="--select cv:5: no class has 5 examples"):
-        fit(splits, spec(select="cv:5"), train=view)
+        fit(splits, spec(select="cv:5"), train=view.take(np.arange(3)))
 
 
 GOLDEN = {
@@ -303,11 +242,8 @@ def golden(splits, name, head):
     options = {"normalize": "standardize"} if head == "p32" else {}
     if name == "adam":
         options |= {"fitter": "adam", "lr": 2e-2}
-    view = splits.view("train", valid_only=True)
     members = (spec(head, layers, **options),)
-    stream = stream_spec(train=view, seed=0, epochs=6, members=members)
-    ((result,),) = fit_group([stream], splits.view("dev"), metric=ACCURACY)
-    return result.eval_score
+    return grouped.fit(splits, stream(splits, *members, epochs=6))[0][0].eval_score
 
 
 @pytest.mark.parametrize("name", GOLDEN)
@@ -318,48 +254,47 @@ def test_stored_scores_move_with_their_version_alone(splits, name):
     assert found == pytest.approx(scores, abs=0.008)
 
 
-@pytest.mark.parametrize("other", ["mean", "extra-layers"])
-def test_heads_of_several_seeds_may_share_a_judge(splits, other):
+def judged(splits, held, kept, seed, *members):
+    """Steps over a part of train, of which the other chooses the checkpoint; or dev does."""
+    return stream(splits, *members, train=kept, judge=held, seed=seed, epochs=1)
+
+
+def parted(splits):
     view = splits.view("train", valid_only=True)
-    held, kept = view.take(np.arange(10)), view.take(np.arange(10, view.n_examples))
-    second = spec(other, (3,) if other == "extra-layers" else (1, 2, 3), fitter="adam", lr=1e-2)
-    if other == "extra-layers":
-        facts = BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG)
-        second = replace(second, head=second.head.bind(facts))
-    streams = [
-        stream_spec(train=kept, judge=held, seed=seed, epochs=1, members=(member,))
-        for seed, member in enumerate([spec("last", (3,), fitter="adam", lr=1e-2), second])
-    ]
-    (one,), (two,) = fit_group(streams, splits.view("dev"), metric=ACCURACY)
-    for result in (one, two):
+    return view.take(np.arange(10)), view.take(np.arange(10, view.n_examples))
+
+
+STEPS = {"fitter": "adam", "lr": 1e-2}
+
+
+def test_heads_of_several_seeds_may_share_a_judge(splits):
+    held, kept = parted(splits)
+    members = spec("last", (3,), **STEPS), spec("extra-layers", (3,), **STEPS)
+    streams = [judged(splits, held, kept, seed, one) for seed, one in enumerate(members)]
+    for (result,) in grouped.fit(splits, *streams):
         assert result.eval_last == result.eval_score
         assert 0 <= result.diagnosis["selection_score"] <= 1
 
 
 def test_a_judge_of_one_stream_serves_members_beside_others_that_read_more(splits):
-    view = splits.view("train", valid_only=True)
-    held, kept = view.take(np.arange(10)), view.take(np.arange(10, view.n_examples))
-    judged, other = (
-        stream_spec(train=kept, judge=judge, seed=0, epochs=1, members=(member,))
-        for judge, member in (
-            (held, spec("last", (3,), fitter="adam", lr=1e-2, normalize="standardize")),
-            (None, spec("mean", (1, 2, 3), fitter="adam", lr=1e-2, normalize="standardize")),
-        )
-    )
-    dev = splits.view("dev")
-    (together,), _ = fit_group([judged, other], dev, metric=ACCURACY)
-    ((alone,),) = fit_group([judged], dev, metric=ACCURACY)
+    held, kept = parted(splits)
+    steps = {**STEPS, "normalize": "standardize"}
+    one = judged(splits, held, kept, 0, spec("last", (3,), **steps))
+    other = judged(splits, None, kept, 0, spec("mean", (1, 2, 3), **steps))
+    ((together,), _), ((alone,),) = grouped.fit(splits, one, other), grouped.fit(splits, one)
     assert together.scores == alone.scores
     assert together.diagnosis == alone.diagnosis
 
 
-def test_equal_scores_are_no_edge(splits):
+def test_equal_scores_and_a_strength_that_is_given_are_no_edge(splits):
     view = splits.view("train", valid_only=True)
     clear = replace(view, targets=(view.targets > 0).astype(np.int64))
     (result,) = fit(splits, spec(), train=clear, dev=clear)
     scores = result.diagnosis["strength_scores"]
-    if scores.count(max(scores)) > 1:
-        assert "edge" not in result.diagnosis
+    assert scores.count(max(scores)) > 1 and "edge" not in result.diagnosis
+    (fixed,) = fit(splits, spec(select=None, l2=0.05))
+    assert fixed.diagnosis["strength"] == 0.05
+    assert "strengths" not in fixed.diagnosis and "edge" not in fixed.diagnosis
 
 
 def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):

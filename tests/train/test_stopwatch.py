@@ -9,20 +9,13 @@ import torch
 from probekit.train.stopwatch import Stopwatch
 
 
-def test_counts_what_lies_inside():
-    watch = Stopwatch(torch.device("cpu"))
+def test_counts_what_lies_inside_and_of_it_its_share():
+    watch = Stopwatch(torch.device("cpu"), among=4)
     with watch.running():
         time.sleep(0.05)
     inside = watch.seconds
     time.sleep(0.05)
-    assert 0.05 <= inside == watch.seconds < 5
-
-
-def test_one_has_its_share_of_what_is_done_for_many():
-    watch = Stopwatch(torch.device("cpu"), among=4)
-    with watch.running():
-        time.sleep(0.05)
-    assert 0.0125 <= watch.seconds < 1.25
+    assert 0.0125 <= inside == watch.seconds < 1.25
 
 
 def test_cuda_events_are_read_after_the_work(monkeypatch):
@@ -61,5 +54,4 @@ def test_cuda_events_are_read_after_the_work(monkeypatch):
     with watch.running():
         queue.clock += 4.0
     assert len(watch._stretches) == 1  # what the device has done is counted and forgotten
-    assert watch.seconds == pytest.approx(7.0)
-    assert watch.seconds == pytest.approx(7.0)
+    assert watch.seconds == watch.seconds == pytest.approx(7.0)

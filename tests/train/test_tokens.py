@@ -5,52 +5,36 @@ import pytest
 import torch
 from torch.testing import assert_close
 
-from probekit.base.layers import parse_layers
 from probekit.errors import DataError
-from probekit.features import Location, open_features
-from probekit.metrics import METRICS
-from probekit.probe.decoders import DECODERS
-from probekit.probe.heads import HEADS
-from probekit.probe.heads.contract import BackboneFacts
-from probekit.train.fit import fit_group
 from probekit.train.source import Source
 from probekit.train.token_rows import TokenLayout
-from tests.planted import CONFIG, DIM, MODEL, TASK, plant_all
+from tests.planted import DIM
 from tests.planted_texts import plant_all_texts, plant_texts
-from tests.train.grouped import member_spec, stream_spec
-from tests.train.test_fit import same
+from tests.train import grouped
+from tests.train.grouped import opened, same, splits_in
 
-ACCURACY = METRICS["accuracy"]
 CPU = torch.device("cpu")
-TASKS = {TASK: "ner", "glue/sst2": None}
 
 
-@pytest.fixture(scope="module", params=TASKS)
+@pytest.fixture(scope="module", params=["words", "texts"])
 def splits(request, tmp_path_factory):
     """Words of which a quarter has no subword, and whole texts."""
     root = tmp_path_factory.mktemp("cache")
-    if request.param == TASK:
-        plant_all(root, invalid=0.25)
-    else:
-        plant_all_texts(root, request.param)
-    return open_features(MODEL, request.param, TASKS[request.param], Location(cache=root))
+    if request.param == "words":
+        return splits_in(root, invalid=0.25)
+    return opened(plant_all_texts(root, "glue/sst2"), "glue/sst2", None)
 
 
 def member(head, **options):
-    spec = HEADS[head]().bind(BackboneFacts(n_blocks=3, dim=DIM, config=CONFIG))
-    layers = parse_layers(spec.default_layers, 3)
-    defaults = {"head": spec, "decoder": DECODERS["linear"](), "layers": layers, "lr": 1e-2}
-    return member_spec(**defaults | options)
+    return grouped.member(head, **{"lr": 1e-2} | options)
 
 
 def stream(splits, *members, **options):
-    defaults = {"train": splits.view("train", valid_only=True), "seed": 0, "epochs": 2}
-    return stream_spec(**defaults | options, members=members)
+    return grouped.stream(splits, *members, **{"epochs": 2} | options)
 
 
 def fit(splits, *streams, **options):
-    others = {"test": splits.view("test")}
-    return fit_group(streams, splits.view("dev"), others, metric=ACCURACY, **options)
+    return grouped.fit(splits, *streams, others={"test": splits.view("test")}, **options)
 
 
 MEMBERS = [
@@ -61,22 +45,12 @@ MEMBERS = [
 ]
 
 
-def test_heads_of_subwords_and_of_rows_do_not_disturb_each_other(splits):
-    other = stream(splits, member("last"), member("extra-layers"), seed=1, epochs=3)
-    group, second = fit(splits, stream(splits, *MEMBERS), other)
-    for together, spec in zip(group, MEMBERS, strict=True):
-        same(fit(splits, stream(splits, spec))[0][0], together)
-    for together, spec in zip(second, other.members, strict=True):
-        same(fit(splits, stream(splits, spec, seed=1, epochs=3))[0][0], together)
-
-
 def test_subwords_that_stay_on_disk_give_the_same_numbers(splits):
     some = splits.view("train", valid_only=True).take(np.array([7, 3, 40, 41, 2, 9, 30]))
-    for view in (splits.view("train", valid_only=True), some):
-        spec = stream(splits, *MEMBERS, train=view, batch_size=3)
-        much, little = (fit(splits, spec, memory=memory)[0] for memory in (10**9, 0))
-        for one, other in zip(much, little, strict=True):
-            same(one, other)
+    spec = stream(splits, *MEMBERS, train=some, batch_size=3)
+    much, little = (fit(splits, spec, memory=memory)[0] for memory in (10**9, 0))
+    for one, other in zip(much, little, strict=True):
+        same(one, other)
 
 
 def test_the_best_checkpoint_scores_what_it_predicts(splits):
@@ -141,6 +115,6 @@ def test_blocks_of_subwords_cover_every_row_once(splits, resident, monkeypatch):
 
 def test_an_entry_without_subwords_says_what_to_keep(tmp_path):
     plant_texts(tmp_path, keep=("cls", "mean"))
-    view = open_features(MODEL, "glue/sst2", None, Location(cache=tmp_path)).view("train")
+    view = opened(tmp_path, "glue/sst2", None).view("train")
     with pytest.raises(DataError, match=r"holds only cls, mean\. .*--keep cls,mean,tokens"):
         TokenLayout(view)

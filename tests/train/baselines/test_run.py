@@ -77,33 +77,18 @@ def test_words_have_every_baseline(cache, tmp_path):
 
 
 def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monkeypatch):
-    plan = product(base(epochs=1), {"head": ["last", "p32"], "seed": [0, 1]})
+    plan = product(base(epochs=1), {"head": ["last", "p32"]})
+    same = [replace(spec, lr=None) for spec in plan]  # the heads' own rate, which is 1e-2
     out = tmp_path / "r.jsonl"
-    first = run(plan, out, cache)
+    first = run([*plan, *same], str(out), cache)
     lines = out.read_text().splitlines()
     # two guesses of each sample; a head, a control and a code of each run
-    assert len(lines) == len({r.key for r in load_records(out)}) == 2 * 2 + 3 * len(plan)
+    assert len(lines) == len({r.key for r in load_records(out)}) == 2 + 3 * len(plan)
+    assert len(first.heads) == len(plan) and set(BESIDE) <= set(first.heads[0].scores)
     monkeypatch.setattr("probekit.train.sweeps.worker.fit_group", None)
     monkeypatch.setattr("probekit.train.baselines.code_length.fit_group", None)
     assert run(plan, out, cache) == first
     assert out.read_text().splitlines() == lines
-
-
-def test_runs_that_are_one_run_are_held_against_their_baselines_once(cache, tmp_path):
-    """The head's own learning rate, given and not given."""
-    plan = product(base(epochs=1), {"lr": [None, 1e-2]})
-    found = run(plan, tmp_path / "r.jsonl", cache)
-    assert len(found.heads) == 1
-    assert set(BESIDE) <= set(found.heads[0].scores)
-
-
-def test_guesses_say_nothing_of_the_head_that_was_run(cache, tmp_path):
-    plan = [base(epochs=1, depth=2, head="p32", normalize="standardize", decoder="crf")]
-    first = run(plan, tmp_path / "a.jsonl", cache).guesses
-    plan = [base(epochs=3, head="extra-layers:n=2", decoder="mlp:hidden=8")]
-    second = run(plan, tmp_path / "b.jsonl", cache).guesses
-    assert first == second
-    assert first[0].depth is None and first[0].options == {}
 
 
 def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
@@ -113,16 +98,6 @@ def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
     full = {r.test_score for r in found.guesses if not r.shots and r.head == "memorised"}
     assert len(full) == 1 < len(set(few.values()))
     assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 6
-
-
-def test_the_records_file_may_be_named_in_text(cache, tmp_path):
-    found = run([base(epochs=1)], str(tmp_path / "r.jsonl"), cache)
-    assert len(load_records(tmp_path / "r.jsonl")) > len(found.heads)
-
-
-def test_a_saved_head_that_is_scored_as_it_is_has_no_baselines(cache, tmp_path):
-    with pytest.raises(OptionError, match=r"scored as it is \(--shots 0, --fraction 0\)"):
-        run([base(shots=0, init_from="saved")], tmp_path / "r.jsonl", cache)
 
 
 def test_a_random_backbone_is_found_by_its_name(tmp_path):
@@ -141,10 +116,13 @@ def test_a_random_backbone_is_found_by_its_name(tmp_path):
     assert max(random) < 0.4 < 0.8 < min(trained)
 
 
-def test_a_random_backbone_is_found_where_another_split_is_fitted_on(tmp_path):
-    cache = tmp_path / "cache"
-    for model in (MODEL, f"{MODEL}-random0"):
-        plant(cache, "test", model=model)
+def test_a_random_backbone_is_found_beside_a_chosen_entry_and_another_split(tmp_path):
+    cache = plant_all(tmp_path / "cache")
+    key = next((cache / MODEL / TASK).glob("train-????????")).name
+    plant_all(cache, model=f"{MODEL}-random0", request="another")
+    location = Location(cache=cache, entry=key)
+    found = run_baselines([base(epochs=1)], out=tmp_path / "r", location=location, device="cpu")
+    assert [record.model for record in found.random] == [f"{MODEL}-random0"]
     found = run([base(epochs=1, fit_on="test", hold_out=0.25)], tmp_path / "r.jsonl", cache)
     assert [record.model for record in found.random] == [f"{MODEL}-random0"]
 
@@ -161,18 +139,11 @@ def test_a_random_backbone_that_cannot_be_used_is_a_note(tmp_path):
     assert len(found.notes) == 2
 
 
-def test_a_chosen_entry_is_not_sought_among_random_ones(tmp_path):
-    cache = plant_all(tmp_path / "cache")
-    key = next((cache / MODEL / TASK).glob("train-????????")).name
-    plant_all(cache, model=f"{MODEL}-random0", request="another")
-    location = Location(cache=cache, entry=key)
-    found = run_baselines([base(epochs=1)], out=tmp_path / "r", location=location, device="cpu")
-    assert [record.model for record in found.random] == [f"{MODEL}-random0"]
-
-
-@pytest.mark.parametrize("task", ["glue/sst2", "glue/rte"])
-def test_texts_have_no_control_task(tmp_path, task):
-    cache = plant_all_texts(tmp_path / "cache", task)
+def test_texts_have_no_control_task(tmp_path):
+    cache, task = plant_all_texts(tmp_path / "cache", "glue/rte"), "glue/rte"
+    with pytest.raises(OptionError, match="a control task gives every word type"):
+        at = Location(cache=cache)
+        sweep([base(task=task, label=None, control=0)], out=tmp_path / "c.jsonl", location=at)
     found = run([base(task=task, label=None, decoder="pooler")], tmp_path / "r.jsonl", cache)
     (record,) = found.heads
     assert "control/accuracy" not in record.scores and "selectivity" not in record.scores
@@ -180,17 +151,6 @@ def test_texts_have_no_control_task(tmp_path, task):
     assert [guess.head for guess in found.guesses] == ["majority"]
     assert found.notes[0].startswith("no control task: ")
     assert 0.4 < found.guesses[0].test_score < 0.6 < record.test_score
-
-
-def test_runs_on_other_rows_have_codes_of_their_own(tmp_path):
-    cache = plant_all_texts(tmp_path / "cache", signal=("mean",))
-    options = {"pooling": ["cls", "mean"], "hold_out": [None, 0.3]}
-    plan = product(base(task="glue/sst2", label=None), options)
-    together = run(plan, tmp_path / "all.jsonl", cache).heads
-    for number, (spec, record) in enumerate(zip(plan, together, strict=True)):
-        (alone,) = run([spec], tmp_path / f"{number}.jsonl", cache).heads
-        assert alone.scores == record.scores
-    assert len({record.scores["compression"] for record in together}) == 4
 
 
 def test_numbers_have_neither_control_nor_code(tmp_path):
@@ -204,14 +164,6 @@ def test_numbers_have_neither_control_nor_code(tmp_path):
     ]
     (guess,) = found.guesses
     assert guess.test_score == 0 < 0.9 < found.heads[0].test_score  # a constant correlates with 0
-
-
-def test_several_label_columns_or_control_labels_are_refused(cache, tmp_path):
-    with pytest.raises(OptionError, match=r"one label column; 2 were given \(ner, pos\)"):
-        run(product(base(), {"label": ["ner", "pos"]}), tmp_path / "r.jsonl", cache)
-    with pytest.raises(OptionError, match="--control and --baselines were both given"):
-        run([base(control=1)], tmp_path / "r.jsonl", cache)
-    assert not (tmp_path / "r.jsonl").exists()
 
 
 def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
@@ -258,25 +210,16 @@ def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, mo
     [
         (("--control", "0"), "--control and --baselines were both given"),
         (("--label", "ner,pos"), "--baselines are those of one label column; 2 were given"),
+        (("--shots", "0", "--init-from", "saved"), r"scored as it is (--shots 0, --fraction 0)"),
     ],
 )
 def test_what_cannot_be_held_against_is_refused_before_training(
-    tmp_path, monkeypatch, words, message
+    cache, tmp_path, monkeypatch, words, message
 ):
     monkeypatch.chdir(tmp_path)
-    plant_all(tmp_path / "cache")
-    assert refused("train", MODEL, TASK, "--baselines", *words).startswith(message)
+    words = ("--baselines", "--cache", cache, "--head", "last", *words)
+    assert message in refused("train", MODEL, TASK, *words)
     assert not (tmp_path / "runs").exists()
-
-
-def test_control_labels_are_not_asked_of_texts(tmp_path):
-    cache = plant_all_texts(tmp_path / "cache")
-    with pytest.raises(OptionError, match="a control task gives every word type"):
-        sweep(
-            [base(task="glue/sst2", label=None, control=0)],
-            out=tmp_path / "r.jsonl",
-            location=Location(cache=cache),
-        )
 
 
 @pytest.mark.parametrize("diverged", ["control", "code", None])

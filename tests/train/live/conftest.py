@@ -1,10 +1,24 @@
 """Runs that several files read."""
 
+import functools
+
 import pytest
 
 from tests.train.live.trained_runs import Runs
 
 
-@pytest.fixture(scope="module", params=["bert", "llama"])
-def runs(request, tmp_path_factory):
-    return Runs(request.param, tmp_path_factory.mktemp(request.param))
+@pytest.fixture(scope="session")
+def runs_of(tmp_path_factory):
+    """Return the runs of a family, which are made once."""
+    return functools.cache(lambda family: Runs(family, tmp_path_factory.mktemp(family)))
+
+
+@pytest.fixture(params=["bert", "llama"])
+def runs(request, runs_of):
+    return runs_of(request.param)
+
+
+@pytest.fixture
+def bert(runs_of):
+    """The runs of one family."""
+    return runs_of("bert")

@@ -6,11 +6,10 @@ import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from probekit import Location, TrainSpec, fit, predict
+from probekit import fit, predict
 from probekit.errors import BackboneError, MissingFileError, OptionError
-from probekit.extraction import ExtractOptions, extract
-from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
+from probekit.extraction import extract
+from tests.train.live.trained_runs import FLOAT32, prepared
 
 WORDS = [["Paris", "is"]]
 
@@ -18,19 +17,14 @@ WORDS = [["Paris", "is"]]
 @pytest.fixture(scope="module")
 def given(tmp_path_factory):
     """A model that was read, its folder, a corpus, and a cache with entries of both."""
-    root = tmp_path_factory.mktemp("given")
-    folder, corpus = build("bert", root / "model"), str(write_corpus(root / "corpus"))
-    how = {"model": AutoModel.from_pretrained(folder).eval()}
-    how["tokenizer"] = AutoTokenizer.from_pretrained(folder)
-    options = ExtractOptions(compute_dtype="float32", dtype="float32")
-    at = {"cache": root / "cache", "device": "cpu", "options": options}
-    extract(str(folder), corpus, **at)
-    extract(**how, task=corpus, name="mine", **at)
-    spec = TrainSpec(model="mine", task=corpus, head="last", fit="adam", epochs=1)
-    return how, str(folder), spec, Location(cache=root / "cache")
+    spec, at = prepared(tmp_path_factory.mktemp("given"))
+    how = {"model": AutoModel.from_pretrained(spec.model).eval()}
+    how["tokenizer"] = AutoTokenizer.from_pretrained(spec.model)
+    extract(**how, task=spec.task, name="mine", cache=at.cache, device="cpu", options=FLOAT32)
+    return how, spec.model, replace(spec, model="mine", fit="adam", epochs=1), at
 
 
-@pytest.mark.parametrize("method", ["full", "bitfit", "lora"])
+@pytest.mark.parametrize("method", ["full", "lora"])
 def test_a_copy_learns_what_the_saved_model_learns(given, method, tmp_path):
     if method == "lora":
         pytest.importorskip("peft", reason="the optional extra finetune is not installed")

@@ -1,17 +1,14 @@
 """Runs whose model computes the rows: frozen as from the cache, trained as a loop by hand."""
 
+import functools
 import json
-from collections import Counter
 from dataclasses import replace
-from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.nn import functional
-from torch.nn.modules.module import register_module_forward_pre_hook
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone
@@ -23,26 +20,31 @@ from probekit.probe.decoders.linear import Linear
 from probekit.train.saved.labelling import predict
 from probekit.train.stream import batches
 from probekit.train.sweeps.run import fit, sweep
-from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.specs import product as spec_product
+from probekit.train.sweeps.specs import product
 from tests.random_models import save_random
 from tests.tiny import build
+from tests.train.live.trained_runs import prepared
 from tests.train.saved.test_prediction import dev_words, write_corpus
-from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
 
 LR, EPOCHS, BATCH = 3e-3, 2, 8
 
 
-@pytest.fixture(scope="module", params=["bert", "llama"])
-def words(request, tmp_path_factory):
-    """A model, the path of a corpus with words that some windows cut, and their caches."""
-    root = tmp_path_factory.mktemp(request.param)
-    model, corpus = build(request.param, root / "model", max_positions=24), root / "corpus"
-    write_corpus(corpus)
-    for dtype in ("float32", "float16"):
-        options = ExtractOptions(compute_dtype="float32", dtype=dtype)
-        extract(str(model), str(corpus), cache=root / dtype, device="cpu", options=options)
-    return TrainSpec(model=str(model), task=str(corpus), head="p32", epochs=3), root
+@pytest.fixture(scope="module")
+def words_of(tmp_path_factory):
+    """Return the runs over a corpus with words that some windows cut, by family and dtype."""
+    root = tmp_path_factory.mktemp("words")
+
+    @functools.cache
+    def made(family, dtype):
+        spec, _ = prepared(root / family, family, dtype=dtype, max_positions=24)
+        return replace(spec, head="p32", epochs=3), root / family
+
+    return made
+
+
+@pytest.fixture
+def words(words_of):
+    return words_of("bert", "float32")
 
 
 def run(spec, root, method, dtype="float32", batch_tokens=None, **more):
@@ -71,34 +73,17 @@ def check_same(live, cached, tolerance):
     assert live.eval_score == pytest.approx(cached.eval_score, abs=0.01)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-@pytest.mark.parametrize("head", ["last", "p32", "concat"])
-def test_a_frozen_model_is_the_cache_word_by_word(words, head, dtype):
-    spec, root = words
+@pytest.mark.parametrize(
+    ("family", "head", "dtype"),
+    [
+        ("bert", "p32", "float32"),
+        ("llama", "concat", "float16"),
+        ("llama", "extra-layers", "float32"),
+    ],
+)
+def test_a_frozen_model_is_the_cache_word_by_word(words_of, family, head, dtype):
+    spec, root = words_of(family, dtype)
     spec = replace(spec, head=head, fit="adam")
-    live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
-    check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
-
-
-def test_a_frozen_model_that_is_cut_is_the_cache(words):
-    spec, root = words
-    spec, passes = replace(spec, head="p32", fit="adam", depth=2), Counter()
-
-    def count(module, given):
-        if type(module).__name__ in ("BertSelfAttention", "LlamaAttention"):
-            passes[module.layer_idx] += 1
-
-    hook = register_module_forward_pre_hook(count)
-    live, cached = (run(spec, root, method) for method in ("frozen", None))
-    hook.remove()
-    check_same(live, cached, 1e-4)
-    assert passes[0] == passes[1] > passes[2] == 1, "the last block, to see that none depends on it"
-
-
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_frozen_model_is_the_cache_for_a_head_over_subwords(words, dtype):
-    spec, root = words
-    spec = replace(spec, head="extra-layers")
     live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
     check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
 
@@ -111,57 +96,29 @@ def test_a_head_over_subwords_trains_with_the_model(words, tmp_path):
     assert predict(tmp_path / "head", dev_words(root / "corpus")) == predicted(record)
 
 
-def test_a_frozen_model_is_the_cache_under_a_solver(words):
-    spec, root = words
-    spec = replace(spec, epochs=None, normalize="standardize", l2=0.1)
-    live, cached = (run(spec, root, method) for method in ("frozen", None))
-    assert live.fitter == cached.fitter == "lbfgs"
-    assert live.eval_score == cached.eval_score
-    assert live.scores["dev/loss"] == pytest.approx(cached.scores["dev/loss"], rel=1e-3)
-
-
-@pytest.fixture(scope="module", params=[*product(COLUMNS, ["bert", "llama"])])
+@pytest.fixture(
+    scope="module", params=[("sentence", "bert"), ("pair", "bert"), ("regression", "llama")]
+)
 def texts(request, tmp_path_factory):
-    """A model, a path of texts or pairs with labels or values, their caches, what they are."""
+    """A model, and texts or pairs with labels or values; where their features are."""
     kind, family = request.param
     root = tmp_path_factory.mktemp(f"{kind}-{family}")
-    model, corpus = build(family, root / "model", max_positions=24), root / "corpus"
-    write_texts(corpus, kind)
-    named = {"kind": kind, "text": COLUMNS[kind]}
-    for dtype in ("float32", "float16"):
-        options = ExtractOptions(compute_dtype="float32", dtype=dtype)
-        at = {"cache": root / dtype, "device": "cpu", "options": options, "label": "label"}
-        extract(str(model), str(corpus), **at, **named)
-    return TrainSpec(model=str(model), task=str(corpus), head="mean"), root, named
+    spec, at = prepared(root, family, kind=kind, max_positions=24)
+    return replace(spec, head="mean"), at
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
-def test_a_frozen_model_is_the_cache_text_by_text(texts, dtype, tmp_path):
-    spec, root, named = texts
-    at = Location(cache=root / dtype, **named)
-    varied = {"method": ["frozen", None], "pooling": ["mean", "cls", "last"]}
-    steps = spec_product(replace(spec, epochs=3, fit="adam"), varied)
+def test_a_frozen_model_is_the_cache_text_by_text(texts, tmp_path):
+    spec, at = texts
+    varied = {"method": ["frozen", None], "pooling": ["mean", "last"]}
+    steps = product(replace(spec, epochs=3, fit="adam"), varied)
+    solved = product(replace(spec, pooling="mean"), {"method": ["frozen", None]})
     where = {"location": at, "out": tmp_path / "runs.jsonl", "predictions": True}
-    records = sweep([*steps, *spec_product(spec, varied)], **where)
-    for live, cached in zip(records[:3], records[3:6], strict=True):
-        check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
-    for live, cached in zip(records[6:9], records[9:], strict=True):
-        assert live.fitter == cached.fitter != "adam"
-        assert live.eval_score == pytest.approx(cached.eval_score, abs=1e-3)
-
-
-def test_a_saved_run_says_of_texts_what_it_scored(texts, tmp_path):
-    spec, root, named = texts
-    spec = replace(spec, method="full", pooling="mean", epochs=3, rates=(("backbone", LR),))
-    where = {"location": Location(cache=root / "float32", **named), "out": tmp_path / "runs.jsonl"}
-    (record,) = sweep([spec], predictions=True, save=tmp_path / "head", **where)
-    view = open_features(spec.model, spec.task, location=where["location"]).view("dev")
-    said = predict(tmp_path / "head", view.texts)
-    wanted = [row[0] for row in predicted(record)]
-    if isinstance(wanted[0], float):
-        np.testing.assert_allclose(said, wanted, rtol=1e-4, atol=1e-5)
-    else:
-        assert list(said) == wanted
+    records = sweep([*steps, *solved], **where)
+    for live, cached in zip(records[:2], records[2:4], strict=True):
+        check_same(live, cached, 1e-4)
+    live, cached = records[4:]
+    assert live.fitter == cached.fitter != "adam"
+    assert live.eval_score == pytest.approx(cached.eval_score, abs=1e-3)
 
 
 def by_hand(spec, root):
@@ -202,17 +159,14 @@ def by_hand(spec, root):
 def short(tmp_path_factory):
     """Sentences that one window holds, and a model without dropout."""
     root = tmp_path_factory.mktemp("short")
-    model, corpus = build("bert", root / "model", max_positions=64), root / "corpus"
-    config = json.loads((model / "config.json").read_text("utf-8"))
+    config = json.loads((build("bert", root / "model") / "config.json").read_text("utf-8"))
     config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (model / "config.json").write_text(json.dumps(config), "utf-8")
-    write_corpus(corpus)
-    options = ExtractOptions(compute_dtype="float32", dtype="float32")
-    extract(str(model), str(corpus), cache=root / "float32", device="cpu", options=options)
-    return TrainSpec(
-        model=str(model), task=str(corpus), head="last", decoder="linear:dropout=0", method="full",
-        epochs=EPOCHS, batch_size=BATCH, lr=LR, rates=(("backbone", LR),), evals=100,
-        select="dev",
+    (root / "model" / "config.json").write_text(json.dumps(config), "utf-8")
+    write_corpus(root / "corpus")
+    spec, _ = prepared(root)
+    return replace(
+        spec, decoder="linear:dropout=0", method="full", epochs=EPOCHS, batch_size=BATCH, lr=LR,
+        rates=(("backbone", LR),), evals=100, select="dev",
     ), root  # fmt: skip
 
 
@@ -232,35 +186,22 @@ def test_full_is_what_a_loop_by_hand_does(short):
     assert moved > 1e-3
 
 
-@pytest.mark.parametrize(
-    "method", ["full", "bitfit", "lora:rank=2", "adapter:size=4", "diff-prune:share=0.1"]
-)
-def test_only_what_is_named_moves_and_a_saved_run_says_what_it_scored(words, method, tmp_path):
-    if method.startswith("lora"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+def test_a_saved_run_says_what_it_scored_and_is_not_trained_again(words, tmp_path):
     spec, root = words
-    if method == "bitfit" and "llama" in root.name:
-        with pytest.raises(OptionError, match=r"has none\. Choose another method"):
-            run(spec, root, method)
-        return
-    record = run(spec, root, method, save=tmp_path / "head")
-    assert record.method == method and record.fitter == "adam" and record.rates["backbone"] > 0
+    record = run(spec, root, "adapter:size=4", save=tmp_path / "head")
+    assert record.method == "adapter:size=4" and record.fitter == "adam"
+    assert record.rates["backbone"] > 0 and record.backbone_share < 1
     assert 0 < record.n_backbone_params < record.n_params
-    assert (record.backbone_share == 1) == (method == "full")
     assert predict(tmp_path / "head", dev_words(root / "corpus")) == predicted(record)
-    again = run(spec, root, method, save=tmp_path / "head")
-    assert again == record, "a run that is recorded is not trained again"
+    assert run(spec, root, "adapter:size=4", save=tmp_path / "head") == record
 
 
 def test_a_frozen_model_that_cannot_be_cut_runs_whole(tmp_path):
     """All layers of ALBERT are one block."""
-    model = save_random("albert", tmp_path / "model", embedding_size=16)
+    save_random("albert", tmp_path / "model", embedding_size=16)
     write_corpus(tmp_path / "corpus")
-    options = ExtractOptions(compute_dtype="float32", dtype="float32")
-    at = {"cache": tmp_path / "cache", "device": "cpu", "options": options}
-    extract(str(model), str(tmp_path / "corpus"), **at)
-    spec = TrainSpec(model=str(model), task=str(tmp_path / "corpus"), head="last", depth=1)
-    spec, where = replace(spec, fit="adam", epochs=1), Location(cache=tmp_path / "cache")
+    spec, where = prepared(tmp_path)
+    spec = replace(spec, depth=1, fit="adam", epochs=1)
     live, cached = (
         fit(replace(spec, method=method), location=where) for method in ("frozen", None)
     )
@@ -283,48 +224,19 @@ def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
     assert predict(tmp_path / "a", [["Paris", "is"]]) == predict(tmp_path / "b", [["Paris", "is"]])
 
 
-def test_a_saved_run_says_what_it_scored_in_bfloat16(short, tmp_path):
-    spec, _ = short
-    options = ExtractOptions(compute_dtype="bfloat16", dtype="float32")
-    extract(spec.model, spec.task, cache=tmp_path, device="cpu", options=options)
-    where = {"location": Location(cache=tmp_path), "out": tmp_path / "runs.jsonl"}
-    (record,) = sweep([spec], predictions=True, save=tmp_path / "head", **where)
-    assert predict(tmp_path / "head", dev_words(Path(spec.task))) == predicted(record)
-
-
-CUT = (
-    *("full", "bitfit", "lora", "adapter:size=4", "prompt:length=2", "prefix:length=2"),
-    "diff-prune",
-)
-
-
-@pytest.mark.parametrize("method", CUT)
+@pytest.mark.parametrize("method", ["full", "lora", "adapter:size=4", "prefix:length=2"])
 def test_every_method_takes_a_model_without_blocks(short, method, tmp_path):
     """What depends on none of what a method trains is read by a head that learns alone."""
-    if method.partition(":")[0] in ("lora", "prompt", "prefix"):
+    if method.startswith(("lora", "prefix")):
         pytest.importorskip("peft", reason="the optional extra finetune is not installed")
     spec, root = short
     spec, at = replace(spec, depth=0, rates=()), Location(cache=root / "float32")
     found = fit(replace(spec, method=method), location=at, save=tmp_path)
-    if method.partition(":")[0] in ("lora", "prefix"):
+    if method.startswith(("lora", "prefix")):
         cached = fit(replace(spec, method=None, fit="adam"), location=at)
         assert found.n_backbone_params == 0
         assert [p[1] for p in found.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)
     assert found.layers == (0,) and len(predict(tmp_path, [["Paris", "is"]])[0]) == 2
-
-
-@pytest.mark.parametrize("method", CUT[1:])
-def test_every_method_takes_a_cut_model(short, method, tmp_path):
-    if method.partition(":")[0] in ("lora", "prompt", "prefix"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    spec, root = short
-    spec = replace(spec, method=method, depth=1, epochs=1, rates=())
-    found = fit(spec, location=Location(cache=root / "float32"), save=tmp_path)
-    own = {name: value for name, value in found.state.items() if name.startswith("backbone.")}
-    assert own and found.layers == (1,) and not any("layer/1" in name for name in own)
-    if method.startswith("prefix"):
-        assert [value.shape for value in own.values()] == [(2, 2 * 32)]
-    assert len(predict(tmp_path, [["Paris", "is"]])[0]) == 2
 
 
 def test_layers_that_the_cache_lacks_are_made(short, tmp_path):

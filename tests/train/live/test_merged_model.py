@@ -6,15 +6,18 @@ import shutil
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
-from probekit.tuning import METHODS, Method
+from probekit.tuning import METHODS
 from tests.cli.console import done, refused
 from tests.saved_heads import changed_head
 from tests.store.synthetic import folder_bytes
 from tests.train.live.trained_runs import asked, check_states, states
 
 
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_merges_or_says_why_not(runs, name, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name"), [*(("bert", name) for name in METHODS if name != "prefix"), ("llama", "lora")]
+)
+def test_every_method_merges_or_says_why_not(runs_of, kind, name, tmp_path):
+    runs = runs_of(kind)
     method, into = asked(name, runs.kind), tmp_path / "of" / "whole"
     apart = METHODS[name].stays_apart
     if not METHODS[name].trains:
@@ -28,17 +31,12 @@ def test_every_method_merges_or_says_why_not(runs, name, tmp_path):
         check_merged(runs, method, None, into)
 
 
-@pytest.mark.parametrize("method", ["lora:rank=2:targets=linear", "bitfit"])
-def test_a_cut_model_is_merged(runs, method, tmp_path):
-    asked(method.partition(":")[0], runs.kind)
-    check_merged(runs, method, 2, tmp_path / "whole")
-
-
-def test_a_merge_that_does_nothing_is_found(runs, tmp_path, monkeypatch):
-    method = asked("lora", runs.kind)
-    monkeypatch.setattr(METHODS["lora"], "merge", Method.merge)
-    with pytest.raises(AssertionError):
-        check_merged(runs, method, None, tmp_path / "whole")
+@pytest.mark.parametrize(
+    ("kind", "method"), [("llama", "lora:rank=2:targets=linear"), ("bert", "bitfit")]
+)
+def test_a_cut_model_is_merged(runs_of, kind, method, tmp_path):
+    asked(method.partition(":")[0], kind)
+    check_merged(runs_of(kind), method, 2, tmp_path / "whole")
 
 
 def check_merged(runs, method, depth, into):
@@ -63,26 +61,24 @@ def check_merged(runs, method, depth, into):
     assert AutoTokenizer.from_pretrained(into).vocab_size
 
 
-def test_a_base_that_has_moved(runs, tmp_path):
-    kept = runs.saved("bitfit" if runs.kind == "bert" else "diff-prune:share=0.1", 2)[0]
+def test_a_base_that_has_moved(bert, tmp_path):
+    kept = bert.saved("bitfit", 2)[0]
     run, there = shutil.copytree(kept, tmp_path / "run"), tmp_path / "there"
     config = json.loads((run / "config.json").read_text())
     moved = config["model"] | {"name": str(tmp_path / "gone")}
     changed_head(run, weights=config["weights"], model=moved)
     for command in (("merge", str(run), str(there)), ("extract", str(run), "conll")):
         assert "--model" in refused(*command)
-    done("merge", str(run), str(there), "--model", str(runs.model))
+    done("merge", str(run), str(there), "--model", str(bert.model))
     done("merge", str(kept), str(tmp_path / "here"))
     assert folder_bytes(there) == folder_bytes(tmp_path / "here")
 
 
-def test_what_cannot_be_merged(runs, tmp_path):
-    bitfit = "bitfit" if runs.kind == "bert" else "diff-prune:share=0.1"
-    into = tmp_path / "whole"
+def test_what_cannot_be_merged(bert, tmp_path):
+    into, run = tmp_path / "whole", bert.saved("bitfit", 2)[0]
     assert "no saved run is there" in refused("merge", str(tmp_path / "nothing"), str(into))
     assert not into.exists()
     (into / "mine").mkdir(parents=True)
-    run = runs.saved(bitfit, 2)[0]
     for taken in (into, run / "backbone" / "whole"):
         assert "something is there. Give a new folder." in refused("merge", str(run), str(taken))
     said = refused("merge", str(run), "x" * 300)

@@ -11,7 +11,7 @@ import torch
 
 from probekit import load_records
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from probekit.features import Location
 from probekit.results.tables import summarise, table
 from probekit.train.live import live_forecast
@@ -22,20 +22,13 @@ from probekit.train.sweeps.run_views import open_splits, scored_views
 from probekit.train.sweeps.specs import TrainSpec, product
 from probekit.train.sweeps.worker import make_streams, open_method
 from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
+from tests.train.live.trained_runs import FLOAT32, prepared
 
 
 @pytest.fixture(scope="module")
 def base(tmp_path_factory):
-    root = tmp_path_factory.mktemp("options")
-    model, corpus = build("bert", root / "model"), root / "corpus"
-    write_corpus(corpus)
-    options = ExtractOptions(compute_dtype="float32", dtype="float32")
-    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=options)
-    spec = TrainSpec(
-        model=str(model), task=str(corpus), head="mean", method="full", epochs=1, batch_size=8
-    )
-    return spec, Location(cache=root / "cache")
+    spec, at = prepared(tmp_path_factory.mktemp("options"))
+    return replace(spec, head="mean", method="full", epochs=1, batch_size=8), at
 
 
 def test_samples_and_seeds_are_those_of_runs_from_the_cache(base, tmp_path):
@@ -53,50 +46,36 @@ def test_samples_and_seeds_are_those_of_runs_from_the_cache(base, tmp_path):
     assert [record.seen["examples"] for record in records[4:]] == [12, 12]
 
 
-@pytest.mark.parametrize("normalize", ["standardize", "layernorm"])
-def test_what_is_normalised_are_rows_of_the_model_as_it_was(base, normalize):
+def test_what_is_normalised_are_rows_of_the_model_as_it_was(base):
     """Standardised is by mean and deviation before the first step, as from the cache."""
     spec, at = base
-    spec = replace(spec, normalize=normalize)
+    spec = replace(spec, normalize="standardize")
     live = fit(spec, location=at)
     cached = fit(replace(spec, method=None, fit="adam"), location=at)
     names = [name for name in cached.state if name.startswith("normalization.")]
-    assert bool(names) == (normalize == "standardize")
+    assert names
     for name in names:
         torch.testing.assert_close(live.state[name], cached.state[name], rtol=1e-3, atol=1e-4)
 
 
-def test_a_run_that_diverges_is_recorded_under_its_seed(base, tmp_path):
+def test_a_run_that_diverges_stops_and_is_recorded_under_its_seed(
+    base, tmp_path, monkeypatch, caplog
+):
     spec, at = base
-    spec = replace(spec, seed=3, epochs=2, rates=(("backbone", 1e9),), evals=2)
-    (record,) = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
-    assert record.diverged and record.seed == 3 and record.rates == {"backbone": 1e9}
-    again = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
-    assert list(again) == [record], "it is not tried again with another seed"
-
-
-def test_no_model_runs_for_a_run_that_has_diverged(base, monkeypatch, caplog):
-    spec, at = base
-    spec = replace(spec, epochs=4, evals=2, rates=(("backbone", 1e9),))
+    spec = replace(spec, seed=3, epochs=4, rates=(("backbone", 1e9),), evals=2)
     read, compute = [], LiveSource.compute
     monkeypatch.setattr(
         LiveSource,
         "compute",
         lambda self, places: (torch.is_grad_enabled() and read.append(1), compute(self, places))[1],
     )
-    found = fit(spec, location=at)
-    assert found.diverged and [point[0] for point in found.curve] == [6, 12]
+    (record,) = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
+    assert record.diverged and record.seed == 3 and record.rates == {"backbone": 1e9}
+    assert [point[0] for point in record.curve] == [6, 12]
     assert len(read) == 6 + 2, "six steps, and two passes for the forecast"
     assert "mean at --lr 0.01,backbone=1e+09: the loss or a trained value is no" in caplog.text
-
-
-def test_gates_keep_the_rate_of_their_own(base):
-    """A protocol's one rate is that of head and model."""
-    spec, at = base
-    spec = replace(spec, method="diff-prune", lr=1e-3, as_published=True)
-    run = resolve(replace(spec, rates=(("backbone", 1e-4),)), open_splits(spec, at))
-    assert dict(run.spec.rates) == {"backbone": 1e-4, "gates": 0.1}
-    assert dict(resolve(spec, open_splits(spec, at)).spec.rates) == {"backbone": 1e-3, "gates": 0.1}
+    again = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
+    assert list(again) == [record], "it is not tried again with another seed"
 
 
 def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(tmp_path):
@@ -104,8 +83,7 @@ def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(
     model = build("bert", tmp_path / "model", max_positions=24)
     short, long = (["Paris", "is"], ["B", "O"]), (["Paris", "is"] * 20, ["B", "O"] * 20)
     splits = {"train": [short] * 8, "dev": [short] * 2, "test": [long]}
-    options = ExtractOptions(compute_dtype="float32", dtype="float32")
-    at = {"cache": tmp_path / "cache", "device": "cpu", "options": options}
+    at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
     extract(str(model), "mine", examples=splits, **at)
     spec = TrainSpec(model=str(model), task="mine", head="last", method="prompt:length=6", epochs=1)
     where = Location(cache=tmp_path / "cache")

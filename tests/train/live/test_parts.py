@@ -10,33 +10,24 @@ import torch
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import parse
 from probekit.data.encoded import encoded_of
-from probekit.extraction import ExtractOptions, extract
-from probekit.features import Location, open_features
+from probekit.features import open_features
 from probekit.train.live import live_model
 from probekit.train.live.live_model import LiveModel
 from probekit.tuning import METHODS, Tuned
-from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
+from tests.train.live.trained_runs import prepared
 
-FAMILIES = ("bert", "gpt2", "llama", "deberta-v2")
-
-
-@pytest.fixture(scope="module")
-def corpus(tmp_path_factory):
-    return write_corpus(tmp_path_factory.mktemp("parts") / "corpus")
+FAMILIES = ("bert", "llama")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
-def texts(request, corpus, tmp_path_factory):
+def texts(request, tmp_path_factory):
     """A model, and the encoded texts of a corpus, of which windows cut some."""
     root = tmp_path_factory.mktemp(request.param)
-    model = build(request.param, root / "model", max_positions=24)
+    spec, at = prepared(root, request.param, layers="-1", max_positions=24)
+    splits = open_features(spec.model, spec.task, location=at)
     if request.param == "llama":  # whose dropout is 0 by default
-        configure(model, attention_dropout=0.1)
-    options = ExtractOptions(compute_dtype="float32", dtype="float32", layers="-1")
-    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=options)
-    splits = open_features(str(model), str(corpus), location=Location(cache=root / "cache"))
-    return model, encoded_of(splits.entries["train"].examples).take(np.arange(8))
+        configure(root / "model", attention_dropout=0.1)
+    return root / "model", encoded_of(splits.entries["train"].examples).take(np.arange(8))
 
 
 def without_dropout(model):
@@ -88,8 +79,7 @@ def check_equal(found, wanted):
         torch.testing.assert_close(value, wanted[name], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("array", ["words", "tokens"])
-@pytest.mark.parametrize("batch_tokens", [48, 9])
+@pytest.mark.parametrize(("array", "batch_tokens"), [("words", 9), ("tokens", 48)])
 def test_batches_and_blocks_have_the_gradients_of_the_whole(texts, batch_tokens, array):
     # some windows of up to 24 subwords are longer than 9: alone, and block by block
     whole, held = gradients(*texts, 10**6, drops=False, array=array)
@@ -108,7 +98,7 @@ def test_dropout_is_the_same_when_a_batch_is_computed_again(texts, monkeypatch):
     assert held < more / 4
 
 
-@pytest.mark.parametrize("array", ["words", "tokens", "cls", "last", "mean"])
+@pytest.mark.parametrize("array", ["words", "tokens", "last", "mean"])
 @torch.no_grad()
 def test_only_the_windows_run_that_wanted_rows_are_made_of(texts, array, monkeypatch):
     model, encoded = texts

@@ -7,40 +7,29 @@ import pytest
 import torch
 
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from probekit.features import Location, open_features
 from probekit.results.recorded_options import recorded_options
 from probekit.train.sweeps import solved_start, worker
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
-from probekit.train.sweeps.specs import TrainSpec
-from tests.tiny import build
-from tests.train.saved.test_prediction import write_corpus
-from tests.train.saved.test_prediction_texts import write_texts
+from tests.train.live.trained_runs import FLOAT32, prepared
 
-FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
 STILL = {"lr": 1e-12, "rates": (("backbone", 1e-12), ("mixing", 1e-12)), "epochs": 1}
 """Steps that move nothing."""
 
 
 @pytest.fixture(scope="module")
 def words(tmp_path_factory):
-    root = tmp_path_factory.mktemp("words")
-    model, corpus = build("bert", root / "model", max_positions=64), write_corpus(root / "corpus")
-    extract(str(model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
-    spec = TrainSpec(model=str(model), task=str(corpus), head="last", select="dev")
-    return spec, Location(cache=root / "cache")
+    spec, at = prepared(tmp_path_factory.mktemp("words"))
+    return replace(spec, select="dev"), at
 
 
 @pytest.fixture(scope="module")
 def texts(tmp_path_factory):
     root = tmp_path_factory.mktemp("texts")
-    model, corpus = build("llama", root / "model", max_positions=24), root / "corpus"
-    write_texts(corpus, "regression")
-    at = {"cache": root / "cache", "device": "cpu", "options": FLOAT32, "kind": "regression"}
-    extract(str(model), str(corpus), label="label", text="text", **at)
-    spec = TrainSpec(model=str(model), task=str(corpus), head="mean", select="dev")
-    return spec, Location(cache=root / "cache", kind="regression", text="text")
+    spec, at = prepared(root, "llama", kind="regression", max_positions=24)
+    return replace(spec, head="mean", select="dev"), at
 
 
 def check_starts_there(spec, at, method, **still):
@@ -56,18 +45,31 @@ def check_starts_there(spec, at, method, **still):
         torch.testing.assert_close(live.state[name], value)
 
 
-@pytest.mark.parametrize("head", ["last", "mean", "p32", "attention-fusion"])
-@pytest.mark.parametrize("method", ["lora:rank=2", "full", "bitfit"])
+@pytest.mark.parametrize(
+    ("head", "method"),
+    [
+        ("last", "lora:rank=2"),
+        ("mean", "bitfit"),
+        ("p32", "full"),
+        ("attention-fusion", "full"),
+        ("last", "prefix:length=2"),
+    ],
+)
 def test_before_the_first_step_words_are_read_by_the_solved_head(words, head, method):
-    if method.startswith("lora"):
+    if method.startswith(("lora", "prefix")):
         pytest.importorskip("peft", reason="the optional extra finetune is not installed")
     spec, at = words
-    mixes = head == "p32"
-    rates = STILL["rates"] if mixes else STILL["rates"][:1]
-    check_starts_there(replace(spec, head=head), at, method, **STILL | {"rates": rates})
+    still = STILL | {"rates": STILL["rates"] if head == "p32" else STILL["rates"][:1]}
+    if not method.startswith("prefix"):
+        check_starts_there(replace(spec, head=head), at, method, **still)
+        return
+    cached = fit(spec, location=at)  # prefixes move the rows at once
+    live = fit(replace(spec, method=method, start="solved", **still), location=at)
+    assert live.diagnosis["start_score"] == cached.eval_score
+    torch.testing.assert_close(live.state["decoder.weight"], cached.state["decoder.weight"])
 
 
-@pytest.mark.parametrize("head", ["last", "mean", "p32"])
+@pytest.mark.parametrize("head", ["mean", "p32"])
 def test_before_the_first_step_numbers_are_read_by_the_solved_head(texts, head):
     spec, at = texts
     rates = STILL["rates"] if head == "p32" else STILL["rates"][:1]
@@ -131,19 +133,6 @@ def test_records_tell_starts_apart(words, tmp_path):
     assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 2
 
 
-@pytest.mark.slow
-def test_two_workers_solve_what_one_does(words, tmp_path):
-    spec, at = words
-    plan = [replace(spec, method="bitfit", start="solved", epochs=1, seed=n) for n in range(2)]
-    one, two = (
-        sweep(plan, out=tmp_path / f"{n}.jsonl", location=at, workers=n, device="cpu")
-        for n in (1, 2)
-    )
-    assert [(r.key, r.scores, r.diagnosis) for r in one] == [
-        (r.key, r.scores, r.diagnosis) for r in two
-    ]
-
-
 def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
     spec, at = words
     spec = replace(spec, method="bitfit")
@@ -186,15 +175,3 @@ def test_layers_that_the_cache_lacks_are_not_solved(words, tmp_path):
     spec, at = replace(spec, head="mean", method="full", start="solved"), Location(cache=tmp_path)
     with pytest.raises(OptionError, match=r"reads layer 1.*Or give --start random"):
         fit(spec, location=at)
-
-
-@pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2", "adapter:size=4"])
-def test_methods_that_move_rows_at_once_start_from_the_solved_head_too(words, method):
-    if method.partition(":")[0] in ("prompt", "prefix"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    spec, at = words
-    still = STILL | {"rates": STILL["rates"][:1]}
-    cached = fit(spec, location=at)
-    live = fit(replace(spec, method=method, start="solved", **still), location=at)
-    assert live.diagnosis["start_score"] == cached.eval_score
-    torch.testing.assert_close(live.state["decoder.weight"], cached.state["decoder.weight"])

@@ -11,6 +11,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.tuning import METHODS
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
+from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
 
 IDS = torch.arange(9, 17)[None]
 LR = (("backbone", 3e-3),)
@@ -39,18 +40,39 @@ def asked(name, kind):
     return SMALL.get(name, name)
 
 
+def prepared(root, family="bert", *, kind=None, dtype="float32", layers="all", **sizes):
+    """Write a model and a corpus, of words or of a kind of texts, and extract its features.
+
+    Args:
+        root: the folder of all that; what is there already stays.
+        family: one of ``tiny.KINDS``.
+        kind: one of ``COLUMNS``, or None for words.
+        dtype: how rows are stored, and the name of the cache.
+        layers: those that are stored.
+        sizes: of the model.
+
+    Returns:
+        The spec of a run over the features, and where they are.
+    """
+    model, corpus = root / "model", root / "corpus"
+    if not model.exists():
+        build(family, model, **sizes)
+        write_texts(corpus, kind) if kind else write_corpus(corpus)
+    named = {"kind": kind, "text": COLUMNS[kind]} if kind else {}
+    at = {"cache": root / dtype, "device": "cpu", "label": "label" if kind else None}
+    options = ExtractOptions(compute_dtype="float32", dtype=dtype, layers=layers)
+    extract(str(model), str(corpus), **at, **named, options=options)
+    spec = TrainSpec(model=str(model), task=str(corpus), head="last")
+    return spec, Location(cache=root / dtype, **named)
+
+
 class Runs:
     """A model, a corpus, its entry, and runs that train the model, each saved once."""
 
     def __init__(self, kind, root):
-        self.root, self.kind = root, kind
-        self.model, corpus = build(kind, root / "model"), root / "corpus"
-        write_corpus(corpus)
-        extract(str(self.model), str(corpus), cache=root / "cache", device="cpu", options=FLOAT32)
-        self.location = Location(cache=root / "cache")
-        self.spec = TrainSpec(
-            model=str(self.model), task=str(corpus), head="last", fit="adam", epochs=2, rates=LR
-        )
+        self.root, self.kind, self.model = root, kind, root / "model"
+        spec, self.location = prepared(root, kind)
+        self.spec = replace(spec, fit="adam", epochs=2, rates=LR)
         self.done = {}
 
     def saved(self, method, depth=None):

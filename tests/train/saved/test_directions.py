@@ -1,6 +1,5 @@
 """Direction and bias give a linear probe's logits on raw states; other probes say what they are."""
 
-import itertools
 import json
 
 import numpy as np
@@ -85,7 +84,10 @@ def logits(head, z):
 
 @pytest.mark.parametrize(
     ("head", "decoder", "normalize"),
-    list(itertools.product(*map(sorted, (LINEAR_HEADS, LINEAR_DECODERS, LINEAR_NORMALIZATIONS)))),
+    [
+        *((head, "linear", "standardize") for head in sorted(LINEAR_HEADS)),
+        *(("concat", decoder, "none") for decoder in sorted(LINEAR_DECODERS)),
+    ],
 )
 def test_direction_and_bias_are_the_probe(head, decoder, normalize):
     one, z = trained(head, decoder, normalize), raw_states()
@@ -118,17 +120,6 @@ def test_what_is_not_linear_says_why_and_is_not(head, decoder, normalize, reason
     assert not affine
     with pytest.raises(OptionError, match=reason):
         directions(one)
-
-
-def test_the_products_are_made_in_float64():
-    """The error of the logits is that of one rounding of states and directions, not of a fold."""
-    one = trained("concat", normalize="standardize")
-    found = directions(one)
-    module, decoder, normalization = (part.double() for part in one.modules)
-    z = raw_states().double()
-    exact = decoder(module(normalization(z)))
-    own = torch.einsum("rld,lcd->rc", z, found.direction.double()) + found.bias.double()
-    assert (own - exact).abs().max() < 1e-6 * (z.abs().max() * found.direction.abs().sum())
 
 
 def test_a_layer_that_is_normed_already_passes_the_final_norm():
@@ -247,17 +238,6 @@ def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
         top = directions(trained("last", layers=(4,)))
         write_directions(top, "repeng", tmp_path / "y.gguf", name="a")
     assert not (tmp_path / "y.gguf").exists()
-
-
-def test_repeng_itself_loads_it(tmp_path):
-    """repeng 0.4 asks for NumPy 1; where a later one is installed, it judges."""
-    repeng = pytest.importorskip("repeng", reason="repeng is not installed")
-    found = directions(trained("mean"))
-    vector = repeng.ControlVector.import_gguf(
-        write_directions(found, "repeng", tmp_path / "x.gguf", name="c")
-    )
-    assert vector.model_type == "x" and vector.directions.keys() == {0, 1}
-    np.testing.assert_array_equal(vector.directions[0], found.contrast("c")[0].numpy())
 
 
 def test_what_cannot_be_written(tmp_path):

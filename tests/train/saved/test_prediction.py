@@ -6,12 +6,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.backbone import read_arrays
-from probekit.errors import BackboneError, DataError, MissingFileError, OptionError, StateRangeError
+from probekit.errors import BackboneError, OptionError, StateRangeError
 from probekit.extraction import ExtractOptions, extract
-from probekit.features import Location, open_features
+from probekit.features import Location
 from probekit.results.predictions import read_predicted
 from probekit.train.saved.head import TrainedHead
-from probekit.train.saved.items import read_sentences
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
@@ -105,14 +104,10 @@ def test_new_text_gets_the_probabilities_of_the_side_file(trained, tmp_path, dec
     assert np.abs(ordered.sum(1) - 1).max() < 1e-9
     assert all(list(row.values()) == sorted(row.values(), reverse=True) for row in rows)
     assert [text.label for text in found] == predict(folder, dev_words(corpus))
+    (none, one) = predict(folder, [[], ["EU"]], probabilities=True)
+    assert (none.label, none.probabilities) == ([], []) and len(one.label) == 1
     if not decoder:
         assert [next(iter(row)) for row in rows] == [tag for text in found for tag in text.label]
-
-
-def test_an_empty_sentence_has_no_labels_and_no_probabilities(trained):
-    (one, two) = predict(trained[0] / "head", [[], ["EU"]], probabilities=True)
-    assert (one.label, one.probabilities) == ([], [])
-    assert len(two.label) == len(two.probabilities) == 1
 
 
 def test_another_model_is_refused(trained, tmp_path):
@@ -122,11 +117,6 @@ def test_another_model_is_refused(trained, tmp_path):
         BackboneError, match=r"not the one that the head was made with .* Give the right model"
     ):
         predict(root / "head", [["a"]], model=str(other))
-
-
-def test_a_folder_without_a_head(tmp_path):
-    with pytest.raises(MissingFileError, match="no saved head here"):
-        predict(tmp_path, [["a"]])
 
 
 def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch):
@@ -143,15 +133,6 @@ def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch)
         predict(root / "head", words)
 
 
-def test_lines_become_words():
-    lines = ["EU  rejects\n", "\n", " a\u00a0b "]
-    assert read_sentences(lines) == [["EU", "rejects"], ["a\u00a0b"]]
-    with pytest.raises(DataError, match="no text to label"):
-        read_sentences(["\n"])
-    with pytest.raises(DataError, match="line 2: a TAB in it"):
-        read_sentences(["a b\n", "a\tb c\n"])
-
-
 def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):
     root, corpus, _ = trained
     head = TrainedHead.from_pretrained(root / "head")
@@ -159,11 +140,3 @@ def test_the_model_of_a_hub_commit_may_lie_in_a_folder_now(trained):
     local = head.config["model"]["name"]
     head.config["model"] |= {"name": "org/name", "source": "hub", "revision": "0" * 40}
     assert predict(head, dev_words(corpus), model=local) == expected
-
-
-def test_the_label_column_may_be_named_by_its_index(trained):
-    root, corpus, _ = trained
-    location = Location(cache=root / "cache")
-    for index in ("-1", "1"):
-        splits = open_features(str(root / "model"), str(corpus), index, location)
-        assert splits.column == "1" and splits.label_map.names == ("B-UP", "O")

@@ -18,12 +18,12 @@ from subjects import SUBJECTS, subject
 
 from probekit import Location, Record, TrainSpec, open_features, plot_depth, product, save_figure
 from probekit.results.comparison import best_depth
-from probekit.results.comparison.bootstrap import Resampled, bootstrap
-from probekit.results.comparison.judging import LEVEL, holm
+from probekit.results.comparison.resampling import Bootstrap, Estimate
 from probekit.results.overthinking import depth_curves
 from probekit.results.overthinking.chosen_depth import best_place, choosers
-from probekit.results.overthinking.measure import read_reported
+from probekit.results.overthinking.depth_predictions import read_reported
 from probekit.results.summaries.grouping import grouped
+from probekit.results.summaries.interval import LEVEL, holm
 from probekit.results.summaries.wording import model_text, numbers_text
 from probekit.train.sweeps.specs import depths
 
@@ -94,7 +94,7 @@ def table(records: Sequence[Record]) -> str:
     return markdown(HEADER, lines, words=2)
 
 
-def gain(records: Sequence[Record]) -> tuple[float, Resampled]:
+def gain(records: Sequence[Record]) -> tuple[float, Estimate]:
     """Return what the best earlier depth has right more than the last, in points, with its test."""
     (curve,) = depth_curves(records)
     reported, dev = read_reported(curve, None)
@@ -106,7 +106,9 @@ def gain(records: Sequence[Record]) -> tuple[float, Resampled]:
     owners = np.repeat(np.arange(n), reported.lengths)
     more = right[places[owners], np.arange(len(owners))] - right[-1]
     sums = np.bincount(owners, more, minlength=n)
-    found = bootstrap(reported.groups, lambda counts: (counts @ sums) / (counts @ reported.lengths))
+    (found,) = Bootstrap().estimates(
+        reported.groups, lambda counts: ((counts @ sums) / (counts @ reported.lengths))[:, None]
+    )
     return 100 * sums.sum() / len(owners), found
 
 

@@ -19,7 +19,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from probekit.results.comparison.crossed import crossed
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Groups
 from probekit.results.summaries.interval import CONFIDENCE, interval
 
 NAME = "interval_coverage"

@@ -14,9 +14,9 @@ from depths import by_steps, every_depth
 from shared import RESULTS, argument_parser, markdown, runner, write
 
 from probekit import Record, early_exit, overthinking, plot_exit, plot_overthinking, save_figure
-from probekit.results.comparison.judging import LEVEL, holm
+from probekit.results.comparison.resampling import Estimate
 from probekit.results.overthinking import EarlyExit, Overthinking
-from probekit.results.overthinking.estimates import Estimate
+from probekit.results.summaries.interval import LEVEL, holm
 from probekit.results.summaries.wording import model_text
 
 NAME = "overthinking"

@@ -11,13 +11,14 @@ from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
 from probekit.results.comparison.references import settings, with_reference
-from probekit.results.comparison.resampled_groups import Drawn, drawn_text
+from probekit.results.comparison.resampling import Drawn, drawn_text
 from probekit.results.summaries.diagnosis import MARK, copied_texts, marks
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.text_layout import Column, markdown_table
+from probekit.results.summaries.scored import Score
+from probekit.results.summaries.typeset import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
-from probekit.results.tables import Score, caption, footnotes, summarise, table
+from probekit.results.tables import score_table, summarise
 from probekit.train.sweeps.search import FIRST_SEED, selected_score
 from probekit.train.sweeps.specs import depths
 
@@ -199,11 +200,8 @@ def of_head(records: Iterable[Record], head: str) -> list[Record]:
 
 
 def section(title: str, records: Sequence[Record]) -> str:
-    """Return a titled table with its footnotes and caption."""
-    rows = summarise(records)
-    notes = footnotes(records, "markdown")
-    below = [notes, caption(rows)] if notes else [caption(rows)]
-    return "\n".join([f"## {title}\n\n{table(rows, style='markdown')}", *below])
+    """Return a titled table with what stands below it."""
+    return f"## {title}\n\n{score_table(records).text('markdown')}"
 
 
 def judged(

@@ -89,7 +89,7 @@ def test_package_root_imports_nothing_at_once():
     assert imported(ast.parse(path.read_text()), path) == set()
 
 
-HEAVY = ("torch", "transformers", "datasets")
+HEAVY = ("torch", "transformers", "datasets", "pandas")
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,7 @@ HEAVY = ("torch", "transformers", "datasets")
         ("probekit", set()),
         ("probekit.cli", set()),
         ("probekit.results", set()),
+        ("probekit.results.tables", set()),
         ("probekit.probe.heads", set()),
         ("probekit.train.sweeps.run", {"torch"}),  # which every worker of a sweep imports
     ],

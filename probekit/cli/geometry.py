@@ -1,7 +1,6 @@
 """``probekit geometry``: what the layers look like, without labels."""
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -9,14 +8,14 @@ import typer
 
 from probekit.base.registry import flag, option
 from probekit.cli import arguments
-from probekit.cli.output import print_json, print_table, show
+from probekit.cli.output import print_json, show
 from probekit.cli.spread import spread
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.results.layer_geometry import Geometry
     from probekit.results.record import Record
-    from probekit.results.summaries.text_layout import Column
+    from probekit.results.summaries.typeset import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,9 +114,9 @@ def geometry(
     if json:
         print_json([found.to_json()])
     else:
-        from probekit.results.layer_geometry import geometry_caption, geometry_columns
+        from probekit.results.layer_geometry import geometry_table
 
-        _print_columns(geometry_columns(found), geometry_caption(found))
+        _print(geometry_table(found))
     if drawn.output is not None:
         records = _probes(drawn.probes or [], drawn.where or [])
         _draw(found, records, drawn.output, look)
@@ -135,14 +134,14 @@ def _change(
 ) -> None:
     """Measure how far layers of a model lie from those of another; print that, and draw it."""
     from probekit.measures.layer_changes import change
-    from probekit.results.layer_change import change_caption, change_columns
+    from probekit.results.layer_geometry import change_table
 
     del asked["sample"]
     found = change(model, against, task, **asked)
     if json:
         print_json([found.to_json()])
     else:
-        _print_columns(change_columns(found), change_caption(found))
+        _print(change_table(found))
     if output is not None:
         from probekit.plots.change_panels import plot_change
         from probekit.plots.style import save_figure
@@ -151,11 +150,10 @@ def _change(
         show(str(output), err=True)
 
 
-def _print_columns(columns: "Sequence[Column]", caption: str) -> None:
-    cells = zip(*(column.cells for column in columns), strict=True)
-    names = [column.heading for column in columns]
-    print_table([dict(zip(names, row, strict=True)) for row in cells])
-    show(caption, err=True)
+def _print(table: "Table") -> None:
+    """Print a table, and what it is to the standard error."""
+    show(replace(table, caption="").text(), nl=False)
+    show(table.caption, err=True)
 
 
 def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:
@@ -172,8 +170,7 @@ def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -
 
 
 def _probes(files: list[Path], where: list[str]) -> "list[Record]":
-    from probekit.results import load_records
-    from probekit.results.summaries.select import select
+    from probekit.results import load_records, select
 
     return select(load_records(files), where) if files else []
 

@@ -39,7 +39,7 @@ class Probes:
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
         """Return the records of the heads, after a look at the other options."""
-        from probekit.results.overthinking.estimates import Bootstrap
+        from probekit.results.comparison.resampling import Bootstrap
         from probekit.results.summaries.scored import SCORE_OF
 
         Bootstrap(samples=self.samples)
@@ -109,7 +109,7 @@ def exit_early(
     RUNS are what `probekit depth` recorded.
     """
     from probekit.results.overthinking import early_exit
-    from probekit.results.overthinking.exit_rules import check_tolerance
+    from probekit.results.overthinking.early_exit import check_tolerance
     from probekit.results.overthinking.report_text import exit_text
 
     look.check(probes.output)

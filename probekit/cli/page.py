@@ -78,8 +78,7 @@ def report(
     it, where the runs kept their --predictions.
     """
     from probekit.page.report_page import ReportOptions, check_report, write_report
-    from probekit.results import load_records
-    from probekit.results.summaries.select import select
+    from probekit.results import load_records, select
 
     path = output or checked_default(Path("report.html"), _MARK)
     check_report(path)

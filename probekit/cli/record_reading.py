@@ -12,11 +12,8 @@ from probekit.cli.arguments import FigureLook, split_list
 from probekit.cli.output import checked_default, print_json, show
 from probekit.cli.record_tables import (
     TableOptions,
-    asked_text,
-    depths_text,
-    measure_text,
+    asked_table,
     rows_as_config,
-    weights_text,
 )
 from probekit.cli.spread import spread
 from probekit.errors import OptionError, RecordError
@@ -136,8 +133,7 @@ def read_records(runs: "Sequence[str | Path]", where: "Sequence[str] | None" = N
         RecordError: the files hold none at all, or none meets the conditions.
         MissingFileError: a file does not exist.
     """
-    from probekit.results import load_records
-    from probekit.results.summaries.select import select
+    from probekit.results import load_records, select
 
     records = load_records(runs)
     if not records:
@@ -228,8 +224,8 @@ def table(
     ] = Path("cache"),
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
-    from probekit.results.summaries.layer_measures import MEASURES
-    from probekit.results.tables import STYLES
+    from probekit.results.summaries.layer_measures import MEASURES, RAW_WEIGHTS
+    from probekit.results.tables import STYLES, depth_table, measure_table
 
     choose("table", of, dict.fromkeys(_TABLES))
     of_scores = columns is not None or verdicts or against is not None
@@ -253,16 +249,14 @@ def table(
         )  # fmt: skip
         show(rows_as_config(records, cache, best_on), nl=False)
         return
-    if of == "weights":
-        text = weights_text(records, raw=raw, style=layout)
-    elif of in MEASURES:
-        text = measure_text(records, MEASURES[of], layout)
+    if of in MEASURES:
+        found = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
     elif of == "depth":
-        text = depths_text(records, cast("Scored | None", split), layout)
+        found = depth_table(records, cast("Scored | None", split))
     else:
         asked = TableOptions(columns, split, best_on, verdicts, against, split_list(also))
-        text = asked_text(records, layout, asked)
-    show(text, nl=False)
+        found = asked_table(records, asked)
+    show(found.text(layout), nl=False)
 
 
 def _check_options_alone(**given: Any) -> None:
@@ -322,8 +316,8 @@ def compare(
         pairs = comparison.compare_all(
             records, split=split, metric=metric, samples=samples, seed=seed
         )
-        text = comparison.pairs_table(pairs, "jsonl" if json else layout, samples)
-        show(text, nl=False)
+        table = comparison.pairs_table(pairs, samples)
+        show(table.text("jsonl" if json else layout), nl=False)
         return
     if len(runs) != 2:
         raise OptionError(
@@ -335,4 +329,4 @@ def compare(
     if json:
         print_json([asdict(found)])
     else:
-        show(comparison.comparison_table(found))
+        show(comparison.comparison_table(found).text(), nl=False)

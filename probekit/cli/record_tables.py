@@ -1,4 +1,4 @@
-"""Tables of records as commands print them, each with what stands below it."""
+"""Tables of records as commands print them, and the config of one of their rows."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -6,19 +6,19 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from probekit.base.selection import SOLVED
 from probekit.cli.arguments import is_task
 from probekit.cli.output import print_json, show
 from probekit.errors import OptionError, RecordError
 from probekit.store.layout import MANIFEST
 
 if TYPE_CHECKING:
-    from probekit.results import Record, Records
-    from probekit.results.comparison import Verdicts
-    from probekit.results.recorded_options import Options
-    from probekit.results.summaries.best_options import BestOptions
-    from probekit.results.summaries.layer_measures import LayerMeasure
+    from probekit.results import Record
     from probekit.results.summaries.scored import Scored
-    from probekit.results.tables import Style
+    from probekit.results.summaries.typeset import Table
+
+Options = Mapping[str, Any]
+"""Options of the command line by name, with dashes as ``_``."""
 
 _OF_ENTRY = ("model", "task", "entry")
 
@@ -27,10 +27,12 @@ def print_records(
     records: "Sequence[Record]", *, json: bool = False, by_depth: bool = False
 ) -> None:
     """Print the scores of records, grouped over seeds, and what they are."""
+    from probekit.results.tables import depth_table, score_table
+
     if json:
         print_json([record.to_json() for record in records])
         return
-    show(depths_text(records) if by_depth else scores_text(records), nl=False)
+    show((depth_table if by_depth else score_table)(records).text(), nl=False)
 
 
 @dataclass(frozen=True)
@@ -54,12 +56,13 @@ class TableOptions:
     also: Sequence[str] = ()
 
 
-def asked_text(records: "Records", style: "Style", asked: TableOptions) -> str:
+def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
     """Return a table of scores as it was asked for, the baselines of heads beside them."""
     from probekit.results.comparison import verdicts
     from probekit.results.comparison.references import references
     from probekit.results.summaries.baseline_scores import beside_heads, rivals, without_baselines
     from probekit.results.summaries.best_options import best_options
+    from probekit.results.tables import pivot, score_table
 
     named = references(records, asked.against) if asked.against else []
     heads_named = bool(without_baselines(named)) or not named
@@ -72,14 +75,18 @@ def asked_text(records: "Records", style: "Style", asked: TableOptions) -> str:
     if asked.verdicts or asked.against:
         family = without_baselines(shown) if heads_named else shown
         judged = verdicts(family, asked.against, split=asked.split)
-        _check_chosen(best, judged)
+        if best and judged.split == "dev":
+            raise OptionError(
+                "--best-on dev with verdicts on dev: what was chosen for its dev score is higher "
+                "there by chance. Give records with test scores, or leave one of both out."
+            )
     if asked.columns is None:
-        return scores_text(shown, style, asked.also, best=best, judged=judged)
+        return score_table(shown, asked.also, best=best, judged=judged)
     split = cast("Scored | None", asked.split)
-    return pivot_text(shown, asked.columns, split, style, best=best, judged=judged)
+    return pivot(shown, asked.columns, split=split, best=best, judged=judged)
 
 
-def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) -> str:
+def rows_as_config(records: "Sequence[Record]", cache: Path, best_on: str | None = None) -> str:
     """Return a config file that makes the runs of a row of a table again.
 
     Args:
@@ -91,7 +98,6 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
     Raises:
         RecordError: no record is left, several rows are, or no config can be written of one.
     """
-    from probekit.results.recorded_options import rows_of_options
     from probekit.results.summaries.baseline_scores import without_baselines
     from probekit.results.summaries.best_options import best_options
 
@@ -100,7 +106,7 @@ def rows_as_config(records: "Records", cache: Path, best_on: str | None = None) 
         raise RecordError("no records are there to write a config of.")
     if best_on is not None:
         heads = best_options(heads, best_on).records
-    rows = rows_of_options(heads)
+    rows = _rows_of_options(heads)
     if len(rows) > 1:
         names = {n for row in rows for n in row if any(row.get(n) != one.get(n) for one in rows)}
         raise RecordError(
@@ -126,7 +132,7 @@ def _toml_value(value: Any) -> str:
     return dumps(value)
 
 
-def _at_its_entry(row: "Options", cache: Path) -> "Options":
+def _at_its_entry(row: Options, cache: Path) -> Options:
     """Return options of a run on the user's own data with the path of its entry as MODEL.
 
     Raises:
@@ -145,113 +151,45 @@ def _at_its_entry(row: "Options", cache: Path) -> "Options":
     return {"model": str(folders[0])} | {k: v for k, v in row.items() if k not in _OF_ENTRY}
 
 
-def _check_chosen(best: "BestOptions | None", judged: "Verdicts") -> None:
-    """Refuse verdicts on the scores that did the choosing: the best of many looks better."""
-    if best and judged.split == "dev":
-        raise OptionError(
-            "--best-on dev with verdicts on dev: what was chosen for its dev score is higher there "
-            "by chance. Give records with test scores, or leave one of both out."
-        )
+def _rows_of_options(records: "Sequence[Record]") -> list[dict[str, Any]]:
+    """Return the options of every setting, with its ``seeds``: of each row of a table.
 
-
-def scores_text(
-    records: "Sequence[Record]",
-    style: "Style" = "text",
-    also: Sequence[str] = (),
-    *,
-    best: "BestOptions | None" = None,
-    judged: "Verdicts | None" = None,
-) -> str:
-    """Return the table of scores, and below it what they are; CSV and JSON lines stand alone.
-
-    Args:
-        records: of the rows.
-        style: as for ``table``.
-        also: other scores that have columns.
-        best: what dev chose of each head, if it did.
-        judged: verdicts against a reference, if there are any.
+    Raises:
+        RecordError: no command makes a record by itself, or it is of an earlier version.
     """
-    from probekit.results import tables
-
-    rows = tables.summarise(records, also=also)
-    rows = tables.with_chosen(rows, best) if best else rows
-    rows = tables.with_verdicts(rows, judged) if judged else rows
-    untested = any(row.test_score is None for row in rows)
-    notes = tables.footnotes(records, style, more=_said(best, judged, untested))
-    return _captioned(tables.table(rows, style, also), notes, tables.caption(rows), style)
-
-
-def pivot_text(
-    records: "Sequence[Record]",
-    columns: str,
-    split: "Scored | None" = None,
-    style: "Style" = "text",
-    *,
-    best: "BestOptions | None" = None,
-    judged: "Verdicts | None" = None,
-) -> str:
-    """Return the scores on a split with a column per value of an option, and what they are."""
-    from probekit.results import tables
-    from probekit.results.summaries.scored import shown
-
-    records, split = shown(records, split)
-    text = tables.pivot(records, columns, split=split, style=style, judged=judged, best=best)
-    notes = tables.footnotes(records, style, more=_said(best, judged, split == "dev"))
-    return _captioned(text, notes, f"{split}; {tables.caption(tables.summarise(records))}", style)
+    rows: list[dict[str, Any]] = []
+    for record in records:
+        options = _options_of(record)
+        seed = options.pop("seed")
+        same = next((r for r in rows if {**r, "seeds": None} == {**options, "seeds": None}), None)
+        if same is None:
+            rows.append({**options, "seeds": [seed]})
+        elif seed not in same["seeds"]:
+            same["seeds"].append(seed)
+    return rows
 
 
-def _said(best: "BestOptions | None", judged: "Verdicts | None", on_dev: bool) -> list[str]:
-    """Return the lines below a table about what was chosen, and what was compared."""
-    return [*(best.lines(on_dev) if best else ()), *(judged.lines if judged else ())]
+def _options_of(record: "Record") -> dict[str, Any]:
+    """Return the options whose run has the record's key, where its entry is in the cache."""
+    from probekit.results.summaries.baseline_scores import is_baseline
 
-
-def depths_text(
-    records: "Sequence[Record]", split: "Scored | None" = None, style: "Style" = "text"
-) -> str:
-    """Return the table of scores by depth, and below it what they are; JSON lines stand alone."""
-    from probekit.results.comparison import best_depths
-    from probekit.results.summaries.scored import SCORE_OF, shown
-    from probekit.results.tables import caption, depth_table, footnotes, summarise
-
-    records, split = shown([record for record in records if record.depth is not None], split)
-    best = best_depths(records)
-    text = depth_table(records, SCORE_OF[split], style, best)
-    return _captioned(text, footnotes(records, style, best), caption(summarise(records)), style)
-
-
-def weights_text(records: "Sequence[Record]", *, raw: bool = False, style: "Style" = "text") -> str:
-    """Return the table of layer weights, and below it what they are; JSON lines stand alone."""
-    from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS
-
-    return measure_text(records, RAW_WEIGHTS if raw else WEIGHTS, style)
-
-
-def measure_text(
-    records: "Sequence[Record]", measure: "LayerMeasure", style: "Style" = "text"
-) -> str:
-    """Return the table of a number of each layer, and below it what it is."""
-    from probekit.results.tables import footnotes, measure_caption, measure_table
-
-    text = measure_table(records, measure, style)
-    held = measure.held(records)
-    notes = footnotes(held, style, more=measure.distances(measure.columns(held)))
-    return _captioned(text, notes, measure_caption(records, measure), style)
-
-
-def _captioned(table: str, footnotes: str, caption: str, style: "Style") -> str:
-    """Return a table with what is below it: first what it marks, then what its numbers are."""
-    from probekit.base.markup import html_view, spelled_out_lines
-    from probekit.results.summaries.text_layout import markdown_text
-    from probekit.results.summaries.typeset import BARE, latex_float
-
-    if style in BARE:
-        return table
-    footnotes, caption = map(spelled_out_lines, (footnotes, caption))
-    if style == "markdown":
-        footnotes, caption = map(markdown_text, (footnotes, caption))
-    if style == "html":
-        return html_view(table, notes=[*footnotes.splitlines(), caption]) + "\n"
-    if style == "latex":
-        return latex_float(table, footnotes, caption)
-    paragraph = "\n" if footnotes and style == "markdown" else ""
-    return f"{table}\n{footnotes}{paragraph}{caption}\n"
+    what, stated = f"record {record.key[:8]} ({record.head})", record.stated()
+    if is_baseline(record):
+        raise RecordError(
+            f"{what} is of a baseline, which `probekit train --baselines` makes beside a head; "
+            "choose others with --where."
+        )
+    if record.trial or record.left_out is not None:
+        raise RecordError(f"{what} serves another run; choose others with --where.")
+    if record.init not in (None, SOLVED):
+        raise RecordError(
+            f"{what} started from a saved head ({record.init}), and records do not know its "
+            "folder: no config can be written of it. Choose others with --where, or give "
+            "--init-from or --fusion-from on the command line."
+        )
+    if stated is None:
+        raise RecordError(
+            f"record {record.key[:8]} is of an earlier version of probekit, which did not record "
+            "every option; no config can be written of it."
+        )
+    return {"model": record.model, "task": record.task, "entry": record.entry, **stated}

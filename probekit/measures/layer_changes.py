@@ -18,7 +18,7 @@ from probekit.measures.measured_rows import (
     rows_with_states,
 )
 from probekit.measures.measuring import ROWS, defined, find_measured
-from probekit.results.layer_change import Change, LayerChange
+from probekit.results.layer_geometry import Change, LayerChange
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
 from probekit.version import __version__

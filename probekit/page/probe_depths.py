@@ -16,11 +16,9 @@ from probekit.page.score_curves import (
     task_title,
 )
 from probekit.results.comparison.pairing import recorded_metric
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
-from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
-from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.exit_rules import TEXTS
-from probekit.results.overthinking.measure import read_reported
+from probekit.results.comparison.resampling import Bootstrap, Estimate
+from probekit.results.overthinking.depth_predictions import DepthCurve, depth_curves, read_reported
+from probekit.results.overthinking.early_exit import TEXTS, EarlyExit, measure_exits
 from probekit.results.overthinking.shares import shares_by_depth
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped

@@ -21,13 +21,14 @@ from probekit.page.rerun_commands import rerun_commands
 from probekit.page.score_curves import Cell, PageFigure, amount_figures, depth_figures, task_title
 from probekit.results import tables
 from probekit.results.comparison import Verdicts, verdicts
-from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
+from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.grouping import full_depth, grouped, series, varying
 from probekit.results.summaries.layer_measures import ABLATION, SHARES, WEIGHTS, LayerMeasure
 from probekit.results.summaries.scored import SCORE_OF, Scored
-from probekit.results.summaries.text_layout import NOTHING, Column
+from probekit.results.summaries.typeset import NOTHING, Column
 from probekit.results.summaries.wording import OPTIONS, model_text
 from probekit.version import __version__
 
@@ -125,9 +126,9 @@ def score_tables(
         wanted = len(rows) > 1 and not of_depths
         judged = _judged(shown, against, split, samples) if wanted else None
         if isinstance(judged, Verdicts):
-            rows = tables.with_verdicts(rows, judged)
+            rows = tables.summarise(shown, judged=judged)
         said = judged.lines if isinstance(judged, Verdicts) else [judged] if judged else []
-        notes = [*tables.footnotes(shown, more=said).splitlines(), tables.caption(rows)]
+        below = [*said, *notes(shown), tables.caption(rows)]
         columns = [one for one in tables.score_columns(rows) if not _is_empty(one)]
         columns.sort(key=lambda one: one.heading in _HOW)
         first = group[0]
@@ -139,7 +140,7 @@ def score_tables(
                 [cell.strip() for cell in row]
                 for row in zip(*(column.cells for column in columns), strict=True)
             ],
-            notes=notes,
+            notes=below,
             csv=tables.table(rows, "csv"),
         )
 

@@ -10,7 +10,7 @@ from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
 from probekit.base.selection import SOLVED
 from probekit.results.record import Record
-from probekit.results.recorded_options import Options, is_baseline, stated_options
+from probekit.results.summaries.baseline_scores import is_baseline
 from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
 from probekit.tasks import TASKS
@@ -62,7 +62,7 @@ def rerun_commands(
     made = [one for one in every if not _of_script(one)]
     runs, unsaid = [], 0
     for one in made:
-        options = None if is_baseline(one) else stated_options(one)
+        options = None if is_baseline(one) else one.stated()
         if options is not None:
             runs.append(_run(one, options, sources, kinds or {}))
         unsaid += options is None and not is_baseline(one)
@@ -172,7 +172,7 @@ def _root(cache: Path) -> list[str]:
 
 
 def _run(
-    record: Record, options: Options, sources: Mapping[str, str], kinds: Mapping[str, str]
+    record: Record, options: Mapping[str, Any], sources: Mapping[str, str], kinds: Mapping[str, str]
 ) -> _Run:
     words = [sources.get(name, name) for name in (record.model, record.task)]
     words += [*_kind_words(kinds.get(record.entry)), *_words(record, options)]
@@ -187,7 +187,7 @@ def _run(
     )
 
 
-def _words(record: Record, options: Options) -> list[str]:
+def _words(record: Record, options: Mapping[str, Any]) -> list[str]:
     """Return what all runs of a command share, as typed."""
     shared = {name: value for name, value in options.items() if name not in _OF_EACH}
     if record.init not in (None, SOLVED):

@@ -11,7 +11,7 @@ from probekit.plots.curves import layer_axis
 from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
 from probekit.plots.naming import fitted_text
 from probekit.plots.style import PAGE_WIDTH, font_scale, new_figure
-from probekit.results.layer_change import Change, change_title
+from probekit.results.layer_geometry import Change, change_title
 
 _HEIGHT = 2.2  # of the figure, inches
 _COLOUR = "#0072B2"

@@ -9,11 +9,15 @@ from probekit.metrics import scale_of
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.measured_panels import Line, explain, panels_of
 from probekit.plots.panels import panel_figure, share_scores
+from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.overthinking import EarlyExit, depth_curves
-from probekit.results.overthinking.early_exit import measure_exits
-from probekit.results.overthinking.estimates import Bootstrap
-from probekit.results.overthinking.exit_rules import TEXTS, TOLERANCE, check_tolerance
-from probekit.results.overthinking.measure import read_reported
+from probekit.results.overthinking.depth_predictions import read_reported
+from probekit.results.overthinking.early_exit import (
+    TEXTS,
+    TOLERANCE,
+    check_tolerance,
+    measure_exits,
+)
 from probekit.results.record import Record
 from probekit.results.summaries.wording import metric_text
 

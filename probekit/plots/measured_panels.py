@@ -13,10 +13,9 @@ from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text
 from probekit.plots.panels import MAX_PANELS, PANEL_HEIGHT, Panel, PanelFigure, panel_figure
 from probekit.plots.style import refuse_many
-from probekit.results.comparison.resampled_groups import Drawn, drawn_text
+from probekit.results.comparison.resampling import Bootstrap, Drawn, Estimate, drawn_text
 from probekit.results.overthinking import DepthCurve, depth_curves
-from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.measure import read_reported
+from probekit.results.overthinking.depth_predictions import read_reported
 from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks

@@ -1,13 +1,17 @@
 """Records as a list, and as a pandas table with a column for every number."""
 
-import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from probekit.base.fingerprint import digest
+from probekit.base.markup import html_view
+from probekit.base.plugins import trusting
+from probekit.metrics import METRICS
+from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
+from probekit.results.summaries.baseline_scores import beside_heads
+from probekit.results.summaries.select import matching
+from probekit.results.tables.scores import score_table
 
 if TYPE_CHECKING:
     import pandas
@@ -37,9 +41,9 @@ class Records(list[Record]):
 
     def _repr_html_(self) -> str:
         """Return for a notebook the scores that ``probekit table`` prints."""
-        from probekit.results.tables.record_views import records_view  # which imports records
-
-        return records_view(self)
+        if not self:
+            return html_view(title="no records")
+        return score_table(beside_heads(matching(self, [])))._repr_html_()
 
     def to_pandas(self) -> "pandas.DataFrame":
         """Return a data frame with one row per record.
@@ -62,34 +66,43 @@ class Records(list[Record]):
         return frame.astype(whole)
 
 
-_OF_TEXT = re.compile(r"[^/]*(-[0-9a-f]{8})")
-"""The name of data of one's own: what its path was called, and a hash of its text."""
+def load_records(
+    paths: str | Path | Iterable[str | Path], *, trust_plugins: bool = False
+) -> Records:
+    """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
+    A torn last line is left out with a logged note. Where a key occurs more than once, the last
+    record with it counts, at the place of the first. Predictions that were moved together with
+    their results file are found beside it.
 
-def told_by_text(records: Iterable[Record]) -> list[Record]:
-    """Return records of which those of one text say so, under one name.
+    Args:
+        paths: one file or folder, or several; a folder stands for every ``*.jsonl`` below it.
+        trust_plugins: import metrics that are not known here by the paths that the files name,
+            which runs whatever lies there.
 
-    A record without `Record.texts` has those of others with the same entry and labels, where these
-    agree. A text that was extracted under two paths has the name of the first record.
+    Raises:
+        MissingFileError: a path does not exist, or a folder holds no results file.
+        RecordError: a line is no record; the message names file and line.
+        UnknownNameError: a metric that a file names cannot be imported.
     """
-    given = list(records)
-    said: dict[tuple[str, str], list[Mapping[str, str]]] = {}
-    for record in given:
-        texts = said.setdefault((record.entry, record.labels_fingerprint), [])
-        if record.texts and record.texts not in texts:
-            texts.append(record.texts)
-    names: dict[tuple[str, str], str] = {}
-    told = []
-    for record in given:
-        texts = said[record.entry, record.labels_fingerprint]
-        known = texts[0] if len(texts) == 1 else record.texts
-        name = record.task
-        if own := _OF_TEXT.fullmatch(name):
-            text = digest(known) if known else record.labels_fingerprint
-            name = names.setdefault((own[1], text), name)
-        same = (known, name) == (record.texts, record.task)
-        told.append(record if same else replace(record, texts=known, task=name))
-    return told
+    records = Records(*read_records([paths] if isinstance(paths, str | Path) else paths))
+    if trust_plugins:
+        with trusting(True):
+            for record in records:
+                METRICS.recall(record.metric, record.plugins.get("metric"))
+    return records
+
+
+def select(records: Sequence[Record], conditions: Sequence[str]) -> Records:
+    """Return the records that meet every condition, with their files; see `matching`.
+
+    Raises:
+        OptionError: a condition is malformed.
+        UnknownNameError: a name is no option of a record.
+        RecordError: no record is left; the message lists the values that occur.
+    """
+    origins = records.origins if isinstance(records, Records) else None
+    return Records(matching(records, conditions), origins)
 
 
 def _flat(values: Mapping[Any, Any], above: str = "") -> Iterator[tuple[str, Any]]:

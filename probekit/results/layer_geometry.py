@@ -1,4 +1,4 @@
-"""What was measured of the layers of an entry without labels: numbers, their JSON form, a table."""
+"""What was measured of the layers of an entry without labels: numbers, their JSON form, tables."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -7,11 +7,9 @@ from pathlib import Path
 from typing import Any, Self
 
 from probekit.base.fingerprint import parse_json
-from probekit.base.markup import Markup, html_view
 from probekit.errors import MissingFileError, RecordError
-from probekit.results.summaries.text_layout import NOTHING, Column
-from probekit.results.summaries.typeset import html_columns
-from probekit.results.summaries.wording import range_text
+from probekit.results.summaries.typeset import NOTHING, Column, Table
+from probekit.results.summaries.wording import model_text, range_text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +101,7 @@ class Geometry:
 
     def _repr_html_(self) -> str:
         """Return for a notebook what ``probekit geometry`` prints."""
-        return geometry_view(self)
+        return geometry_table(self)._repr_html_()
 
     def to_json(self) -> dict[str, Any]:
         """Return all numbers as plain JSON values."""
@@ -153,11 +151,11 @@ def load_geometry(path: str | Path) -> Geometry:
         raise RecordError(f"{path}: {reason}") from None
 
 
-def geometry_columns(found: Geometry) -> list[Column]:
+def geometry_table(found: Geometry) -> Table:
     """Return layer, rank, mean cosine, dimension, norm, two CKAs and massive channels."""
     layers, places = found.layers, range(len(found.layers))
     before = [found.cka[place][place - 1] if place else None for place in places]
-    return [
+    columns = [
         Column("layer", [str(one.layer) for one in layers], words=True),
         Column("covariance rank", [_number(one.effective_rank, 1) for one in layers]),
         Column("cosine", [_number(one.anisotropy, 3) for one in layers]),
@@ -167,6 +165,19 @@ def geometry_columns(found: Geometry) -> list[Column]:
         Column("CKA last", [_number(found.cka[place][-1], 3) for place in places]),
         Column("massive", [_massive_text(one) for one in layers], words=True),
     ]
+    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
+    different = [one.dimension_rows for one in found.layers if one.dimension_rows is not None]
+    drawn = f"{found.sample:,} drawn rows"
+    if different:
+        drawn = f"{range_text(different)} that differ of {drawn}, with its 95 % interval"
+    few = " Fewer rows than channels: the rank is too low, CKA too high." * (found.rows < found.dim)
+    caption = (
+        f"{found.model}, {found.task} {found.split}: {found.rows:,}{of} rows of {found.array}, "
+        f"{found.dim} wide; rank: effective rank of their covariance (entropy of its eigenvalues); "
+        f"dimension by TwoNN from {drawn}; massive: over 100 and 1,000 times the layer's median "
+        f"magnitude.{few}"
+    )
+    return Table(columns, caption=caption)
 
 
 def _number(value: float | None, decimals: int) -> str:
@@ -189,22 +200,88 @@ def _massive_text(layer: LayerGeometry) -> str:
     return ", ".join([*shown, *more]) or NOTHING
 
 
-def geometry_caption(found: Geometry) -> str:
-    """Return what was measured, and what the columns are."""
+@dataclass(frozen=True, kw_only=True)
+class LayerChange:
+    """One layer.
+
+    Attributes:
+        layer: its number.
+        change: ||after - before|| / ||before|| in Euclidean norms, mean over rows; rows of zeros
+            before are left out, and None is where all are.
+        deviation: its standard deviation over the rows.
+        cka: linear centred kernel alignment between the layer before and after (Kornblith et al.
+            2019, section 3): 1 where rows were turned, scaled or moved as a whole; None where
+            either is constant.
+    """
+
+    layer: int
+    change: float | None
+    deviation: float | None
+    cka: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What of the layers of a model changed, on the rows of a text.
+
+    Attributes:
+        model: name of the model after.
+        before: name of the model before.
+        task: name of the task.
+        split: whose rows.
+        entry: key of the entry after.
+        entry_before: key of the entry before.
+        array: which rows (``words``, ``cls``, ...).
+        rows: rows that were measured.
+        of_rows: rows that there are.
+        seed: of the draw.
+        layers: those that both entries hold, ascending.
+        version: version of probekit that measured.
+    """
+
+    model: str
+    before: str
+    task: str
+    split: str
+    entry: str
+    entry_before: str
+    array: str
+    rows: int
+    of_rows: int
+    seed: int
+    layers: Sequence[LayerChange]
+    version: str
+
+    def _repr_html_(self) -> str:
+        """Return for a notebook what ``probekit geometry --against`` prints."""
+        return change_table(self)._repr_html_()
+
+    def to_json(self) -> dict[str, Any]:
+        """Return all numbers as plain JSON values."""
+        return dict(json.loads(json.dumps(asdict(self))))
+
+
+def change_title(found: Change) -> str:
+    """Return which models were compared, and on which rows."""
     of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    different = [one.dimension_rows for one in found.layers if one.dimension_rows is not None]
-    drawn = f"{found.sample:,} drawn rows"
-    if different:
-        drawn = f"{range_text(different)} that differ of {drawn}, with its 95 % interval"
-    few = " Fewer rows than channels: the rank is too low, CKA too high." * (found.rows < found.dim)
     return (
-        f"{found.model}, {found.task} {found.split}: {found.rows:,}{of} rows of {found.array}, "
-        f"{found.dim} wide; rank: effective rank of their covariance (entropy of its eigenvalues); "
-        f"dimension by TwoNN from {drawn}; massive: over 100 and 1,000 times the layer's median "
-        f"magnitude.{few}"
+        f"{model_text(found.model)} against {model_text(found.before)}, {found.task} "
+        f"{found.split}: {found.rows:,}{of} rows of {found.array}"
     )
 
 
-def geometry_view(found: Geometry) -> Markup:
-    """Return the table and its caption, for a notebook."""
-    return html_view(html_columns(geometry_columns(found)), notes=[geometry_caption(found)])
+def change_table(found: Change) -> Table:
+    """Return layer, change and CKA."""
+    changes = [
+        NOTHING
+        if one.change is None or one.deviation is None
+        else f"{one.change:.3g} ± {one.deviation:.2g}"
+        for one in found.layers
+    ]
+    columns = [
+        Column("layer", [str(one.layer) for one in found.layers], words=True),
+        Column("change", changes),
+        Column("CKA", [_number(one.cka, 3) for one in found.layers]),
+    ]
+    how = "change: ||after - before|| / ||before||, mean ± SD over rows."
+    return Table(columns, caption=f"{change_title(found)}; {how}")

@@ -4,19 +4,16 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
-from probekit.base.plugins import trusting
+from probekit.base.fingerprint import CHECKSUM, digest, is_changed, parse_json, with_checksum
 from probekit.base.replacing import standing_files, sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
-from probekit.metrics import METRICS
-from probekit.results.frame import Records
 from probekit.results.record import FIELDS, Record
 
 logger = logging.getLogger(__name__)
@@ -192,41 +189,59 @@ def recorded(path: Path) -> dict[str, Record]:
     return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
-def load_records(
-    paths: str | Path | Iterable[str | Path], *, trust_plugins: bool = False
-) -> Records:
-    """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
+def read_records(paths: Iterable[str | Path]) -> tuple[list[Record], dict[str, Path]]:
+    """Return the records of results files, and the file of each by its key.
 
-    A torn last line is left out with a logged note. Where a key occurs more than once, the last
-    record with it counts, at the place of the first. Predictions that were moved together with
-    their results file are found beside it.
+    Where a key occurs more than once, the last record with it counts, at the place of the first.
 
     Args:
-        paths: one file or folder, or several; a folder stands for every ``*.jsonl`` below it.
-        trust_plugins: import metrics that are not known here by the paths that the files name,
-            which runs whatever lies there.
+        paths: files, or folders, which stand for every ``*.jsonl`` below.
 
     Raises:
         MissingFileError: a path does not exist, or a folder holds no results file.
         RecordError: a line is no record; the message names file and line.
-        UnknownNameError: a metric that a file names cannot be imported.
     """
-    given = [paths] if isinstance(paths, str | Path) else list(paths)
     by_key: dict[str, Record] = {}
     origins: dict[str, Path] = {}
     total = 0
-    for file in [file for path in given for file in _files(Path(path))]:
+    for file in [file for path in paths for file in _files(Path(path))]:
         for record in _read_file(file):
             by_key[record.key] = record
             origins[record.key] = file
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records whose key occurs again", total - len(by_key))
-    if trust_plugins:
-        with trusting(True):
-            for record in by_key.values():
-                METRICS.recall(record.metric, record.plugins.get("metric"))
-    return Records(by_key.values(), origins)
+    return told_by_text(by_key.values()), origins
+
+
+_OF_TEXT = re.compile(r"[^/]*(-[0-9a-f]{8})")
+"""The name of data of one's own: what its path was called, and a hash of its text."""
+
+
+def told_by_text(records: Iterable[Record]) -> list[Record]:
+    """Return records of which those of one text say so, under one name.
+
+    A record without `Record.texts` has those of others with the same entry and labels, where these
+    agree. A text that was extracted under two paths has the name of the first record.
+    """
+    given = list(records)
+    said: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for record in given:
+        texts = said.setdefault((record.entry, record.labels_fingerprint), [])
+        if record.texts and record.texts not in texts:
+            texts.append(record.texts)
+    names: dict[tuple[str, str], str] = {}
+    told = []
+    for record in given:
+        texts = said[record.entry, record.labels_fingerprint]
+        known = texts[0] if len(texts) == 1 else record.texts
+        name = record.task
+        if own := _OF_TEXT.fullmatch(name):
+            text = digest(known) if known else record.labels_fingerprint
+            name = names.setdefault((own[1], text), name)
+        same = (known, name) == (record.texts, record.task)
+        told.append(record if same else replace(record, texts=known, task=name))
+    return told
 
 
 def _portable(record: Record, file: Path) -> Record:

@@ -6,8 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
+from probekit.base.markup import html_pairs, html_view
+from probekit.base.selection import Selection
 from probekit.errors import RecordError
+from probekit.metrics import scale_of
 from probekit.results import plain
+from probekit.results.summaries.typeset import html_layers
+from probekit.results.summaries.wording import OPTIONS, metric_text, value_text
 
 logger = logging.getLogger(__name__)
 
@@ -198,11 +203,57 @@ class Record:
                 raise RecordError(f"record field {name!r}: {error}") from None
             object.__setattr__(self, name, value)
 
-    def _repr_html_(self) -> str:
-        """Return options, scores and layer measures for a notebook."""
-        from probekit.results.tables.record_views import record_view  # which imports this
+    @property
+    def troubles(self) -> tuple[str | None, ...]:
+        """What is wrong with the run: of each kind of trouble, in a fixed order, words or None."""
+        says, edge = self.diagnosis, self.diagnosis.get("edge")
+        on_dev = Selection.recorded(self.select) == Selection("dev") and self.test_score is None
+        found = {
+            "diverged": self.diverged,
+            "not converged": says.get("converged") is False,
+            f"best at the edge of the search ({edge})": bool(edge),
+            "one class predicted": says.get("one_class") is True,
+            "one value predicted, or true": says.get("one_value") is True,
+            "best score is that of the last step": says.get("best_is_last") is True,
+            "loss still falling at the end": says.get("falling") is True,
+            "selected on the reported split": on_dev,
+        }
+        return tuple(text if wrong else None for text, wrong in found.items())
 
-        return record_view(self)
+    def stated(self) -> dict[str, Any] | None:
+        """Return the options of a run as they are typed; None of one of an earlier version."""
+        if not self.spec:
+            return None
+        stated = {name: value for name, value in self.spec.items() if value is not False}
+        if rates := stated.pop("rates", ()):
+            stated["lr"] = ",".join(
+                [f"{stated['lr']}", *(f"{name}={rate}" for name, rate in rates)]
+            )
+        if "folds" in self.diagnosis:  # the default, of which the draw allowed less
+            stated.pop("select", None)
+        return stated
+
+    def _repr_html_(self) -> str:
+        """Return scores, options, diagnosis and layer measures for a notebook."""
+        scale = scale_of(self.metric)
+        scores = {"dev": self.eval_score, "test": self.test_score}
+        pairs: dict[str, Any] = {
+            f"{split} {metric_text(self.metric)}": f"{score * scale.factor:.{scale.decimals}f}"
+            for split, score in scores.items()
+            if score is not None
+        }
+        pairs |= {
+            name.replace("_", " "): value_text(name, getattr(self, name))
+            for name, option in OPTIONS.items()
+            if name not in _TITLED and getattr(self, name) not in (None, option.unsaid, {})
+        }
+        pairs |= {"seed": self.seed, "parameters": f"{self.n_params:,}"}
+        pairs |= {"seconds": f"{self.train_seconds:.1f}", "key": self.key}
+        pairs |= {f"diagnosis: {name}": value for name, value in self.diagnosis.items()}
+        layers = {"weight": self.weights, "share": self.shares, "ablation": self.ablation}
+        title = f"{self.head} on {self.task} {self.label}, {self.model}"
+        notes = ["; ".join(filter(None, self.troubles))]
+        return html_view(html_pairs(pairs), html_layers(layers), title=title, notes=notes)
 
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values; layer numbers that are keys become strings.
@@ -239,6 +290,9 @@ class Record:
             raise RecordError(f"not a probekit record: it lacks {', '.join(missing)}.")
         return cls(**{name: data[name] for name in _PLAIN if name in data})
 
+
+_TITLED = ("model", "task", "label", "head", "metric")
+"""Options that the title of a view says."""
 
 FIELDS = frozenset(item.name for item in fields(Record))
 

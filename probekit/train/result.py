@@ -12,8 +12,8 @@ from probekit.base.kinds import KINDS
 from probekit.base.markup import Markup, html_pairs, html_table, html_view
 from probekit.features import FeatureView
 from probekit.results.record import BY_MEAN
+from probekit.results.summaries.typeset import html_layers
 from probekit.results.summaries.wording import layers_text, value_text
-from probekit.results.tables.record_views import layers_part
 from probekit.train.attribution import Attribution
 from probekit.train.member import Member
 from probekit.train.probe import count_parameters
@@ -56,7 +56,7 @@ def fit_view(result: "FitResult") -> Markup:
     measures = {"weight": result.weights, "share": result.shares, "ablation": result.ablation}
     notes = ["diverged: the loss or a trained value ceased to be finite"] * result.diverged
     title = f"{named['head']}, fitted"
-    return html_view(scores, html_pairs(pairs), layers_part(measures), title=title, notes=notes)
+    return html_view(scores, html_pairs(pairs), html_layers(measures), title=title, notes=notes)
 
 
 def _score(value: float | None) -> str:

@@ -47,8 +47,8 @@ def readers() -> dict[str, tuple[str, Reader]]:
     from probekit.cli.arguments import parse_bytes
     from probekit.cli.record_tables import scores_text
     from probekit.page.report_page import ReportOptions, page_data
+    from probekit.results import select
     from probekit.results.predictions import read_predicted
-    from probekit.results.summaries.select import select
     from probekit.store.entry import Entry
     from probekit.store.labels import read_labels
     from probekit.tasks import TextOptions, get_task

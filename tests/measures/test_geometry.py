@@ -199,7 +199,7 @@ def test_the_command_prints_and_draws(root, tmp_path):
     table = done("geometry", MODEL, TASK, "--cache", root, "--split", "dev").out
     headings = table.split("\n")[0].split()
     assert headings[:5] == ["layer", "covariance", "rank", "cosine", "dimension"]
-    assert len(table.strip().split("\n")) == 1 + len(LAYERS)
+    assert len(table.strip().split("\n")) == 2 + len(LAYERS)  # headings and a rule
     text = done("geometry", MODEL, TASK, "--cache", root, "--rows", "40", "--json").out
     (tmp_path / "g.json").write_text(text)
     drawn = tmp_path / "g.png"

@@ -9,8 +9,7 @@ from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
 from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
-from probekit.results.comparison.bootstrap import counts, draws
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Bootstrap, Groups, counts
 from probekit.testing.metric_checks import random_row_scores
 
 pytestmark = pytest.mark.filterwarnings("ignore::UserWarning", "ignore::RuntimeWarning")
@@ -84,7 +83,7 @@ def _case(name, seed):
 def test_equals_an_outside_judge_on_the_same_draws(name, seed):
     gold, predicted, judge = _case(name, seed)
     groups = Groups(len(LENGTHS))
-    (block,) = draws(groups, 50, seed)
+    (block,) = Bootstrap(samples=100, seed=seed).draws(groups)
     found = METRICS[name](gold).resampler(predicted)(counts(block, groups))
     for drawn, score in zip(block, found, strict=True):
         rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])

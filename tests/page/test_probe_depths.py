@@ -5,7 +5,7 @@ import pytest
 
 from probekit.page.probe_depths import exit_figures, overthinking_figures
 from probekit.results.comparison import pairing
-from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.comparison.resampling import Bootstrap
 from tests.plots.samples import depth_records
 from tests.results.overthinking.held import read_held
 

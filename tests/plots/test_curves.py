@@ -88,7 +88,7 @@ def test_depths_within_noise_are_those_of_the_table():
         drawn = [next(lines).get_xdata() for _ in found.runs]
         assert [int(depth) for run in drawn for depth in run] == list(found.within)
     assert "within noise of it (paired over 5 seeds)" in legend_texts(figure)
-    rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
+    rows = [json.loads(line) for line in depth_table(records, "dev").text("jsonl").splitlines()]
     for name, found in best.items():
         own = [row for row in rows if row["series"].startswith(name) and "within_noise" in row]
         assert tuple(row["layer"] for row in own if row["within_noise"]) == found.within

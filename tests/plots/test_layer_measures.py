@@ -221,7 +221,7 @@ def test_no_key_stands_in_a_figure_or_table():
     records = [r for one in options for r in fewshot_records(heads=("p32",), seeds=1, **one)]
     figure = plot_weights([r for r in records if r.shots == 8])
     found = [text.get_text() for text in figure.findobj(lambda one: hasattr(one, "get_text"))]
-    found += [*series(records), table(summarise(records)), weights_table(records)]
+    found += [*series(records), table(summarise(records)), str(weights_table(records))]
     assert any("fork/tiny-model" in text for text in found)
     assert any(re.search("[3-6]{8}", text) for text in found)
     assert not [text for text in found if re.search(r"[0-9a-f]{12,}", text)]

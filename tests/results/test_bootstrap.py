@@ -5,8 +5,8 @@ import pytest
 from sklearn.metrics import f1_score
 
 from probekit.errors import OptionError
-from probekit.results.comparison.bootstrap import bootstrap, counts, draws
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Bootstrap, Groups, counts
+from tests.results.comparison.files import bootstrap
 
 
 def test_equals_a_naive_bootstrap_with_the_same_draws():
@@ -23,7 +23,7 @@ def test_equals_a_naive_bootstrap_with_the_same_draws():
     naive = np.array(
         [
             f1_score(gold[drawn], one[drawn]) - f1_score(gold[drawn], two[drawn])
-            for block in draws(Groups(200), 500, 3)
+            for block in Bootstrap(samples=500, seed=3).draws(Groups(200))
             for drawn in block
         ]
     )
@@ -33,9 +33,9 @@ def test_equals_a_naive_bootstrap_with_the_same_draws():
 
 
 def test_counts_are_of_what_was_drawn(monkeypatch):
-    monkeypatch.setattr("probekit.results.comparison.bootstrap._BLOCK", 30)
-    blocks = list(draws(Groups(7), 10, seed=1))
-    assert [len(block) for block in blocks] == [4, 4, 2]
+    monkeypatch.setattr("probekit.results.comparison.resampling._AT_ONCE", 30)
+    blocks = list(Bootstrap(samples=102, seed=1).draws(Groups(7)))
+    assert [len(block) for block in blocks] == [4] * 25 + [2]
     for block in blocks:
         expected = [[(row == sentence).sum() for sentence in range(7)] for row in block]
         assert counts(block, Groups(7)).tolist() == expected
@@ -84,6 +84,4 @@ def test_the_seed_decides():
 
 def test_too_little():
     with pytest.raises(OptionError, match="--samples 99: an interval needs at least 100"):
-        bootstrap(Groups(10), lambda times: times[:, 0], samples=99)
-    with pytest.raises(OptionError, match="at least two sentences"):
-        bootstrap(Groups(1), lambda times: times[:, 0])
+        Bootstrap(samples=99)

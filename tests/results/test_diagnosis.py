@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from probekit.results.summaries.diagnosis import drawn_text, marks, notes, same_text
+from probekit.results.summaries.diagnosis import marks, notes
 from tests.results.samples import make_record
 
 
@@ -112,20 +112,20 @@ def test_classes_that_a_draw_left_out_are_a_line_but_no_mark():
     assert marks(records) == ()
     assert notes(records) == ["drawn without 3 classes; 2 classes have one example"]
     some = [*records, diagnosed(seed=2, absent=1, single=0), diagnosed(seed=3)]
-    assert drawn_text(some) == (
+    assert notes(some) == [
         "drawn without 1 to 3 classes in 3 of 4 runs; 2 classes have one example in 2 of 4 runs"
-    )
-    assert drawn_text([diagnosed(absent=1, single=1)]) == (
+    ]
+    assert notes([diagnosed(absent=1, single=1)]) == [
         "drawn without 1 class; 1 class has one example"
-    )
+    ]
 
 
 def test_heads_that_no_seed_changes_are_said():
     solved = [make_record("last", seed, fitter="lbfgs", shots=None) for seed in (0, 1)]
-    assert same_text(solved) == "no seed differs from another: last (solved on all of train)"
-    assert same_text(solved[:1]) == ""
-    assert same_text([replace(one, shots=8) for one in solved]) == ""
-    assert same_text([replace(one, fitter="adam") for one in solved]) == ""
+    assert notes(solved) == ["no seed differs from another: last (solved on all of train)"]
+    assert notes(solved[:1]) == []
+    assert notes([replace(one, shots=8) for one in solved]) == []
+    assert notes([replace(one, fitter="adam") for one in solved]) == []
 
 
 def test_fewer_folds_are_counted():

@@ -1,8 +1,5 @@
 """Records as a data frame: a column for every number, one row per record."""
 
-import subprocess
-import sys
-
 import pytest
 
 from probekit.results import Records, append_record, load_records, select
@@ -50,11 +47,6 @@ def test_what_is_selected_is_still_a_table_and_knows_its_file(records):
 def test_no_records_are_an_empty_table():
     frame = Records().to_pandas()
     assert len(frame) == 0 and "head" in frame
-
-
-def test_pandas_is_loaded_for_a_frame_alone():
-    code = "import sys, probekit.results; assert 'pandas' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_records_of_earlier_versions_have_the_texts_of_those_beside_them():

@@ -4,16 +4,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from probekit.base.markup import html_view
-from probekit.metrics import Scale, scale_of
-from probekit.results.comparison.bootstrap import bootstrap
-from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
-from probekit.results.comparison.pairing import pair
+from probekit.errors import RecordError
+from probekit.metrics import scale_of
+from probekit.results.comparison.crossed import Crossed
+from probekit.results.comparison.judging import bootstrapped, over_both, over_sentences
+from probekit.results.comparison.pairing import put_beside
+from probekit.results.comparison.resampling import SAMPLES, Bootstrap
 from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import reported_split
-from probekit.results.summaries.text_layout import Column, interval_cells, text_table
-from probekit.results.summaries.typeset import html_columns
+from probekit.results.summaries.typeset import Column, Table, interval_cells
 from probekit.results.summaries.wording import metric_text, value_text
 
 
@@ -66,8 +66,8 @@ class Comparison:
     differing: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
     def _repr_html_(self) -> str:
-        """Return for a notebook what `comparison_table` returns for a terminal."""
-        return html_view(html_columns(_score_columns(self)), notes=_said_of(self))
+        """Return for a notebook what `comparison_table` says in a terminal."""
+        return comparison_table(self)._repr_html_()
 
 
 def compare(
@@ -76,7 +76,7 @@ def compare(
     *,
     split: str | None = None,
     metric: str | None = None,
-    samples: int = 10_000,
+    samples: int = SAMPLES,
     seed: int = 0,
 ) -> Comparison:
     """Compare two runs by what they predicted for the same sentences: a paired bootstrap.
@@ -100,61 +100,54 @@ def compare(
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
     a, b = under_one_name(a, b)
+    if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
+        one, two = (", ".join(map(str, run.seeds)) for run in (a, b))
+        raise RecordError(
+            f"{a.text} has seeds {one}, {b.text} has {two}: seeds are compared in pairs. Train the "
+            "missing ones, or choose with --where seed=0."
+        )
     split = split or reported_split([*a.records, *b.records])
-    pairing = pair(a, b, split, metric)
-    groups = pairing.groups
-    found = bootstrap(groups, pairing.resampler(), samples=samples, seed=seed)
-    one, two = pairing.scores()
-    differences = [x - y for x, y in zip(one, two, strict=True)]
-    over_seeds = interval(differences)
-    values_a, values_b = (
-        pseudo_values(pairing.scorer, side, groups) for side in (pairing.a, pairing.b)
-    )
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    beside = put_beside([a, b], split, metric)
+    side_a, side_b = ([*own.values()] for own in over_sentences(beside, bootstrap))
+    apart = [x - y for x, y in zip(side_a, side_b, strict=True)]
+    over_seeds, sentences = interval(x.score for x in apart), bootstrapped(side_a, side_b)
     name_a, name_b = run_names(a, b)
     return Comparison(
         a=name_a,
         b=name_b,
-        metric=pairing.scorer.name,
+        metric=beside[0].scorer.name,
         split=split,
-        n_sentences=groups.n_sentences,
-        n_seeds=len(one),
-        score_a=interval(one).mean,
-        score_b=interval(two).mean,
+        n_sentences=beside[0].groups.n_sentences,
+        n_seeds=len(apart),
+        score_a=interval(x.score for x in side_a).mean,
+        score_b=interval(x.score for x in side_b).mean,
         difference=over_seeds.mean,
-        low=found.low,
-        high=found.high,
-        p=found.p,
+        low=sentences.low,
+        high=sentences.high,
+        p=sentences.p,
         over_seeds=over_seeds,
-        over_both=crossed(differences, values_a - values_b, groups.drawn),
-        over_both_a=crossed(one, values_a, groups.drawn),
-        over_both_b=crossed(two, values_b, groups.drawn),
+        over_both=over_both(apart),
+        over_both_a=over_both(side_a),
+        over_both_b=over_both(side_b),
         samples=samples,
         seed=seed,
         differing=differing(a, b),
     )
 
 
-def comparison_table(found: Comparison) -> str:
+def comparison_table(found: Comparison) -> Table:
     """Return the scores of two compared runs, their difference, and what can be said of it."""
-    return text_table(_score_columns(found)) + "\n" + "\n".join(_said_of(found))
-
-
-def _score_columns(found: Comparison) -> list[Column]:
-    """Return both scores and their difference."""
     scale = scale_of(found.metric)
     scores = [found.over_both_a, found.over_both_b, found.over_both]
-    return [
+    way = "" if scale.greater_is_better else ", smaller is better"
+    columns = [
         Column("", [found.a, found.b, "difference"], words=True),
         Column(
-            f"{found.split} {metric_text(found.metric)}" + _way_text(scale),
+            f"{found.split} {metric_text(found.metric)}{way}",
             interval_cells([one.interval.scaled(scale.factor) for one in scores], scale.decimals),
         ),
     ]
-
-
-def _said_of(found: Comparison) -> list[str]:
-    """Return the lines below them: how sure the difference is, and what else tells the runs."""
-    scale = scale_of(found.metric)
     pairs = [
         f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
         for name, (one, two) in found.differing.items()
@@ -168,11 +161,7 @@ def _said_of(found: Comparison) -> list[str]:
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")
-    return lines
-
-
-def _way_text(scale: Scale) -> str:
-    return "" if scale.greater_is_better else ", smaller is better"
+    return Table(columns, notes=lines)
 
 
 def _both_text(over: Crossed) -> str:

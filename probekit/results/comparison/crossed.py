@@ -24,7 +24,7 @@ from jaxtyping import Float64
 
 from probekit.metrics import Metric
 from probekit.metrics.contract import Scores
-from probekit.results.comparison.resampled_groups import Drawn, Groups
+from probekit.results.comparison.resampling import Drawn, Groups
 from probekit.results.summaries.interval import CONFIDENCE, Interval
 
 PseudoValues = Float64[np.ndarray, "seeds groups"]

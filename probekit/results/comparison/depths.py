@@ -8,14 +8,13 @@ import numpy as np
 
 from probekit.errors import ProbekitError
 from probekit.metrics import scale_of
-from probekit.results import Record
-from probekit.results.comparison.bootstrap import resample, resampled
-from probekit.results.comparison.judging import LEVEL, SAMPLES_EACH, holm
-from probekit.results.comparison.pairing import pair
-from probekit.results.comparison.resampled_groups import Drawn, drawn_text, shared_groups
+from probekit.results.comparison.judging import SAMPLES_EACH
+from probekit.results.comparison.pairing import put_beside
+from probekit.results.comparison.resampling import Bootstrap, Drawn, drawn_text, estimate
 from probekit.results.comparison.runs import RecordedRun
+from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
-from probekit.results.summaries.interval import interval, student_p
+from probekit.results.summaries.interval import LEVEL, holm, interval, student_p
 from probekit.results.summaries.wording import neighbours, numbers_text
 
 logger = logging.getLogger(__name__)
@@ -148,25 +147,19 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
         if all(record.predictions is not None for record in group)
         and [record.seed for record in group] == seeds
     }
-    if best not in runs:
-        return _Tested()
     others = [depth for depth in runs if depth != best]
-    if not others:
+    if best not in runs or not others:
         return _Tested()
     try:
-        pairings = [pair(runs[depth], runs[best], "dev") for depth in others]
-        named = zip([runs[depth].text for depth in others], pairings, strict=True)
-        groups = shared_groups((name, pairing.groups) for name, pairing in named)
-        scorers = [pairings[0].resampler_of(pairings[0].b)]  # the best depth, then the others
-        scorers += [pairing.resampler_of(pairing.a) for pairing in pairings]
-        scores = resample(
-            groups,
-            lambda counts: np.stack([score(counts) for score in scorers], axis=1),
-            samples=max(_SAMPLES, SAMPLES_EACH * len(runs)),
+        beside = put_beside([runs[depth] for depth in (best, *others)], "dev")
+        resamplers = [one.resampler() for one in beside]
+        scores = Bootstrap(samples=max(_SAMPLES, SAMPLES_EACH * len(runs))).resample(
+            beside[0].groups,
+            lambda counts: np.stack([score(counts) for score in resamplers], axis=1),
         )
     except ProbekitError as error:
         logger.warning("depths are not compared over sentences: %s", error)
         return _Tested()
-    differences = scores[:, 1:].T - scores[:, 0]
-    p = {depth: resampled(own, groups).p for depth, own in zip(others, differences, strict=True)}
+    groups, apart = beside[0].groups, scores[:, 1:].T - scores[:, 0]
+    p = {depth: estimate(0.0, own, groups).p for depth, own in zip(others, apart, strict=True)}
     return _Tested(p, groups.drawn)

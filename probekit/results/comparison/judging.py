@@ -1,84 +1,174 @@
-"""Pairs of settings, each judged by all that is known of their difference, and as one family."""
+"""Settings judged by all that is known of their scores: over seeds, and over sentences.
 
-import itertools
+The sentences, or whole groups of them, are resampled once for all runs, the same ones for each. The
+differences of a family are corrected together.
+"""
+
 import math
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 
 import numpy as np
+from jaxtyping import Float64
 
-from probekit.base.numbers.seeding import numpy_generator
-from probekit.results.comparison.bootstrap import check_samples, resampled
-from probekit.results.comparison.crossed import crossed
-from probekit.results.comparison.evidence import Evidence, gather
-from probekit.results.comparison.resampled_groups import Drawn, drawn_text
+from probekit.errors import ProbekitError, clause_of
+from probekit.metrics.contract import Counts
+from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
+from probekit.results.comparison.pairing import Predictions, put_beside
+from probekit.results.comparison.resampling import (
+    Bootstrap,
+    Drawn,
+    Estimate,
+    Groups,
+    PerSample,
+    estimate,
+    shared_groups,
+)
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.summaries.grouping import Key
-from probekit.results.summaries.interval import CONFIDENCE, interval
-from probekit.results.summaries.wording import range_text
-
-LEVEL = 1 - CONFIDENCE
-"""The family-wise error: how often a family in which nothing differs has any verdict at all."""
+from probekit.results.summaries.interval import LEVEL, holm, interval, sign_flip_p
+from probekit.results.summaries.scored import score_on
 
 SAMPLES_EACH = 80
 """Bootstrap samples per comparison of a family at least, so that p can be half of what Holm asks of
 the first."""
 
-K = TypeVar("K", bound=Hashable)
-
-_EXACT = 14  # seeds of which all signs are tried: 16,384 of them
-_DRAWN = 1 << _EXACT
-
-
-def holm(p: Mapping[K, float]) -> dict[K, float]:
-    """Return levels of significance corrected for the size of their family (Holm 1979).
-
-    Those below 5 % are significant together: the chance that any true null is among them is 5 % at
-    most, however the comparisons depend on each other.
-
-    Args:
-        p: by comparison.
-    """
-    # three comparisons of 0.04, 0.01, 0.03: ascending 0.01 * 3, 0.03 * 2, 0.04 * 1, of which none
-    # may be below the one before it: 0.03, 0.06, 0.06
-    ordered = sorted(p, key=lambda key: p[key])
-    raised = [p[key] * (len(ordered) - place) for place, key in enumerate(ordered)]
-    corrected = dict(zip(ordered, itertools.accumulate(raised, max), strict=True))
-    return {key: min(1.0, corrected[key]) for key in p}
-
-
-def sign_flip_p(differences: Sequence[float]) -> float:
-    """Return the two-sided significance of paired differences by flipping their signs.
-
-    The share of all ``2^n`` choices of signs whose mean is as far from 0 as the one that was found
-    (Fisher 1935, section 21): exact for differences that are symmetric about 0, whatever their
-    distribution, and never below `least_p`. Of more than 14 differences 16,384 choices are drawn,
-    and the one that was found is added.
-
-    Args:
-        differences: one per seed.
-    """
-    values = np.asarray(differences, dtype=np.float64)
-    n = len(values)
-    if n <= _EXACT:
-        signs = np.array(list(itertools.product((1.0, -1.0), repeat=n)))
-    else:
-        drawn = numpy_generator(0, "signs").choice((1.0, -1.0), size=(_DRAWN, n))
-        signs = np.vstack([np.ones(n), drawn])
-    sums = np.abs(signs @ values)
-    # the same sum in another order may end in other bits
-    return float((sums >= sums[0] * (1 - 1e-12)).mean())
-
-
-def least_p(n_seeds: int) -> float:
-    """Return the least significance that signs of so many seeds can have: 0.0625 of five."""
-    return 2.0 / 2 ** min(n_seeds, _EXACT)
-
-
-SAMPLES = 10_000
-
 Pair = tuple[RecordedRun, RecordedRun]
+
+
+@dataclass(frozen=True, eq=False)
+class OverSentences:
+    """What the predictions of one seed say.
+
+    Attributes:
+        score: on the whole split.
+        values: what each sentence, or group of them, adds to it (pseudo-values).
+        samples: the score on each sample of sentences.
+        groups: of the sentences: what was resampled.
+    """
+
+    score: float
+    values: Float64[np.ndarray, " groups"]
+    samples: Float64[np.ndarray, " samples"]
+    groups: Groups
+
+    def __sub__(self, other: "OverSentences") -> "OverSentences":
+        """Return the same of the difference of two seeds on the same samples."""
+        score, values = self.score - other.score, self.values - other.values
+        return replace(self, score=score, values=values, samples=self.samples - other.samples)
+
+
+@dataclass(frozen=True, eq=False)
+class Evidence:
+    """What is known of the score of one run.
+
+    Attributes:
+        scores: by seed, as recorded.
+        predicted: by seed, where predictions were kept and fit those of the other runs.
+        why_not: why there are none, as a message; None where there are.
+    """
+
+    scores: Mapping[int, float]
+    predicted: Mapping[int, OverSentences] = field(default_factory=dict)
+    why_not: str | None = None
+
+
+def over_both(seeds: Sequence[OverSentences]) -> Crossed:
+    """Return the mean score of some seeds with its interval over seeds and sentences together."""
+    values = np.stack([one.values for one in seeds])
+    return crossed([one.score for one in seeds], values, seeds[0].groups.drawn)
+
+
+def bootstrapped(a: Sequence[OverSentences], b: Sequence[OverSentences]) -> Estimate:
+    """Return the difference of two means over seeds with its interval over sentences alone."""
+    one, two = (np.mean([seed.samples for seed in side], axis=0) for side in (a, b))
+    value = np.mean([x.score - y.score for x, y in zip(a, b, strict=True)])
+    return estimate(float(value), one - two, a[0].groups)
+
+
+def gather(
+    runs: Sequence[RecordedRun], split: str, metric: str | None, bootstrap: Bootstrap
+) -> list[Evidence]:
+    """Return what is known of some runs on one split of the same data.
+
+    Args:
+        runs: whose predictions can be put side by side with those of the first, if they are kept.
+        split: the split.
+        metric: how they are scored; None is the metric of the records.
+        bootstrap: how sentences are resampled.
+
+    Raises:
+        RecordError: the predictions of two runs know other groups of the sentences.
+    """
+    beside = [_beside(run, runs, split, metric) for run in runs]
+    resampled = iter(
+        over_sentences([one for one in beside if isinstance(one, Predictions)], bootstrap)
+    )
+    return [
+        Evidence(_recorded(run, split, metric), why_not=one)
+        if isinstance(one, str)
+        else Evidence(_recorded(run, split, metric), next(resampled))
+        for run, one in zip(runs, beside, strict=True)
+    ]
+
+
+def _recorded(run: RecordedRun, split: str, metric: str | None) -> dict[int, float]:
+    scores = {record.seed: score_on(record, split, metric) for record in run.records}
+    return {seed: score for seed, score in scores.items() if score is not None}
+
+
+def _beside(
+    run: RecordedRun, runs: Sequence[RecordedRun], split: str, metric: str | None
+) -> Predictions | str:
+    """Put the predictions of a run beside those of the first that has any; or say why not."""
+    kept = [one for one in runs if all(r.predictions is not None for r in one.records)]
+    if not any(run is one for one in kept):
+        return "no predictions were kept"
+    if len(kept) == 1:
+        return "no predictions of another run were kept"
+    anchor = kept[1] if run is kept[0] else kept[0]
+    first = replace(anchor, records=anchor.records[:1])  # whose sentences are those of all seeds
+    try:
+        return put_beside([run, first], split, metric)[0]
+    except ProbekitError as error:
+        return clause_of(error)
+
+
+def over_sentences(
+    runs: Sequence[Predictions], bootstrap: Bootstrap
+) -> list[dict[int, OverSentences]]:
+    """Score the same samples of sentences with all seeds of all runs.
+
+    Args:
+        runs: on the same sentences.
+        bootstrap: how they are resampled.
+
+    Returns:
+        Of every run, what each seed's predictions say.
+
+    Raises:
+        RecordError: two runs know other groups of the sentences.
+    """
+    if not runs:
+        return []
+    groups = shared_groups((one.name, one.groups) for one in runs)
+    resamplers = [one.scorer.resampler(own) for one in runs for own in one.by_seed.values()]
+
+    def score(counts: Counts) -> PerSample:
+        return np.stack([resampler(counts) for resampler in resamplers], axis=1)
+
+    values = [pseudo_values(one.scorer, [*one.by_seed.values()], groups) for one in runs]
+    columns = iter(bootstrap.resample(groups, score).T)
+    return [
+        {
+            seed: OverSentences(
+                one.scorer.score(own)[one.scorer.name], added, next(columns), groups
+            )
+            for (seed, own), added in zip(one.by_seed.items(), of_seeds, strict=True)
+        }
+        for one, of_seeds in zip(runs, values, strict=True)
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,18 +217,12 @@ class Judged:
     verdict: Literal["higher", "lower"] | None = None
     why_not: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all of it as plain values."""
-        return asdict(self)
-
 
 def judge(
     pairs: Mapping[Key, Sequence[Pair]],
     split: str,
     metric: str | None = None,
-    *,
-    samples: int = SAMPLES,
-    seed: int = 0,
+    bootstrap: Bootstrap = Bootstrap(),  # noqa: B008 (frozen)
 ) -> list[Judged]:
     """Judge every pair, and correct the significance of all of them together.
 
@@ -147,20 +231,17 @@ def judge(
             that has a score are left out.
         split: the split.
         metric: how they are scored; None is the metric of the records.
-        samples: bootstrap samples; more are drawn of a large family.
-        seed: of the samples.
-
-    Raises:
-        OptionError: too few samples.
+        bootstrap: how sentences are resampled; more samples are drawn of a large family.
     """
-    check_samples(samples)
-    size = sum(map(len, pairs.values()))
-    found = [
-        one
-        for together in pairs.values()
-        for one in _judged(together, split, metric, max(samples, SAMPLES_EACH * size), seed)
-    ]
-    return family(found)
+    least = SAMPLES_EACH * sum(map(len, pairs.values()))
+    bootstrap = replace(bootstrap, samples=max(bootstrap.samples, least))
+    found = []
+    for together in pairs.values():
+        runs = list({id(run): run for pair in together for run in reversed(pair)}.values())
+        evidence = gather(runs, split, metric, bootstrap)
+        known = {id(run): own for run, own in zip(runs, evidence, strict=True)}
+        found += [difference(a, b, known[id(a)], known[id(b)], split, metric) for a, b in together]
+    return family([one for one in found if one is not None])
 
 
 def family(found: Sequence[Judged]) -> list[Judged]:
@@ -173,19 +254,6 @@ def _with_verdict(one: Judged, corrected: float | None) -> Judged:
     sure = corrected is not None and corrected < LEVEL
     way: Literal["higher", "lower"] = "higher" if one.difference > 0 else "lower"
     return replace(one, corrected=corrected, verdict=way if sure else None)
-
-
-def _judged(
-    pairs: Sequence[Pair], split: str, metric: str | None, samples: int, seed: int
-) -> Iterator[Judged]:
-    runs = list({id(run): run for pair in pairs for run in reversed(pair)}.values())
-    known = dict(
-        zip(map(id, runs), gather(runs, split, metric, samples=samples, seed=seed), strict=True)
-    )
-    for a, b in pairs:
-        found = difference(a, b, known[id(a)], known[id(b)], split, metric)
-        if found is not None:
-            yield found
 
 
 def difference(
@@ -232,12 +300,9 @@ def difference(
 
 
 def _over_sentences(a: Evidence, b: Evidence, seeds: Sequence[int]) -> dict[str, Any]:
-    sides = [[side.predicted[seed] for seed in seeds] for side in (a, b)]
-    scores = [x.score - y.score for x, y in zip(*sides, strict=True)]
-    values = np.stack([x.values - y.values for x, y in zip(*sides, strict=True)])
-    one, two = (np.mean([each.samples for each in side], axis=0) for side in sides)
-    groups = a.predicted[seeds[0]].groups
-    both, sentences = crossed(scores, values, groups.drawn), resampled(one - two, groups)
+    one, two = ([side.predicted[seed] for seed in seeds] for side in (a, b))
+    both = over_both([x - y for x, y in zip(one, two, strict=True)])
+    sentences = bootstrapped(one, two)
     p = sentences.p if both.over == "sentences" else max(sentences.p, both.p)
     return {"low": both.low, "high": both.high, "over": both.over, "drawn": both.drawn, "p": p}
 
@@ -249,70 +314,3 @@ def _over_seeds(differences: Sequence[float]) -> dict[str, Any]:
     over = interval(differences)
     p = sign_flip_p(differences)
     return {"low": over.low, "high": over.high, "over": "seeds", "p": p}
-
-
-def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
-    """Return lines that say how some comparisons were made, and what could not be known.
-
-    Args:
-        found: a family.
-        samples: bootstrap samples that were asked for.
-    """
-    tested = [one for one in found if one.p is not None]
-    samples = max(samples, SAMPLES_EACH * len(found))
-    ways = dict.fromkeys(one.over for one in sorted(tested, key=_place))
-    by = [_by_text([one for one in tested if one.over == over], samples) for over in ways]
-    size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
-    lines = ["; ".join(part for part in (*by, size) if part)]
-    lines += _few_seeds(tested)
-    unknown = [one for one in found if one.p is None]
-    if unknown:
-        lines.append(
-            f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
-            f"not over sentences ({unknown[0].why_not})"
-        )
-    return [line for line in lines if line]
-
-
-def _place(one: Judged) -> int:
-    """Return the place of a comparison's way in what is said: both, sentences, seeds."""
-    return 2 if one.drawn is None else one.over == one.drawn.noun
-
-
-def _by_text(found: Sequence[Judged], samples: int) -> str:
-    """Return how some comparisons over the same were made."""
-    drawn = [one.drawn for one in found if one.drawn is not None]
-    if not drawn:
-        return "p over seeds alone (flipped signs)"
-    units = drawn_text(drawn)
-    how = f"paired bootstrap, {samples:,} samples"
-    if found[0].over != drawn[0].noun:
-        more = f"the larger one of a {how}, and of crossed variance components"
-        return f"p over seeds and {units} ({more})"
-    if drawn[0].noun != "sentences":
-        how = f"the larger one of a {how}, and of a jackknife"
-    return f"p over {units} ({how}), where there is one seed or none differs"
-
-
-def _few_seeds(tested: Sequence[Judged]) -> list[str]:
-    """Return what keeps those that are over seeds alone from a verdict, if anything does."""
-    alone = [one for one in tested if one.over == "seeds"]
-    few = sorted({one.n_seeds for one in alone if least_p(one.n_seeds) >= LEVEL})
-    if not few:
-        return []
-    return [
-        f"{range_text(few)} seeds alone cannot go below p = {least_p(max(few)):.2g}, so that "
-        f"{_listed([one for one in alone if one.n_seeds in few])} can have no verdict; not over "
-        f"sentences: {alone[0].why_not}. Train with --predictions, or more seeds"
-    ]
-
-
-_MANY = 4
-
-
-def _listed(found: Sequence[Judged]) -> str:
-    """Return the first settings of some comparisons, or how many there are."""
-    names = list(dict.fromkeys(one.a for one in found))
-    if len(names) > _MANY:
-        return f"{len(found)} comparisons"
-    return ", ".join(names)

@@ -1,7 +1,7 @@
-"""Two runs side by side: what both predicted for the same sentences, checked to be the same."""
+"""Runs side by side: what all predicted for the same sentences, checked to be the same."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,95 +20,81 @@ from probekit.metrics import (
     SquaredError,
     ValueGold,
 )
-from probekit.metrics.contract import Counts, Resampler
-from probekit.results import Record
-from probekit.results.comparison.bootstrap import Differences
-from probekit.results.comparison.resampled_groups import Groups, shared_groups
+from probekit.metrics.contract import Resampler
+from probekit.results.comparison.resampling import Groups, shared_groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Content, Predicted, read_predicted
+from probekit.results.record import Record
+from probekit.results.summaries.scored import score_on
 
 _AGAIN = "run the same `probekit train`, `sweep` or `depth` command again with --predictions."
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Pairing:
-    """What two runs predicted, seed by seed.
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What the seeds of one run predicted for the sentences of a split, beside other runs.
 
     Attributes:
-        scorer: the metric, prepared with the gold labels that both share.
+        scorer: the metric, prepared with the gold labels that all runs share.
+        by_seed: one array per seed, as the scorer wants it.
         groups: of the split's sentences: what is resampled.
-        a: predictions of the first run, one array per seed, as the scorer wants them.
-        b: predictions of the second run, for the same seeds.
+        name: whose they are, for messages.
     """
 
     scorer: Metric
+    by_seed: Mapping[int, np.ndarray]
     groups: Groups
-    a: list[np.ndarray]
-    b: list[np.ndarray]
+    name: str = ""
 
-    def scores(self) -> tuple[list[float], list[float]]:
-        """Return the score of every seed of both runs."""
-        one, two = (
-            [self.scorer.score(found)[self.scorer.name] for found in side]
-            for side in (self.a, self.b)
-        )
-        return one, two
-
-    def resampler(self) -> Callable[[Counts], Differences]:
-        """Return what scores samples of sentences: mean over seeds of the first less the second."""
-        one, two = self.resampler_of(self.a), self.resampler_of(self.b)
-        return lambda counts: one(counts) - two(counts)
-
-    def resampler_of(self, side: Sequence[np.ndarray]) -> Resampler:
-        """Return what scores samples of sentences: the mean over the seeds of one side."""
-        resamplers = [self.scorer.resampler(found) for found in side]
+    def resampler(self) -> Resampler:
+        """Return what scores samples of sentences: the mean over the seeds."""
+        resamplers = [self.scorer.resampler(own) for own in self.by_seed.values()]
         return lambda counts: np.mean([score(counts) for score in resamplers], axis=0)
 
 
-def pair(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) -> Pairing:
-    """Read the side files of two runs and put them side by side.
+def put_beside(
+    runs: Sequence[RecordedRun], split: str, metric: str | None = None
+) -> list[Predictions]:
+    """Read the side files of some runs and put them side by side.
 
     Args:
-        a: the first run.
-        b: the second run.
-        split: what both were scored on.
+        runs: two or more.
+        split: what all were scored on.
         metric: how they are scored, a name of ``METRICS``; of a regression ``loss`` is the squared
             error. None is the metric of their records.
 
     Raises:
-        OptionError: both are the same run.
+        OptionError: two runs are the same one, or there are too few sentences to resample.
         UnknownNameError: there is no such metric.
         MissingFileError: a side file does not exist.
-        RecordError: the runs have other seeds, metrics, sentences or labels, a record has no side
-            file that gives its score, or a side file does not hold what the metric scores.
+        RecordError: the runs have other metrics, sentences or labels, a record has no side file
+            that gives its score, or a side file does not hold what the metric scores.
     """
-    _check_seeds(a, b)
-    return put_beside(a, b, split, metric)
-
-
-def put_beside(a: RecordedRun, b: RecordedRun, split: str, metric: str | None = None) -> Pairing:
-    """Do what `pair` does, of any seeds of both.
-
-    Raises:
-        OptionError: see `pair`.
-        UnknownNameError: see `pair`.
-        MissingFileError: see `pair`.
-        RecordError: see `pair`.
-    """
-    _check_runs(a, b, split)
-    own = recorded_metric(a.records[0])
+    for run in runs[1:]:
+        _check_runs(runs[0], run, split)
+    kind = recorded_metric(runs[0].records[0])
     if metric is not None:
         choose("metric", metric, METRICS)
-    same = metric is None or metric == own.name
-    sides = read_alike([a, b], split, texts=False, probabilities=not same)
-    if metric is None or same:
-        return _paired(own, [a, b], sides)
-    kind = _metric_for(metric, sides[0][0].content)
-    for run, side in zip((a, b), sides, strict=True):
-        for record, predicted in zip(run.records, side, strict=True):
-            _check_scorable(kind, metric, predicted, run, record)
-    return _paired(kind, [a, b], sides)
+    same = metric is None or metric == kind.name
+    sides = read_alike(runs, split, texts=False, probabilities=not same)
+    if metric is not None and not same:
+        kind = _metric_for(metric, sides[0][0].content)
+        for run, side in zip(runs, sides, strict=True):
+            for record, predicted in zip(run.records, side, strict=True):
+                _check_scorable(kind, metric, predicted, run, record)
+    scorer, groups = kind(_gold(sides[0][0], kind)), groups_of(runs, sides)
+    if groups.n_sentences < 2:
+        raise OptionError("a bootstrap over sentences needs at least two sentences.")
+    return [
+        Predictions(
+            scorer,
+            {seed: _consumed(kind, own) for seed, own in zip(run.seeds, side, strict=True)},
+            groups,
+            run.text,
+        )
+        for run, side in zip(runs, sides, strict=True)
+    ]
 
 
 def recorded_metric(record: Record) -> type[Metric]:
@@ -119,16 +105,6 @@ def recorded_metric(record: Record) -> type[Metric]:
     """
     METRICS.recall(record.metric, record.plugins.get("metric"))
     return choose("metric", record.metric, METRICS)
-
-
-def _paired(
-    metric: type[Metric], runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]
-) -> Pairing:
-    """Return the pairing of two sides by a metric, prepared with what is true of both."""
-    one, two = ([_consumed(metric, found) for found in side] for side in sides)
-    reference = sides[0][0]
-    scorer = metric(_gold(reference, metric))
-    return Pairing(scorer=scorer, groups=groups_of(runs, sides), a=one, b=two)
 
 
 def groups_of(runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]]) -> Groups:
@@ -186,14 +162,6 @@ def _check_scorable(
     )
 
 
-def _check_seeds(a: RecordedRun, b: RecordedRun) -> None:
-    if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
-        raise RecordError(
-            f"{a.text} has seeds {_listed(a.seeds)}, {b.text} has {_listed(b.seeds)}: seeds are "
-            "compared in pairs. Train the missing ones, or choose with --where seed=0."
-        )
-
-
 def _check_runs(a: RecordedRun, b: RecordedRun, split: str) -> None:
     if {record.key for record in a.records} & {record.key for record in b.records}:
         raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
@@ -235,11 +203,7 @@ def read_alike(
     metric = recorded_metric(first)
     read = [
         [
-            _read(
-                *(run, record, split, metric),
-                texts=texts and record is first,
-                probabilities=probabilities,
-            )
+            _read(run, record, split, metric, texts and record is first, probabilities)
             for record in run.records
         ]
         for run in runs
@@ -248,28 +212,24 @@ def read_alike(
     sides = [[_renamed(one, names) for one in side] for side in read]
     reference = sides[0][0]
     scorer = metric(_gold(reference, metric))
-    for run, side in zip(runs, sides, strict=True):
-        for record, one in zip(run.records, side, strict=True):
-            _check_same(reference, one, _origin(runs[0], first), _origin(run, record))
-    for run, side in zip(runs, sides, strict=True):
-        scores = [scorer.score(_consumed(metric, one))[scorer.name] for one in side]
-        _check_scores(run, scores, split)
+    each = [
+        (record, _origin(run, record), one)
+        for run, side in zip(runs, sides, strict=True)
+        for record, one in zip(run.records, side, strict=True)
+    ]
+    for _, origin, one in each:
+        _check_same(reference, one, _origin(runs[0], first), origin)
+    for record, origin, one in each:
+        score, expected = scorer.score(_consumed(metric, one))[scorer.name], score_on(record, split)
+        if expected is None or not math.isclose(
+            score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
+        ):
+            raise RecordError(
+                f"{origin}: its predictions score {score:.6g} on {split}, its record says "
+                f"{'nothing' if expected is None else format(expected, '.6g')}; delete "
+                f"{record.predictions} and train again with --predictions."
+            )
     return sides
-
-
-def check_kept(run: RecordedRun) -> None:
-    """Refuse a run that kept no predictions.
-
-    Raises:
-        RecordError: the record of a seed has none.
-    """
-    for record in run.records:
-        if record.predictions is None:
-            raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {_AGAIN}")
-
-
-def _listed(seeds: Sequence[int]) -> str:
-    return ", ".join(map(str, seeds))
 
 
 def _origin(run: RecordedRun, record: Record) -> str:
@@ -281,14 +241,13 @@ def _read(
     record: Record,
     split: str,
     metric: type[Metric],
-    *,
     texts: bool,
     probabilities: bool,
 ) -> Predicted:
     """Read what a record predicted for a split."""
-    check_kept(run)
-    path = Path(record.predictions or "")
-    written = record.predictions_digest
+    if record.predictions is None:
+        raise RecordError(f"{_origin(run, record)}: its predictions were not kept; {_AGAIN}")
+    path, written = Path(record.predictions), record.predictions_digest
     about, splits = read_predicted(path, texts=texts, probabilities=probabilities, written=written)
     if about is not None and about.key != record.key:
         raise RecordError(
@@ -347,21 +306,13 @@ def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
         return found
     place = np.array([names.index(name) for name in found.names], dtype=np.int64)
     gold = None if found.gold is None else place[found.gold]
-    return replace(
-        found, predicted=place[found.predicted], gold=gold, names=names, kept=_kept(found, place)
-    )
-
-
-def _kept(found: Predicted, place: np.ndarray) -> np.ndarray | None:
-    """Return the new numbers of the classes whose probabilities were kept; None in their order."""
-    if found.probabilities is None:
-        return None
-    if found.kept is not None:
-        return place[found.kept]
-    # B A, of A B C: the columns of all rows are 1 0; A B, of A B C, are in order
-    columns = place[: found.probabilities.shape[1]]
-    in_order = np.array_equal(columns, np.arange(len(columns)))
-    return None if in_order else np.broadcast_to(columns, found.probabilities.shape)
+    kept = None if found.kept is None else place[found.kept]
+    if kept is None and found.probabilities is not None:
+        # B A, of A B C: the columns of all rows are 1 0; A B, of A B C, are in order
+        columns = place[: found.probabilities.shape[1]]
+        if not np.array_equal(columns, np.arange(len(columns))):
+            kept = np.broadcast_to(columns, found.probabilities.shape)
+    return replace(found, predicted=place[found.predicted], gold=gold, names=names, kept=kept)
 
 
 def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:
@@ -370,18 +321,3 @@ def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:
     if found.content == "values":
         return ValueGold(found.gold, found.offsets)
     return Gold(found.gold, found.offsets, found.names)
-
-
-def _check_scores(run: RecordedRun, scores: Sequence[float], split: str) -> None:
-    """Refuse side files that do not give the scores of their records."""
-    for record, score in zip(run.records, scores, strict=True):
-        other = record.scores.get(f"{split}/{record.metric}")
-        expected = {"dev": record.eval_score, "test": record.test_score}.get(split, other)
-        if expected is None or not math.isclose(
-            score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
-        ):
-            raise RecordError(
-                f"{_origin(run, record)}: its predictions score {score:.6g} on {split}, its record "
-                f"says {'nothing' if expected is None else format(expected, '.6g')}; delete "
-                f"{record.predictions} and train again with --predictions."
-            )

@@ -1,27 +1,26 @@
 """Every pair of settings of a file, with its difference and a verdict corrected for all of them."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
-from probekit.base.markup import html_view
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, scale_of
-from probekit.results.comparison.evidence import score_on
-from probekit.results.comparison.judging import SAMPLES, Judged, judge, method_text
+from probekit.results.comparison.judging import SAMPLES_EACH, Judged, judge
 from probekit.results.comparison.references import (
     all_pairs,
     reference_text,
     settings,
     with_reference,
 )
+from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.grouping import Key
-from probekit.results.summaries.scored import reported_split
-from probekit.results.summaries.text_layout import NOTHING, Column
-from probekit.results.summaries.typeset import BARE, Style, html_columns, laid_out
-from probekit.results.summaries.wording import metric_text
+from probekit.results.summaries.interval import LEVEL, least_p
+from probekit.results.summaries.scored import reported_split, score_on
+from probekit.results.summaries.typeset import NOTHING, Column, Table
+from probekit.results.summaries.wording import metric_text, range_text
 
 HIGHER, LOWER = "\N{UPWARDS ARROW}", "\N{DOWNWARDS ARROW}"
 ARROWS: Mapping[str | None, str] = {"higher": HIGHER, "lower": LOWER, None: ""}
@@ -42,9 +41,7 @@ class Comparisons(list[Judged]):
 
     def _repr_html_(self) -> str:
         """Return the table of all pairs, and how they were judged."""
-        if not self:
-            return html_view(title="no comparisons")
-        return html_view(html_columns(pair_columns(self)), notes=below_pairs(self, self.samples))
+        return pairs_table(self, self.samples)._repr_html_()
 
 
 def compare_all(
@@ -81,37 +78,40 @@ def compare_all(
         raise RecordError(
             f"none of {len(heads)} records has {what} on {split}; choose another --split."
         )
-    found = judge(all_pairs(settings(scored)), split, metric, samples=samples, seed=seed)
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    found = judge(all_pairs(settings(scored)), split, metric, bootstrap)
     return Comparisons(found, samples)
 
 
-def pairs_table(found: Sequence[Judged], style: Style = "text", samples: int = SAMPLES) -> str:
+def pairs_table(found: Sequence[Judged], samples: int = SAMPLES) -> Table:
     """Return a row for every pair: both scores, their difference, its interval and the verdict.
 
     Args:
         found: what ``compare_all`` returned.
-        style: as for ``table``.
         samples: what it was given.
     """
-    text = laid_out(
-        pair_columns(found, ends=style in BARE), [one.to_json() for one in found], style
+    names = sorted({one.metric for one in found})
+    metrics = " or ".join(
+        metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
+        for name in names
     )
-    if style in BARE:
-        return text
-    lines = below_pairs(found, samples)
-    if style == "html":
-        return html_view(text, notes=lines)
-    between = "\n\n" if style == "markdown" else "\n"
-    return text + "\n" + between.join(lines) + "\n"
+    pairs = "the only pair" if len(found) == 1 else f"all {len(found)} pairs"
+    split = " or ".join(dict.fromkeys(one.split for one in found))
+    return Table(
+        _pair_columns(found),
+        notes=method_text(found, samples),
+        caption=f"{split} {metrics}, means over the seeds of both; {pairs}",
+        objects=[asdict(one) for one in found],
+        plain=_pair_columns(found, ends=True),
+    )
 
 
-def pair_columns(found: Sequence[Judged], *, ends: bool = False) -> list[Column]:
-    """Return the columns of `pairs_table`, to be laid out.
-
-    Args:
-        found: the comparisons.
-        ends: give both ends of the interval a column of their own, as programs read them.
-    """
+def _pair_columns(found: Sequence[Judged], *, ends: bool = False) -> list[Column]:
+    """Return the columns of `pairs_table`; the ends of intervals have their own for programs."""
+    low = _scores("95 % interval, low", found, [one.low for one in found], signed=True)
+    high = _scores("95 % interval, high", found, [one.high for one in found], signed=True)
+    both = zip(low.cells, high.cells, strict=True)
+    cells = [NOTHING if NOTHING in pair else " to ".join(pair) for pair in both]
     return [
         Column("a", [one.a for one in found], words=True),
         Column("b", [one.b for one in found], words=True),
@@ -119,21 +119,16 @@ def pair_columns(found: Sequence[Judged], *, ends: bool = False) -> list[Column]
         _scores("score a", found, [one.score_a for one in found]),
         _scores("score b", found, [one.score_b for one in found]),
         _scores("difference", found, [one.difference for one in found], signed=True),
-        *_interval_columns(found, ends),
-        _p_column("p", [one.p for one in found]),
-        _p_column("p (Holm)", [one.corrected for one in found]),
+        *([low, high] if ends else [Column("95 % interval", cells)]),
+        *(
+            Column(heading, list(map(_p_text, values)), values=values)
+            for heading, values in (
+                ("p", [one.p for one in found]),
+                ("p (Holm)", [one.corrected for one in found]),
+            )
+        ),
         Column("a is", [one.verdict or "open" for one in found], words=True),
     ]
-
-
-def _interval_columns(found: Sequence[Judged], ends: bool) -> list[Column]:
-    low = _scores("95 % interval, low", found, [one.low for one in found], signed=True)
-    high = _scores("95 % interval, high", found, [one.high for one in found], signed=True)
-    if ends:
-        return [low, high]
-    pairs = zip(low.cells, high.cells, strict=True)
-    cells = [NOTHING if NOTHING in pair else " to ".join(pair) for pair in pairs]
-    return [Column("95 % interval", cells)]
 
 
 def _scores(
@@ -151,22 +146,6 @@ def _scores(
         for value, scale in zip(values, scales, strict=True)
     ]
     return Column(heading, cells, values=values)
-
-
-def _p_column(heading: str, values: Sequence[float | None]) -> Column:
-    return Column(heading, list(map(_p_text, values)), values=values)
-
-
-def below_pairs(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
-    """Return what is said below such a table: what the scores are, and how they were judged."""
-    names = sorted({one.metric for one in found})
-    metrics = " or ".join(
-        metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
-        for name in names
-    )
-    pairs = f"all {len(found)} pairs" if len(found) > 1 else "the only pair"
-    scores = f"{found[0].split} {metrics}, means over the seeds of both; {pairs}"
-    return [scores, *method_text(found, samples)]
 
 
 def _p_text(p: float | None) -> str:
@@ -189,8 +168,7 @@ class Verdicts:
 
     def _repr_html_(self) -> str:
         """Return a row for every setting with its reference."""
-        table = html_columns(pair_columns(list(self.rows.values())))
-        return html_view(table, notes=self.lines)
+        return Table(_pair_columns([*self.rows.values()]), self.lines)._repr_html_()
 
 
 def verdicts(
@@ -219,7 +197,7 @@ def verdicts(
     scored = [record for record in records if score_on(record, split) is not None]
     runs = settings(scored)
     pairs = with_reference(scored, runs, against)
-    found = judge(pairs, split, samples=samples, seed=seed)
+    found = judge(pairs, split, bootstrap=Bootstrap(samples=samples, seed=seed))
     keys = {run.text: key for key, run in runs.items()}
     references = {id(two) for own in pairs.values() for _, two in own}
     without = len(runs) - len(references) - len(found)
@@ -229,3 +207,70 @@ def verdicts(
         f"{without} rows have no reference on the same data" * bool(without),
     ]
     return Verdicts(split, {keys[one.a]: one for one in found}, [line for line in lines if line])
+
+
+def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
+    """Return lines that say how some comparisons were made, and what could not be known.
+
+    Args:
+        found: a family.
+        samples: bootstrap samples that were asked for.
+    """
+    tested = [one for one in found if one.p is not None]
+    samples = max(samples, SAMPLES_EACH * len(found))
+    ways = dict.fromkeys(one.over for one in sorted(tested, key=_place))
+    by = [_by_text([one for one in tested if one.over == over], samples) for over in ways]
+    size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
+    lines = ["; ".join(part for part in (*by, size) if part)]
+    lines += _few_seeds(tested)
+    unknown = [one for one in found if one.p is None]
+    if unknown:
+        lines.append(
+            f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
+            f"not over sentences ({unknown[0].why_not})"
+        )
+    return [line for line in lines if line]
+
+
+def _place(one: Judged) -> int:
+    """Return the place of a comparison's way in what is said: both, sentences, seeds."""
+    return 2 if one.drawn is None else one.over == one.drawn.noun
+
+
+def _by_text(found: Sequence[Judged], samples: int) -> str:
+    """Return how some comparisons over the same were made."""
+    drawn = [one.drawn for one in found if one.drawn is not None]
+    if not drawn:
+        return "p over seeds alone (flipped signs)"
+    units = drawn_text(drawn)
+    how = f"paired bootstrap, {samples:,} samples"
+    if found[0].over != drawn[0].noun:
+        more = f"the larger one of a {how}, and of crossed variance components"
+        return f"p over seeds and {units} ({more})"
+    if drawn[0].noun != "sentences":
+        how = f"the larger one of a {how}, and of a jackknife"
+    return f"p over {units} ({how}), where there is one seed or none differs"
+
+
+def _few_seeds(tested: Sequence[Judged]) -> list[str]:
+    """Return what keeps those that are over seeds alone from a verdict, if anything does."""
+    alone = [one for one in tested if one.over == "seeds"]
+    few = sorted({one.n_seeds for one in alone if least_p(one.n_seeds) >= LEVEL})
+    if not few:
+        return []
+    return [
+        f"{range_text(few)} seeds alone cannot go below p = {least_p(max(few)):.2g}, so that "
+        f"{_listed([one for one in alone if one.n_seeds in few])} can have no verdict; not over "
+        f"sentences: {alone[0].why_not}. Train with --predictions, or more seeds"
+    ]
+
+
+_MANY = 4
+
+
+def _listed(found: Sequence[Judged]) -> str:
+    """Return the first settings of some comparisons, or how many there are."""
+    names = list(dict.fromkeys(one.a for one in found))
+    if len(names) > _MANY:
+        return f"{len(found)} comparisons"
+    return ", ".join(names)

@@ -8,8 +8,8 @@ from probekit.errors import OptionError, RecordError
 from probekit.results.comparison.judging import Pair
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import Key, grouped, names_by_key, option_of
-from probekit.results.summaries.select import condition_names, select
+from probekit.results.summaries.grouping import Key, grouped, names_by_key, option_of, varying
+from probekit.results.summaries.select import condition_names, matching
 from probekit.results.summaries.wording import OPTIONS, option_text, options_text
 
 SAME_DATA = (
@@ -111,7 +111,7 @@ def references(records: Sequence[Record], against: str | None = None) -> list[Re
         RecordError: there is none.
     """
     try:
-        return select(records, [_condition(against)])
+        return matching(records, [_condition(against)])
     except RecordError as error:
         hint = "" if against else " Name a reference with --against, such as --against mean."
         raise RecordError(f"no reference to compare with: {error}{hint}") from None
@@ -127,26 +127,18 @@ def _by_data(runs: Mapping[Key, RecordedRun], same: Sequence[str]) -> dict[Key, 
 
 def _nearest(run: RecordedRun, references: Sequence[RecordedRun], condition: str) -> RecordedRun:
     """Return the reference with the most options in common."""
-    alike = [_alike(run, one) for one in references]
-    nearest = [one for one, n in zip(references, alike, strict=True) if n == max(alike)]
+    apart = [len(varying([run.records[0], one.records[0]])) for one in references]
+    nearest = [one for one, n in zip(references, apart, strict=True) if n == min(apart)]
     if len(nearest) == 1:
         return nearest[0]
     one, two = (run.records[0] for run in nearest[:2])
-    differing = {name: option_of(one, name) for name in _differing(one, two)}
+    differing = {name: option_of(one, name) for name in varying([one, two])}
     example = ",".join(f"{name}={value}" for name, value in differing.items() if value is not None)
     raise OptionError(
         f"{run.text} could be compared with {len(nearest)} references, which differ in "
         f"{', '.join(differing)}; name one, such as --against {condition},{example}, or choose "
         "with --where."
     )
-
-
-def _alike(run: RecordedRun, other: RecordedRun) -> int:
-    return len(OPTIONS) - len(_differing(run.records[0], other.records[0]))
-
-
-def _differing(one: Record, two: Record) -> list[str]:
-    return [name for name in OPTIONS if option_of(one, name) != option_of(two, name)]
 
 
 def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record]) -> str:
@@ -164,7 +156,7 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
         option
         for own in pairs.values()
         for one, two in own
-        for option in _differing(one.records[0], two.records[0])
+        for option in varying([one.records[0], two.records[0]])
     )
     more = [option for option in varied if option not in _FOLLOWS]
     also = f" (some differ from it in {', '.join(more)} too)" if more else ""

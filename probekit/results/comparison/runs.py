@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from probekit.errors import RecordError
-from probekit.results import Record, load_records, select
-from probekit.results.frame import told_by_text
+from probekit.results.log import read_records, told_by_text
+from probekit.results.record import Record
 from probekit.results.summaries.grouping import (
     check_seeds,
     distinguishing,
@@ -17,6 +17,7 @@ from probekit.results.summaries.grouping import (
     option_of,
     varying,
 )
+from probekit.results.summaries.select import matching
 from probekit.results.summaries.wording import listed_text, value_text
 
 _MANY = 6  # values that a message lists
@@ -66,7 +67,7 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
     """
     file, parts = _split(text)
     conditions = [*where, *(part for part in parts if "=" in part)]
-    records: list[Record] = select(load_records(file), conditions)
+    records = matching(read_records([file])[0], conditions)
     for key in (part for part in parts if "=" not in part):
         records = [record for record in records if record.key.startswith(key)]
         if not records:

@@ -1,6 +1,6 @@
 """Overthinking and early exit: what the probe of each depth says of each example."""
 
-from probekit.results.overthinking.depth_curves import DepthCurve, depth_curves
+from probekit.results.overthinking.depth_predictions import DepthCurve, depth_curves
 from probekit.results.overthinking.early_exit import EarlyExit
 from probekit.results.overthinking.measure import (
     Overthinking,

@@ -7,11 +7,9 @@ from jaxtyping import Bool, Float64, Int64
 
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.metrics.contract import Counts
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Bootstrap, Estimate, Groups
 from probekit.results.overthinking.depth_predictions import DepthPredictions
-from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.expected import expected_of
-from probekit.results.overthinking.shares import mean_of_rows
+from probekit.results.overthinking.shares import expected_of, mean_of_rows
 
 Mask = Bool[np.ndarray, " sentences"]
 

@@ -1,6 +1,6 @@
-"""What the probes of every depth predicted of one split, side by side."""
+"""The probes of one setting at every depth, and what they predicted of one split, side by side."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -8,16 +8,132 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Float64, Int64
 
+from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import Gold
 from probekit.metrics.contract import ClassMetric
-from probekit.results.comparison.pairing import groups_of, read_alike
-from probekit.results.comparison.resampled_groups import Groups
-from probekit.results.overthinking.depth_curves import DepthCurve, metric_of_curve
+from probekit.results.comparison.pairing import groups_of, read_alike, recorded_metric
+from probekit.results.comparison.resampling import Drawn, Groups
+from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import check_seeds, grouped, series
+from probekit.results.summaries.scored import SCORE_OF, reported_split
 
 Right = Bool[np.ndarray, "seeds depths rows"]
 Classes = Int64[np.ndarray, "seeds depths rows"]
+
+_TASK = ("model", "task", "label")
+
+_AGAIN = "run `probekit depth MODEL TASK` with the options of these runs"
+
+
+@dataclass(frozen=True, kw_only=True)
+class DepthCurve:
+    """The records of a head at every depth, which differ in depth and seed alone.
+
+    Attributes:
+        name: the head, and what else tells it from the other curves of its task.
+        probes: runs of each depth, ascending; a record per seed.
+    """
+
+    name: str
+    probes: Mapping[int, RecordedRun]
+
+    @property
+    def depths(self) -> tuple[int, ...]:
+        """All depths, ascending; the last is that of the whole model."""
+        return tuple(self.probes)
+
+    @property
+    def records(self) -> list[Record]:
+        """The probes' records."""
+        return [record for run in self.probes.values() for record in run.records]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CurveReport:
+    """What is reported of one curve begins with whose it is.
+
+    Attributes:
+        name: of the curve: the head, and what else tells it from the others.
+        model: name of the backbone.
+        task: name of the task.
+        label: label column.
+        split: the split that is reported.
+        drawn: what of the split intervals are over.
+    """
+
+    name: str
+    model: str
+    task: str
+    label: str
+    split: str
+    drawn: Drawn
+
+
+def depth_curves(records: Sequence[Record]) -> list[DepthCurve]:
+    """Return every setting of some records that was probed at several depths.
+
+    Args:
+        records: any; those without a depth, and trials, are left out.
+
+    Raises:
+        RecordError: there is no probe of a depth, or of one depth alone, or none of the last
+            depth; or depths have other seeds. The message says what to do.
+    """
+    probes = [one for one in records if one.depth is not None and not one.trial]
+    if not probes:
+        raise RecordError(
+            "no record is of a probe at a truncated depth; run `probekit depth MODEL TASK` first."
+        )
+    tasks = grouped(probes, _TASK)
+    found = []
+    for of, task in tasks.items():
+        said = f" ({', '.join(map(str, of))})" * (len(tasks) > 1)
+        for name, own in series(task, given=["depth"]).items():
+            runs = {}
+            for (depth,), group in grouped(own, ["depth"]).items():
+                text = f"{name}{said}, depth {depth}"
+                check_seeds(group, text)
+                runs[depth] = RecordedRun.of(text, group)
+            _check_depths(name + said, runs)
+            found.append(DepthCurve(name=name, probes=runs))
+    return found
+
+
+def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
+    """Refuse a curve of one depth, one without the last depth, and one of uneven seeds."""
+    last, first = max(by_depth), by_depth[min(by_depth)]
+    if len(by_depth) < 2:
+        raise RecordError(
+            f"{name}: there is a probe of depth {last} alone, and depths are compared; {_AGAIN}."
+        )
+    blocks = by_depth[last].records[0].seen.get("blocks", last)
+    if last != blocks:
+        raise RecordError(
+            f"{name}: the last depth, {blocks}, is missing (the deepest probe is of {last}); "
+            f"{_AGAIN}, and with --layers that hold it."
+        )
+    for depth, run in by_depth.items():
+        if run.seeds != first.seeds:
+            raise RecordError(
+                f"{run.text} has seeds {run.seeds}, {first.text} has {first.seeds}: every depth "
+                f"needs the same (depth {depth}); {_AGAIN}, or choose with --where seed=0."
+            )
+
+
+def _metric_of_classes(curve: DepthCurve) -> type[ClassMetric]:
+    """Return the metric of a curve, by which a prediction is right or wrong."""
+    record = curve.records[0]
+    metric = recorded_metric(record)
+    if not issubclass(metric, ClassMetric):
+        raise RecordError(
+            f"{curve.name} ({record.model}, {record.task}, {record.label}): a prediction is right "
+            f"or wrong where labels are classes, and {metric.name} scores {metric.consumes}; "
+            "choose a task with classes, of a records file with --where task=TASK."
+        )
+    return metric
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -94,7 +210,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
             split, other sentences or labels, or do not give the scores of their records.
         MissingFileError: a side file does not exist.
     """
-    metric = metric_of_curve(curve.name, curve.records[0])
+    metric = _metric_of_classes(curve)
     runs = [*curve.probes.values()]
     probes = read_alike(runs, split)
     reference = probes[0][0]
@@ -139,3 +255,15 @@ def probabilities_of(
             )
         found.append((one.probabilities.astype(np.float32), one.kept))
     return found
+
+
+def read_reported(
+    curve: DepthCurve, split: str | None
+) -> tuple[DepthPredictions, DepthPredictions | None]:
+    """Return the predictions for the split that is reported, and for dev where that chooses."""
+    if split is not None:
+        choose("split", split, SCORE_OF)
+    reported = read_depths(curve, split or reported_split(curve.records))
+    if reported.split == "dev":
+        return reported, None
+    return reported, read_depths(curve, "dev")

@@ -1,28 +1,141 @@
 """Early exit: the score against the layers that were used, with thresholds chosen elsewhere.
 
-Layer 0 are the embeddings, so a sentence that leaves at depth d has used d layers.
+The probe of each depth is an exit. A rule is a signal of every depth, and a threshold: a sentence
+leaves at the first depth whose signal reaches it, else at the last. A transformer computes all
+words of a sentence together, so that it leaves as a whole, when its least sure word may. Layer 0
+are the embeddings, so a sentence that leaves at depth d has used d layers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float64
+from jaxtyping import Float, Float64, Int64
 
-from probekit.metrics.contract import Counts
-from probekit.results.overthinking.chosen_depth import choosers, chosen_on
-from probekit.results.overthinking.depth_curves import CurveReport
-from probekit.results.overthinking.depth_predictions import DepthPredictions
-from probekit.results.overthinking.estimates import Bootstrap, Estimate
-from probekit.results.overthinking.exit_rules import (
-    RULES,
-    TOLERANCE,
-    Exits,
-    FittedRule,
-    layers_of,
-    oracle,
-    score_of,
+from probekit.errors import OptionError
+from probekit.metrics.contract import Counts, per_example
+from probekit.results.comparison.resampling import Bootstrap, Estimate
+from probekit.results.overthinking.chosen_depth import Chooser, choosers, chosen_on
+from probekit.results.overthinking.depth_predictions import (
+    CurveReport,
+    DepthPredictions,
+    probabilities_of,
 )
+
+Signal = Float64[np.ndarray, "depths sentences"]
+Exits = Int64[np.ndarray, " sentences"]
+"""The place among the depths at which each sentence leaves."""
+
+Thresholds = Float64[np.ndarray, " levels"]
+
+LEVELS = 41
+"""Thresholds of a signal that has any value: its quantiles 0, 1/40, ..., 1, and never."""
+
+TOLERANCE = 0.01
+"""Loss of score that is allowed where thresholds are chosen: one point of a percentage."""
+
+_ROUNDING = 1e-12  # a loss of exactly the tolerance is allowed
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExitRule:
+    """How sentences leave early.
+
+    Attributes:
+        text: what tables and legends call it.
+        source: where it is from.
+        signal: predictions and the place of a seed to its signal; the larger, the sooner a sentence
+            leaves.
+        thresholds: a signal and the depths to as many thresholds whatever the signal, from the
+            loosest to never (infinity).
+        word: a threshold as a table prints it.
+    """
+
+    text: str
+    source: str
+    signal: Callable[[DepthPredictions, int], Signal]
+    thresholds: Callable[[Signal, Sequence[int]], Thresholds]
+    word: str
+
+
+def _confidence(found: DepthPredictions, seed: int) -> Signal:
+    """Return the probability of the most probable class, of the least sure word."""
+    probabilities = probabilities_of(found, seed)
+    return _per_sentence(found, np.stack([values.max(1) for values, _ in probabilities]))
+
+
+def _unchanged(found: DepthPredictions, seed: int) -> Signal:
+    """Return over how many depths in a row no word's prediction changed."""
+    # Predictions A A B B B of one text: 0 1 0 1 2.
+    predicted = found.predicted[seed]
+    same = _per_sentence(found, (predicted[1:] == predicted[:-1]).astype(np.float64)) > 0
+    counts = np.zeros((len(predicted), same.shape[1]))
+    for depth, unchanged in enumerate(same, start=1):
+        counts[depth] = (counts[depth - 1] + 1) * unchanged
+    return counts
+
+
+def _depth(found: DepthPredictions, seed: int) -> Signal:
+    """Return the depth itself, of all sentences."""
+    return np.repeat(np.array(found.depths, np.float64)[:, None], found.n_sentences, axis=1)
+
+
+def _per_sentence(found: DepthPredictions, rows: Float[np.ndarray, "depths rows"]) -> Signal:
+    """Return the least value of each sentence's rows; a sentence without rows has 1."""
+    # Three sentences of 2, 0 and 1 rows: `reduceat` takes the starts of the first and the third,
+    # each up to the next one, since it would give an empty one the row that follows.
+    held = found.lengths > 0
+    least = np.ones((len(rows), found.n_sentences))
+    least[:, held] = np.minimum.reduceat(rows, found.scorer.gold.offsets[:-1][held], axis=1)
+    return least
+
+
+RULES: Mapping[str, ExitRule] = {
+    "confidence": ExitRule(
+        text="confidence",
+        source="Kaya and Dumitras (2019), section 5",
+        signal=_confidence,
+        thresholds=lambda signal, depths: np.append(
+            np.quantile(signal[:-1], np.linspace(0, 1, LEVELS)), np.inf
+        ),
+        word=">= {:.3f}",
+    ),
+    "patience": ExitRule(
+        text="patience",
+        source="PABEE (Zhou et al. 2020), section 3.2",
+        signal=_unchanged,
+        thresholds=lambda signal, depths: np.append(np.arange(1.0, len(depths)), np.inf),
+        word="{:g} unchanged",
+    ),
+    "fixed": ExitRule(
+        text="fixed depth",
+        source="a model cut at one depth",
+        signal=_depth,
+        thresholds=lambda signal, depths: np.append(np.array(depths[:-1], np.float64), np.inf),
+        word="depth {:g}",
+    ),
+}
+"""Rules by name, in the order of tables; the last is what the others must be better than."""
+
+TEXTS: Mapping[str, str] = {
+    "last": "whole model",
+    **{name: rule.text for name, rule in RULES.items()},
+    "oracle": "oracle",
+}
+"""What tables and legends call the rules and what they are held against."""
+
+
+def check_tolerance(tolerance: float) -> None:
+    """Refuse a loss that no score can have.
+
+    Raises:
+        OptionError: it is one.
+    """
+    if not 0 <= tolerance <= 1:
+        raise OptionError(
+            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
+            "a percentage, and usual."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,22 +222,18 @@ def measure_exits(
         RecordError: the side files hold no probabilities.
     """
     choosing = choosers(reported, dev, bootstrap.seed)
-    chosen: dict[str, list[Exits]] = {}
+    seeds, last = range(len(reported.seeds)), len(reported.depths) - 1
+    leaving: dict[str, list[Exits]] = {"last": [np.full(reported.n_sentences, last) for _ in seeds]}
     words: dict[str, tuple[str, ...]] = {}
     curves = []
     for name, rule in RULES.items():
-        found = [
-            FittedRule.of(rule, reported, choosing, seed) for seed in range(len(reported.seeds))
-        ]
-        picks = [one.choose(tolerance) for one in found]
-        chosen[name] = [one.exits(pick) for one, pick in zip(found, picks, strict=True)]
-        said = [w for one, pick in zip(found, picks, strict=True) for w in one.words(pick)]
+        fitted = [_FittedRule.of(rule, reported, choosing, seed) for seed in seeds]
+        levels = [one.choose(tolerance) for one in fitted]
+        leaving[name] = [one.exits(own) for one, own in zip(fitted, levels, strict=True)]
+        said = [word for one, own in zip(fitted, levels, strict=True) for word in one.words(own)]
         words[name] = tuple(dict.fromkeys(said))
-        curves.append(_curve(name, reported, found))
-    last = len(reported.depths) - 1
-    seeds = range(len(reported.seeds))
-    whole = [np.full(reported.n_sentences, last) for _ in seeds]
-    chosen = {"last": whole, **chosen, "oracle": [oracle(reported, seed) for seed in seeds]}
+        curves.append(_curve(name, reported, fitted))
+    leaving["oracle"] = [oracle(reported, seed) for seed in seeds]
     return EarlyExit(
         **reported.about,
         metric=reported.scorer.name,
@@ -132,50 +241,147 @@ def measure_exits(
         tolerance=tolerance,
         n_sentences=reported.n_sentences,
         n_seeds=len(reported.seeds),
-        points=_points(reported, chosen, words, bootstrap),
+        points=_points(reported, leaving, words, bootstrap),
         curves=tuple(curves),
     )
 
 
-def _curve(name: str, reported: DepthPredictions, found: Sequence[FittedRule]) -> ExitCurve:
+@dataclass(frozen=True, eq=False)
+class _FittedRule:
+    """A rule on one seed.
+
+    Attributes:
+        rule: the rule.
+        reported: what it is judged on.
+        seed: the place of the seed.
+        signal: on all of ``reported``.
+        choosers: what chooses for the sentences of ``reported``, each with the signal on its own
+            predictions and its thresholds, from the loosest to never.
+    """
+
+    rule: ExitRule
+    reported: DepthPredictions
+    seed: int
+    signal: Signal
+    choosers: tuple[tuple[Chooser, Signal, Thresholds], ...]
+
+    @classmethod
+    def of(
+        cls, rule: ExitRule, reported: DepthPredictions, choosers: Sequence[Chooser], seed: int
+    ) -> "_FittedRule":
+        """Return the rule with the thresholds of what chooses."""
+        signal = rule.signal(reported, seed)
+        fitted = []
+        for one in choosers:
+            own = signal if one.on is reported else rule.signal(one.on, seed)
+            seen = own[:, (one.choosing[0] > 0) & (one.on.lengths > 0)]
+            fitted.append((one, own, rule.thresholds(seen, reported.depths)))
+        return cls(rule, reported, seed, signal, tuple(fitted))
+
+    def exits(self, levels: Sequence[int]) -> Exits:
+        """Return where sentences leave, given the place of the threshold of each chooser."""
+        places = np.zeros(self.reported.n_sentences, np.int64)
+        for (one, _, thresholds), level in zip(self.choosers, levels, strict=True):
+            places[one.judged] = exits(self.signal[:, one.judged], thresholds[level])
+        return places
+
+    def choose(self, tolerance: float) -> list[int]:
+        """Return the place of each chooser's threshold, which may lose so much of the score."""
+        chosen = []
+        for one, signal, thresholds in self.choosers:
+            places = [exits(signal, threshold) for threshold in thresholds]
+            scores = np.array([_score(one.on, self.seed, p, one.choosing)[0] for p in places])
+            scores *= one.on.scorer.scale.sign
+            layers = np.array([_layers(one.on, p, one.choosing)[0] for p in places])
+            allowed = scores >= scores[-1] - tolerance - _ROUNDING  # of the last depth
+            fewest = np.where(allowed, layers, np.inf)
+            chosen.append(int(np.lexsort((-scores, fewest))[0]))
+        return chosen
+
+    def words(self, levels: Sequence[int]) -> list[str]:
+        """Return the thresholds in words."""
+        chosen = [own[level] for (_, _, own), level in zip(self.choosers, levels, strict=True)]
+        return ["never" if np.isinf(one) else self.rule.word.format(float(one)) for one in chosen]
+
+
+def exits(signal: Signal, threshold: float) -> Exits:
+    """Return the first place whose signal reaches the threshold; the last where none does."""
+    # Signals 0.6, 0.9, 0.7 of three depths and the threshold 0.8: place 1, whatever follows.
+    reached = signal >= threshold
+    reached[-1] = True
+    return np.asarray(reached.argmax(0))
+
+
+def oracle(found: DepthPredictions, seed: int) -> Exits:
+    """Return the first depth that has as many words of a sentence right as any; else the last.
+
+    Of a text that is the first depth that is right. Where no depth has a word right, it is the
+    last.
+    """
+    right = found.right[seed]
+    offsets = found.scorer.gold.offsets
+    words = per_example(right.T.astype(np.float64), offsets).T  # depths, sentences
+    most = words.max(0)
+    return exits(((words == most) & (most > 0)).astype(np.float64), 1.0)
+
+
+def _curve(name: str, reported: DepthPredictions, fitted: Sequence[_FittedRule]) -> ExitCurve:
     every = np.ones((1, reported.n_sentences))
     layers, scores = [], []
-    for level in range(len(found[0].thresholds[0])):
-        places = [one.exits([level] * len(one.choosers)) for one in found]
-        layers.append(np.mean([layers_of(reported, one, every)[0] for one in places]))
-        score = [score_of(reported, s, one, every)[0] for s, one in enumerate(places)]
-        scores.append(np.mean(score))
+    for level in range(len(fitted[0].choosers[0][2])):
+        places = [one.exits([level] * len(one.choosers)) for one in fitted]
+        layers.append(np.mean([_layers(reported, own, every)[0] for own in places]))
+        seeds = enumerate(places)
+        scores.append(np.mean([_score(reported, seed, own, every)[0] for seed, own in seeds]))
     return ExitCurve(rule=name, layers=tuple(map(float, layers)), scores=tuple(map(float, scores)))
 
 
 def _points(
     reported: DepthPredictions,
-    chosen: dict[str, list[Exits]],
-    words: dict[str, tuple[str, ...]],
+    leaving: Mapping[str, Sequence[Exits]],
+    words: Mapping[str, tuple[str, ...]],
     bootstrap: Bootstrap,
 ) -> tuple[ExitPoint, ...]:
     """Return score, loss, layers and share of layers saved of every rule, with intervals."""
     sign, deepest = reported.scorer.scale.sign, float(reported.depths[-1])
 
     def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
-        found: list[np.ndarray] = []
-        for places in chosen.values():  # the first is the whole model
-            scores = [score_of(reported, seed, one, counts) for seed, one in enumerate(places)]
-            layers = np.mean([layers_of(reported, one, counts) for one in places], axis=0)
-            score = np.mean(scores, axis=0)
-            whole = found[0] if found else score
-            found += [score, sign * (whole - score), layers, 1 - layers / deepest]
-        return np.column_stack(found)
+        columns: list[np.ndarray] = []
+        for places in leaving.values():  # the first is the whole model
+            seeds = enumerate(places)
+            score = np.mean([_score(reported, seed, own, counts) for seed, own in seeds], axis=0)
+            layers = np.mean([_layers(reported, own, counts) for own in places], axis=0)
+            whole = columns[0] if columns else score
+            columns += [score, sign * (whole - score), layers, 1 - layers / deepest]
+        return np.column_stack(columns)
 
-    estimates = bootstrap.estimates(reported.groups, statistics)
+    estimates = iter(bootstrap.estimates(reported.groups, statistics))
+    each = zip(leaving, estimates, estimates, estimates, estimates, strict=True)
     return tuple(
         ExitPoint(
             rule=name,
             thresholds=words.get(name, ()),
-            score=estimates[4 * n],
-            loss=estimates[4 * n + 1],
-            layers=estimates[4 * n + 2],
-            saved=estimates[4 * n + 3],
+            score=score,
+            loss=loss,
+            layers=layers,
+            saved=saved,
         )
-        for n, name in enumerate(chosen)
+        for name, score, loss, layers, saved in each
     )
+
+
+def _score(found: DepthPredictions, seed: int, places: Exits, counts: Counts) -> np.ndarray:
+    """Return the score on each sample of what sentences predict where they leave.
+
+    The predictions of a sentence are those of one depth, and a metric's sums are over sentences, so
+    that they are the sums of these.
+    """
+    parts = found.parts[seed, places, np.arange(found.n_sentences)]
+    return np.asarray(found.scorer.combine(counts @ parts))
+
+
+def _layers(found: DepthPredictions, places: Exits, counts: Counts) -> np.ndarray:
+    """Return the mean layers on each sample; sentences without rows do not count."""
+    used = np.array(found.depths, np.float64)[places]
+    held = (found.lengths > 0).astype(np.float64)
+    return np.asarray(counts @ (used * held) / np.maximum(counts @ held, 1.0))

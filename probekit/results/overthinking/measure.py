@@ -3,14 +3,20 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from probekit.base.registry import choose
+from probekit.results.comparison.resampling import Bootstrap, Estimate
 from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
-from probekit.results.overthinking.depth_curves import CurveReport, DepthCurve, depth_curves
-from probekit.results.overthinking.depth_predictions import DepthPredictions, read_depths
-from probekit.results.overthinking.early_exit import EarlyExit, measure_exits
-from probekit.results.overthinking.estimates import Bootstrap, Estimate
+from probekit.results.overthinking.depth_predictions import (
+    CurveReport,
+    depth_curves,
+    read_reported,
+)
+from probekit.results.overthinking.early_exit import (
+    TOLERANCE,
+    EarlyExit,
+    check_tolerance,
+    measure_exits,
+)
 from probekit.results.overthinking.examples import ShownExample, choose_examples
-from probekit.results.overthinking.exit_rules import TOLERANCE, check_tolerance
 from probekit.results.overthinking.shares import (
     Share,
     SharesByDepth,
@@ -19,7 +25,6 @@ from probekit.results.overthinking.shares import (
     shares_by_depth,
 )
 from probekit.results.record import Record
-from probekit.results.summaries.scored import SCORE_OF, reported_split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,15 +131,3 @@ def early_exit(
     check_tolerance(tolerance)
     pairs = [read_reported(curve, split) for curve in depth_curves(records)]
     return [measure_exits(*pair, bootstrap, tolerance) for pair in pairs]
-
-
-def read_reported(
-    curve: DepthCurve, split: str | None
-) -> tuple[DepthPredictions, DepthPredictions | None]:
-    """Return the predictions for the split that is reported, and for dev where that chooses."""
-    if split is not None:
-        choose("split", split, SCORE_OF)
-    reported = read_depths(curve, split or reported_split(curve.records))
-    if reported.split == "dev":
-        return reported, None
-    return reported, read_depths(curve, "dev")

@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from itertools import groupby
 
 from probekit.metrics import scale_of
+from probekit.results.comparison.resampling import Estimate
 from probekit.results.overthinking.chosen_depth import ChosenDepth
-from probekit.results.overthinking.depth_curves import CurveReport
-from probekit.results.overthinking.early_exit import EarlyExit, ExitPoint
-from probekit.results.overthinking.estimates import Estimate
-from probekit.results.overthinking.examples import ShownExample, ShownRow
-from probekit.results.overthinking.exit_rules import TEXTS
+from probekit.results.overthinking.early_exit import TEXTS, EarlyExit
+from probekit.results.overthinking.examples import ShownExample
 from probekit.results.overthinking.measure import Overthinking
-from probekit.results.overthinking.shares import Share
-from probekit.results.summaries.text_layout import Column, text_table
+from probekit.results.summaries.typeset import Column, text_table
 from probekit.results.summaries.wording import metric_text, model_text
 
 _LEAST_P = 1e-16
@@ -30,22 +27,37 @@ def overthinking_text(found: Sequence[Overthinking]) -> str:
 
 
 def _shares_text(found: Overthinking) -> str:
-    names = ["right at the last depth", *(share.name for share in found.shares)]
-    shares = [found.right.text(100), *map(_own, found.shares)]
+    kinds = found.shares
+    shares = [one.share.text(1.0 if one.name == "layers wasted" else 100.0) for one in kinds]
     columns = [
-        Column("", names, words=True),
-        Column(f"% of {found.unit}", shares),
-        Column("expected", ["", *(_plain(share.expected) for share in found.shares)]),
-        Column("excess", ["", *(_signed(share.excess) for share in found.shares)]),
+        Column("", ["right at the last depth", *(one.name for one in kinds)], words=True),
+        Column(f"% of {found.unit}", [found.right.text(100), *shares]),
+        Column("expected", ["", *(_percent(one.expected) for one in kinds)]),
+        Column("excess", ["", *(_signed(one.excess) for one in kinds)]),
     ]
-    examples = [_example_text(example) for example in found.examples]
-    lines = [_title_text(found), "", text_table(columns), *_part_texts(found), ""]
+    right = found.right.value
+    wasteful, destructive = (one.share.value for one in kinds[:2])
+    parts = [
+        f"{share / of:.0%} of what the last depth has {what} was right at an earlier one"
+        for share, of, what in ((wasteful, right, "right"), (destructive, 1 - right, "wrong"))
+        if of > 0
+    ]
+    lines = [_title_text(found), "", text_table(columns), *parts, ""]
     lines += [_depths_table(found), *_chosen_texts(found.chosen), "", _LEGEND]
-    lines += [_intervals_text(found), *examples]
-    return "\n".join(lines) + "\n"
+    return "\n".join([*lines, _intervals_text(found), *map(_example_text, found.examples), ""])
 
 
-def _intervals_text(found: CurveReport) -> str:
+def _title_text(found: Overthinking | EarlyExit) -> str:
+    """Return what was measured on how much."""
+    what = ", ".join([model_text(found.model), found.task, found.label, found.split])
+    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
+    return (
+        f"{found.name} ({what}): {found.n_sentences:,} sentences, {seeds}, depths "
+        f"{found.depths[0]} to {found.depths[-1]}"
+    )
+
+
+def _intervals_text(found: Overthinking | EarlyExit) -> str:
     return f"in brackets: 95 % bootstrap intervals over {found.drawn.text}"
 
 
@@ -57,33 +69,17 @@ def _depths_table(found: Overthinking) -> str:
         Column("depth", [f"{depth}" for depth in by_depth.depths]),
         Column(f"% of {found.unit} right", [one.text(100) for one in by_depth.right]),
         Column("% right where the last is wrong", [*(one.right.text(100) for one in earlier), ""]),
-        Column("expected", [*(_plain(one.expected) for one in earlier), ""]),
+        Column("expected", [*(_percent(one.expected) for one in earlier), ""]),
         Column("excess", [*(_signed(one.excess) + "*" * one.knows for one in earlier), ""]),
     ]
-    gold = (
-        f"one draw from the last depth's probabilities is right there in {_plain(by_depth.gold)} %"
-    )
-    return f"{text_table(columns)}\n{gold}"
-
-
-def _title_text(found: Overthinking | EarlyExit) -> str:
-    """Return what was measured on how much."""
-    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
-    counts = f"{found.n_sentences:,} sentences, {seeds}"
+    gold = _percent(by_depth.gold)
     return (
-        f"{found.name} ({_said(found)}): {counts}, depths {found.depths[0]} to {found.depths[-1]}"
+        f"{text_table(columns)}\none draw from the last depth's probabilities is right there in "
+        f"{gold} %"
     )
 
 
-def _said(found: CurveReport) -> str:
-    return ", ".join([model_text(found.model), found.task, found.label, found.split])
-
-
-def _own(share: Share) -> str:
-    return share.share.text(1.0 if share.name == "layers wasted" else 100.0)
-
-
-def _plain(estimate: Estimate | None) -> str:
+def _percent(estimate: Estimate | None) -> str:
     return "" if estimate is None else f"{estimate.value * 100:z.1f}"
 
 
@@ -91,82 +87,64 @@ def _signed(estimate: Estimate | None) -> str:
     return "" if estimate is None else estimate.text(100, signed=True)
 
 
-def _part_texts(found: Overthinking) -> list[str]:
-    """Return what wasteful and destructive rows are shares of."""
-    wasteful, destructive = (share.share.value for share in found.shares[:2])
-    right = found.right.value
-    lines = []
-    if right > 0:
-        share = wasteful / right
-        lines.append(f"{share:.0%} of what the last depth has right was right at an earlier one")
-    if right < 1:
-        share = destructive / (1 - right)
-        lines.append(f"{share:.0%} of what the last depth has wrong was right at an earlier one")
-    return lines
-
-
 def _chosen_texts(chosen: ChosenDepth) -> list[str]:
+    """Return what one earlier depth repairs and breaks, and how sure its net gain is.
+
+    That is McNemar's p, or that of the bootstrap where sentences come in groups.
+    """
     depths = " and ".join(map(str, chosen.depths))
     how = f"chosen on {chosen.chosen_on}"
     if chosen.chosen_on == "halves":
         how = "each half of the sentences has the depth that the other half chose"
+    tested = chosen.p or (chosen.net.p,)
+    ends = [
+        f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}" for p in (min(tested), max(tested))
+    ]
+    p = ends[0] if ends[0] == ends[1] else f"{' to '.join(ends)} over the seeds"
+    significance = f"McNemar's exact p = {p}" if chosen.p else f"p = {p} (bootstrap)"
     return [
         f"one earlier depth in place of the last: {depths} ({how})",
         f"  repairs {chosen.repairs.text(100)} %, breaks {chosen.breaks.text(100)} %, net "
-        f"{chosen.net.text(100, signed=True)} %; {_significance(chosen)}",
-        f"  repairs expected by the last depth's own probabilities {_plain(chosen.expected)} %, "
+        f"{_signed(chosen.net)} %; {significance}",
+        f"  repairs expected by the last depth's own probabilities {_percent(chosen.expected)} %, "
         f"excess {_signed(chosen.excess)} %",
     ]
 
 
-def _significance(chosen: ChosenDepth) -> str:
-    """Return McNemar's p, or that of the bootstrap where sentences come in groups."""
-    if not chosen.p:
-        return f"p = {_p_text(chosen.net.p)} (bootstrap)"
-    low, high = (_p_text(one) for one in (min(chosen.p), max(chosen.p)))
-    p = low if low == high else f"{low} to {high} over the seeds"
-    return f"McNemar's exact p = {p}"
-
-
-def _p_text(p: float) -> str:
-    return f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}"
-
-
 def _example_text(example: ShownExample) -> str:
-    pair = [f"  {example.text_pair}"] if example.text_pair is not None else []
-    head = [f"\n{example.id} (seed {example.seed})", f"  {example.text}", *pair]
-    told = example.told or example.rows[:1]
-    return "\n".join([*head, *(_row_text(example, row) for row in told)])
-
-
-def _row_text(example: ShownExample, row: ShownRow) -> str:
-    """Return what is predicted from depth to depth; equal neighbours are told together."""
-    # Predictions A A B of the depths 0, 1, 2 with 0.6, 0.7 and 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
-    places = groupby(range(len(row.predicted)), key=lambda place: row.predicted[place])
-    told = [_run_text(example.depths, row, list(run)) for _, run in places]
-    name = "" if row.word is None else f"{row.word}: "
-    return f"  {name}gold {row.gold}, {row.kind}: {', '.join(told)}"
-
-
-def _run_text(depths: Sequence[int], row: ShownRow, places: Sequence[int]) -> str:
-    first, last = depths[places[0]], depths[places[-1]]
-    among = str(first) if first == last else f"{first}-{last}"
-    known = [p for p in (row.probability[place] for place in places) if p is not None]
-    low_high = [f"{one:.2f}" for one in dict.fromkeys((min(known), max(known)))] if known else ["?"]
-    return f"{among} {row.predicted[places[0]]} ({'-'.join(low_high)})"
+    """Return a sentence and what is predicted from depth to depth, equal neighbours together."""
+    lines = [f"\n{example.id} (seed {example.seed})", f"  {example.text}"]
+    lines += [f"  {example.text_pair}"] if example.text_pair is not None else []
+    for row in example.told or example.rows[:1]:
+        # Predictions A A B of depths 0, 1, 2 with 0.6, 0.7, 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
+        runs = []
+        for label, group in groupby(range(len(row.predicted)), key=row.predicted.__getitem__):
+            places = list(group)
+            depths = dict.fromkeys(str(example.depths[at]) for at in (places[0], places[-1]))
+            known = [p for p in (row.probability[at] for at in places) if p is not None]
+            ends = dict.fromkeys((min(known), max(known))) if known else ()
+            probability = "-".join(f"{one:.2f}" for one in ends) or "?"
+            runs.append(f"{'-'.join(depths)} {label} ({probability})")
+        name = "" if row.word is None else f"{row.word}: "
+        lines.append(f"  {name}gold {row.gold}, {row.kind}: {', '.join(runs)}")
+    return "\n".join(lines)
 
 
 def exit_text(found: Sequence[EarlyExit]) -> str:
     """Return a table of rules per curve, and what was chosen how."""
-    return "\n".join(_exit_text(one) for one in found)
+    return "\n".join(map(_exit_text, found))
 
 
 def _exit_text(found: EarlyExit) -> str:
     scale = scale_of(found.metric)
     points = found.points
+    leaves = [
+        ", ".join(said) if len(said) < 4 else f"{said[0]}, ... ({len(said)})"
+        for said in (point.thresholds for point in points)
+    ]
     columns = [
         Column("rule", [TEXTS[point.rule] for point in points], words=True),
-        Column("leaves at", [_thresholds(point) for point in points], words=True),
+        Column("leaves at", leaves, words=True),
         Column(f"{found.split} {metric_text(found.metric)}",
                [point.score.text(scale.factor) for point in points]),
         Column("lost", [point.loss.text(scale.factor, signed=True) for point in points]),
@@ -183,8 +161,3 @@ def _exit_text(found: EarlyExit) -> str:
         f"the whole model there; {_intervals_text(found)}"
     )
     return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
-
-
-def _thresholds(point: ExitPoint) -> str:
-    shown = point.thresholds
-    return ", ".join(shown) if len(shown) < 4 else f"{shown[0]}, ... ({len(shown)})"

@@ -5,7 +5,7 @@ belongs to one head, and to one of its seeds, is a score of that head.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from probekit.metrics import COMPRESSION
@@ -13,10 +13,6 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES, Key, options_of
 
 RANDOM = "random weights"
-
-_CONTROL = re.compile(r" \(control \d+\)$")
-_CODE = "online code, "
-_DRAWN = re.compile(r"-random\d+$")
 
 Scores = Mapping[str, float]
 
@@ -26,32 +22,27 @@ class _Sort:
     """One sort of baseline.
 
     Attributes:
-        is_one: whether a record is one.
-        apart: options in which it differs from its head; it shares the seed.
-        of_head: a baseline's option to that of its head.
+        field: what says that a record is one: an option that is text.
+        mark: what stands there; without it, it is the value of the head that it belongs to.
+        apart: other options in which it differs from its head; it shares the seed.
         scores: what it says of its head, given both.
     """
 
-    is_one: Callable[[Record], bool]
+    field: str
+    mark: re.Pattern[str]
     apart: tuple[str, ...]
-    of_head: Callable[[str, object], object]
     scores: Callable[[Record, Record], Scores]
 
+    def is_one(self, record: Record) -> bool:
+        """Say whether a record is a baseline of this sort."""
+        return bool(self.mark.search(getattr(record, self.field)))
 
-def _same(name: str, value: object) -> object:
-    return value
-
-
-def _of_weights(name: str, value: object) -> object:
-    return _DRAWN.sub("", str(value)) if name == "model" else value
-
-
-def _of_labels(name: str, value: object) -> object:
-    return _CONTROL.sub("", str(value)) if name == "label" else value
-
-
-def _of_rows(name: str, value: object) -> object:
-    return str(value).removeprefix(_CODE) if name == "protocol" else value
+    def key(self, record: Record) -> Key:
+        """Return what a baseline and its head share."""
+        shared = {n: v for n, v in options_of(record).items() if n not in self.apart}
+        if self.field in shared and self.is_one(record):
+            shared[self.field] = self.mark.sub("", shared[self.field])
+        return (record.seed, *shared.values())
 
 
 def _reported(head: Record, baseline: Record) -> float:
@@ -79,29 +70,32 @@ _GUESSED = (
 )  # fmt: skip
 """What a guess does not have."""
 
+_DRAWN = _Sort(
+    "model",
+    re.compile(r"-random\d+$"),
+    ("entry", "labels_fingerprint"),
+    lambda head, random: {RANDOM: _reported(head, random)},
+)
+_CODE = _Sort("protocol", re.compile("^online code, "), ("metric",), _code_scores)
+_CONTROL = _Sort(
+    "label",
+    re.compile(r" \(control \d+\)$"),
+    ("labels_fingerprint", "metric"),
+    _control_scores,
+)
 _SORTS: Sequence[_Sort] = (
     *(
         _Sort(
-            lambda record, name=name: record.head == name,  # type: ignore[misc]
+            "head",
+            re.compile(f"^{name}$"),
             _GUESSED,
-            _same,
             lambda head, guess: {guess.head: _reported(head, guess)},
         )
         for name in BASELINES
     ),
-    _Sort(
-        lambda record: bool(_DRAWN.search(record.model)),
-        ("entry", "labels_fingerprint"),
-        _of_weights,
-        lambda head, random: {RANDOM: _reported(head, random)},
-    ),
-    _Sort(
-        lambda record: bool(_CONTROL.search(record.label)),
-        ("labels_fingerprint", "metric"),
-        _of_labels,
-        _control_scores,
-    ),
-    _Sort(lambda record: record.protocol.startswith(_CODE), ("metric",), _of_rows, _code_scores),
+    _DRAWN,
+    _CONTROL,
+    _CODE,
 )
 
 
@@ -110,9 +104,15 @@ def without_baselines(records: Sequence[Record]) -> list[Record]:
     return [record for record in records if not any(sort.is_one(record) for sort in _SORTS)]
 
 
+def is_baseline(record: Record) -> bool:
+    """Say whether ``train --baselines`` makes a record beside that of a head."""
+    guessed = record.head in BASELINES or record.fitter == "none"
+    return guessed or _CODE.is_one(record)
+
+
 def rivals(records: Sequence[Record]) -> list[Record]:
     """Return the baselines that are scored as heads are: guesses, and random weights."""
-    return [one for one in records if one.head in BASELINES or _DRAWN.search(one.model)]
+    return [one for one in records if one.head in BASELINES or _DRAWN.is_one(one)]
 
 
 def beside_heads(records: Sequence[Record], kept: Sequence[Record] = ()) -> list[Record]:
@@ -131,29 +131,14 @@ def beside_heads(records: Sequence[Record], kept: Sequence[Record] = ()) -> list
     found = {record.key: record for record in records}
     heads = without_baselines(records)
     for sort in _SORTS:
-        own = [one for one in records if sort.is_one(one) and one.key not in stay]
-        for head, baseline in _joined(heads, own, sort):
-            scores = sort.scores(head, baseline)
-            if scores:
+        baselines = [one for one in records if sort.is_one(one) and one.key not in stay]
+        by_key = {sort.key(one): one for one in baselines}
+        for head in heads if by_key else ():
+            baseline = by_key.get(sort.key(head))
+            if baseline is not None and (scores := sort.scores(head, baseline)):
                 held = found[head.key]
                 diverged = held.diverged or baseline.diverged
                 merged = {**scores, **held.scores}  # what training wrote goes before
                 found[head.key] = replace(held, scores=merged, diverged=diverged)
                 found.pop(baseline.key, None)
     return list(found.values())
-
-
-def _joined(
-    heads: Sequence[Record], baselines: Sequence[Record], sort: _Sort
-) -> Iterator[tuple[Record, Record]]:
-    """Yield every head with its baseline of a sort; a baseline may belong to several heads."""
-    by_key = {_key(one, sort, sort.of_head): one for one in baselines}
-    for head in heads:
-        baseline = by_key.get(_key(head, sort, _same))
-        if baseline is not None:
-            yield head, baseline
-
-
-def _key(record: Record, sort: _Sort, of_head: Callable[[str, object], object]) -> Key:
-    shared = {n: v for n, v in options_of(record).items() if n not in sort.apart}
-    return (record.seed, *(of_head(name, value) for name, value in shared.items()))

@@ -14,10 +14,9 @@ Of descent: ``best_is_last`` (the best dev score is that of the last step), ``fa
 still fell at the end), ``edge`` (``lowest`` or ``highest`` rate of a search).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from probekit.base.selection import Selection
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.wording import numbers_text, range_text
@@ -35,6 +34,124 @@ _WORDS = {
     ("pairs", True): "share a text with another one; --drop-duplicates keeps these together",
 }
 """What is said of texts or pairs; True: of those of train, where a part of it chose."""
+
+SOLVERS = ("lbfgs", "ridge")
+"""Fitters that find the optimum, as records name them."""
+
+MARK = "*"
+"""What marks a row in a table whose runs have a trouble."""
+
+_PLACES = 4  # most settings that a line names; of more it says how many runs
+
+
+def marks(records: Sequence[Record]) -> tuple[str, ...]:
+    """Return what is wrong with any of some records, each trouble once, in a fixed order."""
+    kinds = zip(*(record.troubles for record in records), strict=True)
+    return tuple(text for texts in kinds for text in sorted(set(filter(None, texts))))
+
+
+def marks_along(records: Sequence[Record], along: str) -> dict[Any, tuple[str, ...]]:
+    """Return what is wrong with the runs of one curve, by their values of an option."""
+    return {value: marks(group) for (value,), group in grouped(records, [along]).items()}
+
+
+def notes(records: Sequence[Record]) -> list[str]:
+    """Return the lines under a table: what is wrong with its runs, and what data they had.
+
+    Nothing is said where nothing is wrong. A trouble is followed by the settings that have it and
+    their depths, as ``not converged: last at depth 3 (2 of 5 seeds)``; of many settings by how
+    many runs have it.
+
+    Args:
+        records: all that the table is made of.
+    """
+    troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
+    said = (f"{MARK} {troubles}" * bool(troubles), _drawn_text(records), _same_text(records))
+    lines = [*said, *_chosen_texts(records), *copied_texts(records)]
+    return [line for line in lines if line]
+
+
+def _with_places(trouble: str, records: Sequence[Record]) -> str:
+    """Return a trouble with the settings that have it, their depths, and how many seeds."""
+    n_hit = sum(trouble in record.troubles for record in records)
+    if n_hit == len(records):
+        return trouble if len(records) == 1 else f"{trouble} in all {len(records)} runs"
+    settings = series(records, given=["depth"])
+    alone = len(settings) == 1 and bool(_depths(records))  # a curve by itself needs no name
+    places = []
+    for name, members in settings.items():
+        own = [record for record in members if trouble in record.troubles]
+        at = {record.depth for record in own}
+        there = [record for record in members if record.depth in at]
+        what = "seeds" if len(at) == 1 else "runs"
+        count = "" if len(own) == len(there) else f"({len(own)} of {len(there)} {what})"
+        head, _, others = ("" if alone else name).partition(", ")
+        parts = (head, others and f"({others})", _depths_text(own, members), count)
+        if own:
+            places.append(" ".join(part for part in parts if part))
+    if len(places) > _PLACES:
+        return f"{trouble} in {n_hit} of {len(records)} runs"
+    return f"{trouble}{'' if alone else ':'} {', '.join(places)}"
+
+
+def _depths_text(hit: Sequence[Record], members: Sequence[Record]) -> str:
+    """Return ``at depths 0 to 4``; nothing for a setting that was not run by depth."""
+    if not _depths(members):
+        return ""
+    depths = _depths(hit)
+    parts = [f"depth{'s' * (len(depths) > 1)} {numbers_text(depths, _depths(members))}"]
+    whole = ["all layers"] * any(record.depth is None for record in hit)
+    return "at " + " and ".join((parts if depths else []) + whole)
+
+
+def _depths(records: Sequence[Record]) -> list[int]:
+    return sorted({record.depth for record in records if record.depth is not None})
+
+
+def _counts(records: Sequence[Record], name: str) -> list[int]:
+    """Return the counts, above 0, that the diagnoses of some records hold under a name."""
+    values = [record.diagnosis.get(name) for record in records]
+    return [value for value in values if isinstance(value, int) and value]
+
+
+def _drawn_text(records: Sequence[Record]) -> str:
+    """Return which classes of train a draw left out, or has one example of; or nothing."""
+    parts = []
+    for name in ("absent", "single"):
+        if counts := _counts(records, name):
+            one = max(counts) == 1
+            classes = f"{range_text(counts)} {'class' if one else 'classes'}"
+            have = f"{classes} {'has' if one else 'have'} one example"
+            text = f"drawn without {classes}" if name == "absent" else have
+            of = f" in {len(counts)} of {len(records)} runs"
+            parts.append(text + of * (len(counts) < len(records)))
+    return "; ".join(parts)
+
+
+def same_for_all_seeds(record: Record) -> bool:
+    """Say whether a run was solved on all of train: then nothing in it is drawn."""
+    drawn = record.shots is not None or record.fraction not in (None, 1)
+    return record.fitter in SOLVERS and not drawn
+
+
+def _same_text(records: Sequence[Record]) -> str:
+    """Return which heads were solved on all of train, where no seed differs; or nothing."""
+    seeds: dict[str, set[int]] = {}
+    for record in filter(same_for_all_seeds, records):
+        seeds.setdefault(record.head, set()).add(record.seed)
+    heads = ", ".join(head for head, own in seeds.items() if len(own) > 1)
+    return f"no seed differs from another: {heads} (solved on all of train)" * bool(heads)
+
+
+def _chosen_texts(records: Sequence[Record]) -> list[str]:
+    """Return how many runs chose by fewer folds than others, and which L2 nothing chose."""
+    lines = []
+    if few := _counts(records, "folds"):
+        runs = f"{len(few)} of {len(records)} runs"
+        lines = [f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"]
+    given = {one.l2 for one in records if one.fitter in SOLVERS and one.l2 is not None}
+    values = ", ".join(f"{value:g}" for value in sorted(given, reverse=True))
+    return [*lines, f"L2 {values} given, not chosen: without --l2 it is" * bool(given)]
 
 
 def copied_texts(records: Sequence[Record]) -> list[str]:
@@ -59,181 +176,11 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
     said: dict[tuple[str, bool], list[str]] = {}
     for (kind, of), found in shares.items():
         if max(found) >= SAID_FROM:
-            said.setdefault(kind, []).append(f"{_range_text(found)} % of {of}")
+            low_high = dict.fromkeys(f"{100 * share:.1f}" for share in (min(found), max(found)))
+            said.setdefault(kind, []).append(f"{' to '.join(low_high)} % of {of}")
     return [f"{_listed(parts)} {_WORDS[kind]}" for kind, parts in said.items()]
-
-
-def _range_text(shares: Sequence[float]) -> str:
-    low, high = f"{100 * min(shares):.1f}", f"{100 * max(shares):.1f}"
-    return high if low == high else f"{low} to {high}"
 
 
 def _listed(parts: Sequence[str]) -> str:
     *first, last = parts
     return f"{', '.join(first)} and {last}" if first else last
-
-
-SOLVERS = ("lbfgs", "ridge")
-"""Fitters that find the optimum, as records name them."""
-
-MARK = "*"
-"""What marks a row in a table whose runs have a trouble."""
-
-_PLACES = 4  # most settings that a line names; of more it says how many runs
-
-
-def _edge(record: Record) -> str | None:
-    edge = record.diagnosis.get("edge")
-    return f"best at the edge of the search ({edge})" if edge else None
-
-
-def _selected(record: Record) -> str | None:
-    here = Selection.recorded(record.select) == Selection("dev") and record.test_score is None
-    return "selected on the reported split" if here else None
-
-
-def _flag(name: str, trouble: bool, text: str) -> Callable[[Record], str | None]:
-    """Return the check that says ``text`` where the diagnosis holds ``trouble`` under a name."""
-    return lambda record: text if record.diagnosis.get(name) is trouble else None
-
-
-_TROUBLES: Sequence[Callable[[Record], str | None]] = (
-    lambda record: "diverged" if record.diverged else None,
-    _flag("converged", False, "not converged"),
-    _edge,
-    _flag("one_class", True, "one class predicted"),
-    _flag("one_value", True, "one value predicted, or true"),
-    _flag("best_is_last", True, "best score is that of the last step"),
-    _flag("falling", True, "loss still falling at the end"),
-    _selected,
-)
-
-
-def marks(records: Sequence[Record]) -> tuple[str, ...]:
-    """Return what is wrong with any of some records, each trouble once, in a fixed order."""
-    found = [{trouble(record) for record in records} for trouble in _TROUBLES]
-    return tuple(text for texts in found for text in sorted(filter(None, texts)))
-
-
-def marks_along(records: Sequence[Record], along: str) -> dict[Any, tuple[str, ...]]:
-    """Return what is wrong with the runs of one curve, by their values of an option."""
-    return {value: marks(group) for (value,), group in grouped(records, [along]).items()}
-
-
-def notes(records: Sequence[Record]) -> list[str]:
-    """Return the lines under a table: what is wrong with its runs, and what data they had.
-
-    Nothing is said where nothing is wrong. A trouble is followed by the settings that have it and
-    their depths, as ``not converged: last at depth 3 (2 of 5 seeds)``; of many settings by how
-    many runs have it.
-
-    Args:
-        records: all that the table is made of.
-    """
-    troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
-    marked = f"{MARK} {troubles}" if troubles else ""
-    said = (drawn_text, same_text, _folds_text, _given_text)
-    lines = (marked, *(text(records) for text in said), *copied_texts(records))
-    return [line for line in lines if line]
-
-
-def _with_places(trouble: str, records: Sequence[Record]) -> str:
-    hit = [record for record in records if trouble in marks([record])]
-    if len(hit) == len(records):
-        return trouble if len(records) == 1 else f"{trouble} in all {len(records)} runs"
-    settings = series(records, given=["depth"])
-    found = {n: [r for r in own if trouble in marks([r])] for n, own in settings.items()}
-    alone = len(settings) == 1 and bool(_depths(records))  # a curve by itself needs no name
-    places = [
-        _place("" if alone else name, own, settings[name]) for name, own in found.items() if own
-    ]
-    if len(places) > _PLACES:
-        return f"{trouble} in {len(hit)} of {len(records)} runs"
-    return f"{trouble}{'' if alone else ':'} {', '.join(places)}"
-
-
-def _place(name: str, hit: Sequence[Record], members: Sequence[Record]) -> str:
-    """Return a setting with the depths at which it was hit, and how many seeds, if not all."""
-    at = {record.depth for record in hit}
-    there = [record for record in members if record.depth in at]
-    what = "seeds" if len(at) == 1 else "runs"
-    count = "" if len(hit) == len(there) else f"({len(hit)} of {len(there)} {what})"
-    head, _, others = name.partition(", ")
-    return " ".join(
-        part for part in (head, others and f"({others})", _depths_text(hit, members), count) if part
-    )
-
-
-def _depths_text(hit: Sequence[Record], members: Sequence[Record]) -> str:
-    """Return ``at depths 0 to 4``; nothing for a setting that was not run by depth."""
-    if not _depths(members):
-        return ""
-    found = _depths(hit)
-    parts = [f"depth{'s' * (len(found) > 1)} {numbers_text(found, _depths(members))}"]
-    whole = ["all layers"] * any(record.depth is None for record in hit)
-    return "at " + " and ".join((parts if found else []) + whole)
-
-
-def _depths(records: Sequence[Record]) -> list[int]:
-    return sorted({record.depth for record in records if record.depth is not None})
-
-
-def drawn_text(records: Sequence[Record]) -> str:
-    """Return which classes of train a draw left out, or has one example of; or nothing."""
-    parts = [
-        _classes_text(records, "absent", lambda classes, _: f"drawn without {classes}"),
-        _classes_text(records, "single", lambda classes, have: f"{classes} {have} one example"),
-    ]
-    return "; ".join(part for part in parts if part)
-
-
-def _folds_text(records: Sequence[Record]) -> str:
-    """Return how many runs had fewer folds than the others, for want of examples; or nothing."""
-    counts = [_count(record.diagnosis, "folds") for record in records]
-    few = [count for count in counts if count]
-    if not few:
-        return ""
-    runs = f"{len(few)} of {len(counts)} runs"
-    return f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
-
-
-def _given_text(records: Sequence[Record]) -> str:
-    """Return which strengths of L2 nothing chose, so that others may score higher; or nothing."""
-    given = {one.l2 for one in records if one.fitter in SOLVERS and one.l2 is not None}
-    values = ", ".join(f"{value:g}" for value in sorted(given, reverse=True))
-    return f"L2 {values} given, not chosen: without --l2 it is" * bool(given)
-
-
-def same_for_all_seeds(record: Record) -> bool:
-    """Say whether a run was solved on all of train: then nothing in it is drawn."""
-    drawn = record.shots is not None or record.fraction not in (None, 1)
-    return record.fitter in SOLVERS and not drawn
-
-
-def same_text(records: Sequence[Record]) -> str:
-    """Return which heads were solved on all of train, where no seed differs; or nothing."""
-    seeds: dict[str, set[int]] = {}
-    for record in records:
-        if same_for_all_seeds(record):
-            seeds.setdefault(record.head, set()).add(record.seed)
-    heads = [head for head, found in seeds.items() if len(found) > 1]
-    return f"no seed differs from another: {', '.join(heads)} (solved on all of train)" * bool(
-        heads
-    )
-
-
-def _classes_text(
-    records: Sequence[Record], name: str, phrase: Callable[[str, str], str]
-) -> str | None:
-    counts = [_count(record.diagnosis, name) for record in records]
-    some = [count for count in counts if count]
-    if not some:
-        return None
-    one = max(some) == 1
-    text = phrase(f"{range_text(some)} {'class' if one else 'classes'}", "has" if one else "have")
-    return text if len(some) == len(counts) else f"{text} in {len(some)} of {len(counts)} runs"
-
-
-def _count(diagnosis: Mapping[str, object], name: str) -> int:
-    value = diagnosis.get(name, 0)
-    return value if isinstance(value, int) else 0

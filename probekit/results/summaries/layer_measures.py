@@ -8,7 +8,6 @@ the number of layers read, which is 1 where all count the same.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from itertools import combinations
 
 from probekit.errors import OptionError, RecordError
@@ -20,21 +19,6 @@ from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import mean_values
 
 _MIXTURES = ("p32", "scalar-mix")
-
-
-def layer_weights(record: Record, raw: bool) -> Mapping[int, float]:
-    """Return a record's weights by layer, before (``raw``) or after the softmax; or none."""
-    return (record.raw_weights or {}) if raw else record.weights
-
-
-def weights_text(records: Sequence[Record], raw: bool) -> str:
-    """Return what the weights of some records are, and what they should not be taken for."""
-    if raw:
-        return "before the softmax"
-    parts = ["after the softmax"]
-    if any(record.head == "concat" for record in records):
-        parts.append("concat: share of the logits")
-    return "; ".join(parts)
 
 
 def caution_text(records: Sequence[Record]) -> str:
@@ -68,25 +52,23 @@ def distances_text(columns: Mapping[str, Sequence[Record]]) -> list[str]:
     Args:
         columns: records that differ in their seed alone, by name.
     """
-    lines = {name: _distances(members) for name, members in columns.items()}
-    found = [f"{name}: {line}" for name, line in lines.items() if line]
+    lines = []
+    for name, members in columns.items():
+        started = [one for one in members if one.initial_weights]
+        moved = [distance(one.weights, one.initial_weights) for one in started]
+        apart = _apart([one.weights for one in members])
+        before = _apart([one.initial_weights for one in started])
+        parts = []
+        if moved:
+            mean = interval(moved)
+            half = "" if mean.half is None else f" ± {mean.half:.3f}"
+            parts.append(f"training moved weights by {mean.mean:.3f}{half}")
+        if apart:  # neither a single seed, nor seeds that decide nothing
+            earlier = "" if before is None else f" (before training {before:.3f})"
+            parts.append(f"seeds are {apart:.3f} apart{earlier}")
+        lines += [f"{name}: {', '.join(parts)}"] if parts else []
     meaning = "(distances are half the sum of absolute differences: 0 the same, 1 disjoint)"
-    return [*found, meaning] if found else []
-
-
-def _distances(members: Sequence[Record]) -> str:
-    moved = [distance(one.weights, one.initial_weights) for one in members if one.initial_weights]
-    apart = _apart([one.weights for one in members])
-    before = _apart([one.initial_weights for one in members if one.initial_weights])
-    parts = []
-    if moved:
-        mean = interval(moved)
-        half = "" if mean.half is None else f" ± {mean.half:.3f}"
-        parts.append(f"training moved weights by {mean.mean:.3f}{half}")
-    if apart:  # neither a single seed, nor seeds that decide nothing
-        earlier = "" if before is None else f" (before training {before:.3f})"
-        parts.append(f"seeds are {apart:.3f} apart{earlier}")
-    return ", ".join(parts)
+    return [*lines, meaning] if lines else []
 
 
 def _apart(found: Sequence[Mapping[int, float]]) -> float | None:
@@ -170,9 +152,15 @@ class LayerMeasure:
         return mean_values(members, self.before, what)
 
 
-def _weights_line(held: Sequence[Record], raw: bool) -> str:
-    parts = [f"weight of each layer {weights_text(held, raw)}", caution_text(held)]
-    return "; ".join(part for part in parts if part)
+def _weights_line(held: Sequence[Record]) -> str:
+    parts = ["weight of each layer after the softmax"]
+    if any(record.head == "concat" for record in held):
+        parts.append("concat: share of the logits")
+    return "; ".join(filter(None, [*parts, caution_text(held)]))
+
+
+def _raw_weights_line(held: Sequence[Record]) -> str:
+    return "; ".join(filter(None, ["weight of each layer before the softmax", caution_text(held)]))
 
 
 def _ablation_line(held: Sequence[Record]) -> str:
@@ -187,18 +175,18 @@ def _ablation_line(held: Sequence[Record]) -> str:
 
 
 WEIGHTS = LayerMeasure(
-    lambda record: layer_weights(record, raw=False),
+    lambda record: record.weights,
     "layer weights; run `probekit train` with a head that weighs layers, such as --head p32 or "
     "--head attention-fusion.",
-    partial(_weights_line, raw=False),
+    _weights_line,
     distances_text,
     before=lambda record: record.initial_weights,
 )
 RAW_WEIGHTS = LayerMeasure(
-    lambda record: layer_weights(record, raw=True),
+    lambda record: record.raw_weights or {},
     "weights before the softmax; run `probekit train` with a head that weighs layers, such as "
     "--head p32 or --head attention-fusion.",
-    partial(_weights_line, raw=True),
+    _raw_weights_line,
     lifted=False,
     signed=True,
 )

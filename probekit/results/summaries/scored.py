@@ -26,6 +26,22 @@ SCORE_TEXT = {"eval_score": "dev best", "eval_last": "dev last", "test_score": "
 """What tables call the scores."""
 
 
+def score_on(record: Record, split: str, metric: str | None = None) -> float | None:
+    """Return a record's score on ``dev``, ``test`` or another split, if it has one.
+
+    Args:
+        record: whose score.
+        split: the split.
+        metric: name of the score; None is the metric of the record.
+    """
+    if metric not in (None, record.metric):
+        return record.scores.get(f"{split}/{metric}")
+    if split in SCORE_OF:
+        found: float | None = getattr(record, SCORE_OF[split])
+        return found
+    return record.scores.get(f"{split}/{record.metric}")
+
+
 def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
     """Return the records that have a score on a split.
 

@@ -1,12 +1,10 @@
 """Select records by the values of their options, such as ``shots=8,128`` and ``head=p32``."""
 
 import re
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.results.frame import Records
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, option_of
 from probekit.results.summaries.wording import OPTIONS, listed_text, model_text, value_text
@@ -28,7 +26,7 @@ _SERVING = {
 """Fields that mark runs which serve others, and what it says where all records are of such runs."""
 
 
-def select(records: Sequence[Record], conditions: Sequence[str]) -> Records:
+def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Record]:
     """Return the records that meet every condition.
 
     Runs that serve others are left out unless a condition asks for them: trials of a search
@@ -62,11 +60,7 @@ def select(records: Sequence[Record], conditions: Sequence[str]) -> Records:
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
         kept = left
-    return Records(kept, _origins(records))
-
-
-def _origins(records: Sequence[Record]) -> Mapping[str, Path]:
-    return records.origins if isinstance(records, Records) else {}
+    return kept
 
 
 def condition_names(conditions: Sequence[str]) -> set[str]:

@@ -1,16 +1,25 @@
-"""A table in every style: as text, for a notebook, a paper or a spreadsheet, and as objects."""
+"""A table in every style: for a terminal, a notebook, a paper or a spreadsheet, and as objects."""
 
-import csv
-import io
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
-from probekit.base.markup import MOST_ROWS, html_table, html_view
+from probekit.base.markup import (
+    MOST_ROWS,
+    Markup,
+    html_table,
+    html_view,
+    spelled_out,
+    spelled_out_lines,
+)
 from probekit.base.registry import choose
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.text_layout import NOTHING, Column, markdown_table, text_table
+from probekit.results.summaries.wording import layer_text
 from probekit.tasks.label_names import is_number
+
+if TYPE_CHECKING:
+    import pandas
 
 Style = Literal["text", "markdown", "html", "latex", "csv", "jsonl"]
 STYLES: dict[str, Style] = {
@@ -22,10 +31,17 @@ STYLES: dict[str, Style] = {
     "jsonl": "jsonl",
 }
 
-BARE = ("csv", "jsonl")
-"""Styles that programs read: nothing stands below the table."""
+NOTHING = "-"
 
-_ESCAPED = str.maketrans(
+_LARGE = 1e6
+
+_FORMULA = ("=", "+", "-", "@")
+"""What a formula begins with."""
+
+_MARKDOWN = str.maketrans({"<": "&lt;", "*": r"\*", "~": r"\~"})
+"""What Markdown would take for HTML, a list or a stroke."""
+
+_LATEX = str.maketrans(
     {
         "\\": r"\textbackslash{}",
         "~": r"\textasciitilde{}",
@@ -41,73 +57,147 @@ _ESCAPED = str.maketrans(
     }
 )
 
-_FORMULA = ("=", "+", "-", "@")
-"""What a formula begins with."""
 
-_DIGITS = 12  # significant ones in CSV: what a score times 100 has, without its last bits
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A heading and its cells; words stand left, numbers right.
 
-
-def laid_out(columns: Sequence[Column], objects: Iterable[Mapping[str, Any]], style: Style) -> str:
-    """Return a table of columns in a style, or its objects as JSON lines.
-
-    Raises:
-        UnknownNameError: there is no such style.
+    Attributes:
+        heading: the column's name.
+        cells: one text per row; the spaces in front of a number are kept in a terminal.
+        words: whether the cells are words.
+        values: the numbers of the cells, in the same units; None of words, and of what is written
+            as it stands.
     """
-    choose("table style", style, STYLES)
-    if style == "jsonl":
-        return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in objects)
-    return _LAYOUTS[style](columns)
+
+    heading: str
+    cells: Sequence[str]
+    words: bool = False
+    values: Sequence[Interval | float | None] | None = None
+
+    def __post_init__(self) -> None:
+        """Spell out what a terminal would obey: names are those of strangers."""
+        object.__setattr__(self, "heading", spelled_out_lines(self.heading))
+        object.__setattr__(self, "cells", list(map(spelled_out_lines, self.cells)))
 
 
-def latex_text(text: str) -> str:
-    """Return text with everything escaped that LaTeX would obey."""
-    return text.translate(_ESCAPED)
+@dataclass(frozen=True)
+class Table:
+    """Columns, and what stands below them.
 
-
-def latex_table(columns: Sequence[Column]) -> str:
-    """Return a ``tabular`` with the rules of booktabs; words stand left, numbers right."""
-    places = "".join("l" if column.words else "r" for column in columns)
-    cells = zip(*(column.cells for column in columns), strict=True)
-    lines = [
-        rf"\begin{{tabular}}{{@{{}}{places}@{{}}}}",
-        r"\toprule",
-        _latex_line([column.heading for column in columns]),
-        r"\midrule",
-        *map(_latex_line, cells),
-        r"\bottomrule",
-        r"\end{tabular}",
-    ]
-    return "".join(f"{line}\n" for line in lines)
-
-
-def _latex_line(cells: Sequence[str]) -> str:
-    # a cell that begins with a bracket would be the argument of the line break before it
-    texts = [latex_text(" ".join(cell.split())) for cell in cells]
-    guarded = [f"{{}}{text}" if text[:1] in ("[", "*") else text for text in texts]
-    return " & ".join(guarded) + r" \\"
-
-
-def latex_float(table: str, notes: str, caption: str) -> str:
-    """Return a ``table`` that holds a ``tabular``, with what stands below it.
-
-    Args:
-        table: as ``latex_table`` returns it.
-        notes: lines that say what is marked.
+    Attributes:
+        columns: all of one length.
+        notes: lines that say what is marked, what is wrong and how it was found.
         caption: what the numbers are.
+        objects: what JSON lines hold: one object per row, or per cell.
+        plain: columns for programs that read CSV, where they are others; None are `columns`.
     """
-    below = [rf"{{}}{latex_text(line)}\par" for line in notes.splitlines() if line]
-    return "\n".join(
-        [
-            r"% \usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{latex_text(caption)}}}",
-            table.rstrip("\n"),
-            *([r"\par\smallskip\footnotesize\raggedright", *below] if below else []),
-            r"\end{table}",
-            "",
-        ]
-    )
+
+    columns: Sequence[Column]
+    notes: Sequence[str] = ()
+    caption: str = ""
+    objects: Sequence[Mapping[str, Any]] = ()
+    plain: Sequence[Column] | None = None
+
+    def text(self, style: Style = "text") -> str:
+        """Return the table in a style; nothing stands below those that programs read.
+
+        Args:
+            style: ``text`` (aligned for a terminal), ``markdown``, ``html`` (which a notebook
+                shows), ``latex`` (booktabs), ``csv`` (plain numbers, in the same units), or
+                ``jsonl`` (`objects`).
+
+        Raises:
+            UnknownNameError: there is no such style.
+        """
+        choose("table style", style, STYLES)
+        if style == "jsonl":
+            return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in self.objects)
+        if style == "csv":
+            # the last bits of a score times 100 are none that it has
+            return str(self.to_pandas().to_csv(
+                index=False, lineterminator="\r\n", float_format="%.12g"
+            ))  # fmt: skip
+        if style == "html":
+            return Markup(self._html(most=None) + "\n")
+        notes, caption = self._notes(), spelled_out_lines(self.caption)
+        if style == "latex":
+            return _latex(self.columns, notes, caption)
+        below = [*notes, caption] if caption else notes
+        if style == "markdown":
+            below = [line.translate(_MARKDOWN) for line in below]
+        table = markdown_table(self.columns) if style == "markdown" else text_table(self.columns)
+        between = "\n\n" if style == "markdown" else "\n"
+        return table + (f"\n{between.join(below)}\n" if below else "")
+
+    def __str__(self) -> str:
+        """Return the table for a terminal."""
+        return self.text()
+
+    def _repr_html_(self) -> str:
+        """Return the table for a notebook, which shows no more rows than fit a page."""
+        return self._html(MOST_ROWS)
+
+    def _notes(self) -> list[str]:
+        return [spelled_out_lines(note) for note in self.notes if note.strip()]
+
+    def _html(self, most: int | None) -> Markup:
+        below = [*self._notes(), spelled_out_lines(self.caption)]
+        return html_view(html_columns(self.columns, most), notes=below)
+
+    def to_pandas(self) -> "pandas.DataFrame":
+        """Return plain numbers and words, half widths in columns of their own.
+
+        A cell with nothing in it is missing, and words that a spreadsheet would compute begin with
+        a quotation mark.
+        """
+        import pandas  # slow to import
+
+        shown = self.columns if self.plain is None else self.plain
+        columns = [one for column in shown for one in _plain(column)]
+        frame = pandas.DataFrame({n: pandas.Series(own) for n, (_, own) in enumerate(columns)})
+        frame.columns = pandas.Index([_no_formula(heading.strip()) for heading, _ in columns])
+        return frame
+
+
+def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
+    """Yield the columns that one becomes, each with its heading."""
+    if column.values is None:
+        texts = (cell.strip() for cell in column.cells)
+        yield column.heading, [None if text == NOTHING else _no_formula(text) for text in texts]
+        return
+    pairs = [
+        (one.mean, one.half) if isinstance(one, Interval) else (one, None) for one in column.values
+    ]
+    yield column.heading, [value for value, _ in pairs]
+    if any(half is not None for _, half in pairs):
+        yield f"{column.heading} half width", [half for _, half in pairs]
+
+
+def _no_formula(text: str) -> str:
+    """Return a text that no spreadsheet computes: a quotation mark stands before a formula."""
+    return f"'{text}" if text[:1] in _FORMULA and not is_number(text) else text
+
+
+def text_table(columns: Sequence[Column]) -> str:
+    """Return aligned columns, two spaces apart, with a rule under the headings."""
+    padded = []
+    for column in columns:
+        heading, *cells = map(spelled_out, (column.heading, *column.cells))
+        width = max(map(len, (heading, *cells)))
+        align = str.ljust if column.words else str.rjust
+        padded.append([align(text, width) for text in (heading, "-" * width, *cells)])
+    return "".join("  ".join(line).rstrip() + "\n" for line in zip(*padded, strict=True))
+
+
+def markdown_table(columns: Sequence[Column]) -> str:
+    """Return a Markdown table; bars inside a cell, and HTML, are escaped."""
+    rules = [":---" if column.words else "---:" for column in columns]
+    lines = [
+        [spelled_out(cell.strip()).replace("<", "&lt;").replace("|", "\\|") for cell in line]
+        for line in ([column.heading for column in columns], *_rows(columns))
+    ]
+    return "".join(f"| {' | '.join(line)} |\n" for line in (lines[0], rules, *lines[1:]))
 
 
 def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str:
@@ -117,56 +207,116 @@ def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str
         columns: as in any style.
         most: rows that are shown; None shows all.
     """
-    rows = [
-        [cell.strip() for cell in line] for line in zip(*(c.cells for c in columns), strict=True)
-    ]
-    headings = [column.heading for column in columns]
-    return html_table(headings, rows, [column.words for column in columns], most)
+    rows = [[cell.strip() for cell in line] for line in _rows(columns)]
+    headings, words = [one.heading for one in columns], [one.words for one in columns]
+    return html_table(headings, rows, words, most)
 
 
-def csv_table(columns: Sequence[Column]) -> str:
-    """Return the columns as RFC 4180 has them: plain numbers, half widths in columns of their own.
+def html_layers(measures: Mapping[str, Mapping[int, float]]) -> str:
+    """Return a row per layer of some numbers by layer, as HTML to stand in a view.
 
-    A cell with nothing in it is empty, as readers of CSV expect, and not a dash.
+    Args:
+        measures: by name; those that are empty have no column, and without any there is no table.
     """
-    plain = [one for column in columns for one in _plain(column)]
-    buffer = io.StringIO()
-    writer = csv.writer(buffer, lineterminator="\r\n")
-    writer.writerow([_no_formula(heading.strip()) for heading, _ in plain])
-    writer.writerows(zip(*(cells for _, cells in plain), strict=True))
-    return buffer.getvalue()
-
-
-def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
-    """Yield the columns that one becomes, each with its heading."""
-    if column.values is None:
-        texts = (cell.strip() for cell in column.cells)
-        yield column.heading, ["" if text == NOTHING else _no_formula(text) for text in texts]
-        return
-    values = column.values
-    means = [one.mean if isinstance(one, Interval) else one for one in values]
-    yield column.heading, list(map(_number, means))
-    halves = [one.half if isinstance(one, Interval) else None for one in values]
-    if any(half is not None for half in halves):
-        yield f"{column.heading} half width", list(map(_number, halves))
-
-
-def _no_formula(text: str) -> str:
-    """Return a text that no spreadsheet computes: a quotation mark stands before a formula."""
-    return f"'{text}" if text[:1] in _FORMULA and not is_number(text) else text
-
-
-def _number(value: Any) -> Any:
-    """Return a number in plain digits, and nothing for one that is not there."""
-    if value is None:
+    held = {name: values for name, values in measures.items() if values}
+    layers = sorted({layer for values in held.values() for layer in values})
+    if not layers:
         return ""
-    return f"{value:.{_DIGITS}g}" if isinstance(value, float) else value
+    columns = [Column("layer", [layer_text(one) for one in layers], words=True)]
+    for name, values in held.items():
+        cells = [f"{values[one]:.3f}" if one in values else "" for one in layers]
+        columns.append(Column(name, cells))
+    return html_columns(columns)
 
 
-_LAYOUTS: Mapping[str, Callable[[Sequence[Column]], str]] = {
-    "text": text_table,
-    "markdown": markdown_table,
-    "html": lambda columns: html_view(html_columns(columns, most=None)),
-    "latex": latex_table,
-    "csv": csv_table,
-}
+def _rows(columns: Sequence[Column]) -> Iterator[tuple[str, ...]]:
+    return zip(*(column.cells for column in columns), strict=True)
+
+
+def latex_text(text: str) -> str:
+    """Return text with everything escaped that LaTeX would obey."""
+    return text.translate(_LATEX)
+
+
+def _latex(columns: Sequence[Column], notes: Sequence[str], caption: str) -> str:
+    """Return a ``tabular`` with the rules of booktabs; a ``table`` if something is said of it."""
+    import pandas  # slow to import
+
+    cells = {n: [_latex_cell(cell) for cell in one.cells] for n, one in enumerate(columns)}
+    tabular = pandas.DataFrame(cells).to_latex(
+        index=False,
+        escape=False,
+        header=[_latex_cell(column.heading) for column in columns],
+        column_format=f"@{{}}{''.join('l' if one.words else 'r' for one in columns)}@{{}}",
+    )
+    if not notes and not caption:
+        return tabular
+    below = [rf"{{}}{latex_text(line)}\par" for line in notes]
+    lines = [
+        r"% \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        *([rf"\caption{{{latex_text(caption)}}}"] if caption else []),
+        tabular.rstrip("\n"),
+        *([r"\par\smallskip\footnotesize\raggedright", *below] if below else []),
+        r"\end{table}",
+    ]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _latex_cell(cell: str) -> str:
+    # a cell that begins with a bracket would be the argument of the line break before it
+    text = latex_text(" ".join(cell.split()))
+    return f"{{}}{text}" if text[:1] in ("[", "*") else text
+
+
+def interval_cells(values: Sequence[Interval | None], decimals: int | Sequence[int]) -> list[str]:
+    """Return ``mean ± half width`` with the signs one below the other; a dash for None.
+
+    Args:
+        values: one per cell.
+        decimals: of all cells, or of each.
+    """
+    digits = [decimals] * len(values) if isinstance(decimals, int) else decimals
+    means = [
+        NOTHING if one is None else _number(one.mean, n)
+        for one, n in zip(values, digits, strict=True)
+    ]
+    halves = [
+        "" if one is None or one.half is None else _number(one.half, n)
+        for one, n in zip(values, digits, strict=True)
+    ]
+    width = max(map(len, halves), default=0)
+    room = width + 3 if width else 0
+    return [
+        f"{mean} ± {half:>{width}}" if half else mean + " " * room
+        for mean, half in zip(means, halves, strict=True)
+    ]
+
+
+def interval_column(
+    heading: str,
+    values: Sequence[Interval | None],
+    decimals: int | Sequence[int],
+    marks: Sequence[str] | None = None,
+) -> Column:
+    """Return numbers with their half widths, each with its mark right after it.
+
+    Args:
+        heading: of the column.
+        values: one per cell; a dash stands for None, which has no mark.
+        decimals: of all cells, or of each.
+        marks: one per cell; None marks nothing.
+    """
+    marks = [""] * len(values) if marks is None else marks
+    width = max(map(len, marks), default=0)
+    cells = [
+        (cell.rstrip() + ("" if cell.strip() == NOTHING else mark)).ljust(len(cell) + width)
+        for cell, mark in zip(interval_cells(values, decimals), marks, strict=True)
+    ]
+    return Column(heading, cells, values=values)
+
+
+def _number(value: float, decimals: int) -> str:
+    """Return a number with some decimals; one of seven digits or more (a perplexity) as 6.2e+09."""
+    return f"{value:.1e}" if abs(value) >= _LARGE else f"{value:z.{decimals}f}"

@@ -10,13 +10,13 @@ from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.best_options import CHOSE, BestOptions
-from probekit.results.summaries.diagnosis import MARK, marks
+from probekit.results.summaries.diagnosis import MARK, marks, notes
 from probekit.results.summaries.grouping import distinguishing, grouped, key_of, varying
 from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score
-from probekit.results.summaries.text_layout import Column, interval_cells, marked
-from probekit.results.summaries.typeset import Style, laid_out
+from probekit.results.summaries.scored import SCORE_OF, Scored, mean_score, shown
+from probekit.results.summaries.typeset import Column, Table, interval_column
 from probekit.results.summaries.wording import OPTIONS, option_text, options_text, value_text
+from probekit.results.tables.scores import caption, option_column, said_lines, summarise
 
 
 @dataclass(frozen=True)
@@ -38,21 +38,20 @@ def pivot(
     records: Sequence[Record],
     columns: str,
     *,
-    split: Scored,
-    style: Style = "text",
+    split: Scored | None = None,
     judged: Verdicts | None = None,
     best: BestOptions | None = None,
-) -> str:
+) -> Table:
     """Return the scores on a split with a column for every value of an option.
 
     Rows are told apart by head and by whatever else differs; what follows from these and from the
-    column, such as a rate that was searched for each number of shots, makes no rows.
+    column, such as a rate that was searched for each number of shots, makes no rows. JSON lines
+    have one object per cell.
 
     Args:
-        records: any that have a score on the split.
+        records: any; those without a score on the split are left out.
         columns: the option.
-        split: ``dev`` or ``test``.
-        style: as for ``table``; ``jsonl`` gives one object per cell.
+        split: ``dev`` or ``test``; None is test where all have a score there, else dev.
         judged: verdicts of the settings, whose marks are shown.
         best: what dev chose, which is marked where dev is shown.
 
@@ -60,37 +59,46 @@ def pivot(
         UnknownNameError: records have no such option.
         RecordError: all records have the same value, or a cell would average over more than seeds.
     """
+    records, split = shown(records, split)
     choose("option", columns, OPTIONS)
     if not varying(records, [columns]):
-        chosen = ", which --best-on dev chose" if best and columns in best.by else ""
-        raise RecordError(
-            f"--columns {columns}: {columns.replace('_', ' ')} is "
-            f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
-            f"records{chosen}, so that there is nothing to lay side by side. Options that differ: "
-            f"{', '.join(_usable(records)) or 'none'}."
-        )
+        raise RecordError(_nothing_beside(records, columns, best))
     names = ["head"] * (columns != "head")
     names += distinguishing(records, [*names, columns])
-    groups = grouped(records, [*names, columns])
+    every = [*names, columns]
     cells = {
-        key: _cell(own, dict(zip([*names, columns], key, strict=True)), split, judged, best)
-        for key, own in groups.items()
+        key: _cell(own, dict(zip(every, key, strict=True)), split, judged, best)
+        for key, own in grouped(records, every).items()
     }
-    rows, values = list(dict.fromkeys(key[:-1] for key in cells)), _values(records, columns)
-    return laid_out(
-        [*_row_columns(rows, names), *_score_columns(cells, rows, values, columns)],
-        [_to_json(key, cell, [*names, columns], split) for key, cell in cells.items()],
-        style,
+    rows = list(dict.fromkeys(key[:-1] for key in cells))
+    options = [dict(zip(names, row, strict=True)) for row in rows]
+    values = [value for (value,) in grouped(records, [columns])]
+    return Table(
+        [
+            *(option_column(name, options) for name in names),
+            *(_column(columns, one, [cells.get((*row, one)) for row in rows]) for one in values),
+        ],
+        notes=[*said_lines(best, judged, split == "dev"), *notes(records)],
+        caption=f"{split}; {caption(summarise(records))}",
+        objects=[
+            dict(zip(every, key, strict=True))
+            | {"split": split, "marks": list(cell.marks), "verdict": cell.verdict}
+            | asdict(cell.score)
+            for key, cell in cells.items()
+        ],
     )
 
 
-def _usable(records: Sequence[Record]) -> list[str]:
-    """Return the options that differ and do not follow from others."""
-    return ["head"] * bool(varying(records, ["head"])) + distinguishing(records, ["head"])
-
-
-def _values(records: Sequence[Record], name: str) -> list[Any]:
-    return [value for (value,) in grouped(records, [name])]
+def _nothing_beside(records: Sequence[Record], columns: str, best: BestOptions | None) -> str:
+    """Return that all records have one value of an option, and which options differ."""
+    chosen = ", which --best-on dev chose" if best and columns in best.by else ""
+    others = ["head"] * bool(varying(records, ["head"])) + distinguishing(records, ["head"])
+    return (
+        f"--columns {columns}: {columns.replace('_', ' ')} is "
+        f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
+        f"records{chosen}, so that there is nothing to lay side by side. Options that differ: "
+        f"{', '.join(others) or 'none'}."
+    )
 
 
 def _cell(
@@ -111,38 +119,8 @@ def _cell(
     )
 
 
-def _row_columns(rows: Sequence[tuple[Any, ...]], names: Sequence[str]) -> list[Column]:
-    return [
-        Column(
-            name.replace("_", " "),
-            [value_text(name, row[place]) for row in rows],
-            words=not OPTIONS[name].number,
-        )
-        for place, name in enumerate(names)
-    ]
-
-
-def _score_columns(
-    cells: Mapping[tuple[Any, ...], _Cell],
-    rows: Sequence[tuple[Any, ...]],
-    values: Sequence[Any],
-    name: str,
-) -> list[Column]:
-    columns = []
-    for value in values:
-        found = [cells.get((*row, value)) for row in rows]
-        scaled = [one.score.scaled(one.scale.factor) if one else None for one in found]
-        decimals = [one.scale.decimals if one else 0 for one in found]
-        signs = [one.mark if one else "" for one in found]
-        texts = marked(interval_cells(scaled, decimals), signs)
-        columns.append(Column(option_text(name, value), texts, values=scaled))
-    return columns
-
-
-def _to_json(
-    key: tuple[Any, ...], cell: _Cell, names: Sequence[str], split: Scored
-) -> dict[str, Any]:
-    """Return a cell: its options, and its score as in the records."""
-    options = dict(zip(names, key, strict=True))
-    said = {"split": split, "marks": list(cell.marks), "verdict": cell.verdict}
-    return options | said | asdict(cell.score)
+def _column(name: str, value: Any, cells: Sequence[_Cell | None]) -> Column:
+    scaled = [one.score.scaled(one.scale.factor) if one else None for one in cells]
+    decimals = [one.scale.decimals if one else 0 for one in cells]
+    signs = [one.mark if one else "" for one in cells]
+    return interval_column(option_text(name, value), scaled, decimals, signs)

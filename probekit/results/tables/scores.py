@@ -12,13 +12,24 @@ from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import RANDOM
 from probekit.results.summaries.best_options import CHOSE, BestOptions
-from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import Key, check_seeds, grouped, naming
+from probekit.results.summaries.diagnosis import MARK, marks, notes
+from probekit.results.summaries.grouping import check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
-from probekit.results.summaries.text_layout import NOTHING, Column, interval_cells, marked
-from probekit.results.summaries.typeset import Style, laid_out
-from probekit.results.summaries.wording import OPTIONS, options_text, value_text
+from probekit.results.summaries.typeset import (
+    NOTHING,
+    Column,
+    Style,
+    Table,
+    interval_column,
+)
+from probekit.results.summaries.wording import (
+    OPTIONS,
+    metric_text,
+    option_text,
+    options_text,
+    value_text,
+)
 
 BESIDE: Mapping[str, tuple[str, float | None]] = {
     "dev-mm/accuracy": ("dev-mm", 100),
@@ -101,7 +112,7 @@ def other_columns(
     for name, (title, factor, decimals) in titles.items():
         found = [(row.get(name), factor or scale_of(metric).factor) for metric, row in rows]
         values = [one and one.scaled(by) for one, by in found]
-        yield Column(title, interval_cells(values, decimals), values=values)
+        yield interval_column(title, values, decimals)
 
 
 def _answers(name: str, asked: Sequence[str]) -> bool:
@@ -153,11 +164,6 @@ class ScoreRow:
     chosen: tuple[str, ...] = ()
     verdict: Judged | None = None
 
-    @property
-    def key(self) -> Key:
-        """The values of its options."""
-        return tuple(self.options.values())
-
     def to_json(self) -> dict[str, Any]:
         """Return all of it as plain values; what was not asked for is left out."""
         unasked = [name for name in _IF_ASKED if not getattr(self, name)]
@@ -173,7 +179,12 @@ _IF_ASKED = ("among", "chosen", "verdict")
 
 
 def summarise(
-    records: Sequence[Record], by: Sequence[str] | None = None, also: Sequence[str] = ()
+    records: Sequence[Record],
+    by: Sequence[str] | None = None,
+    also: Sequence[str] = (),
+    *,
+    best: BestOptions | None = None,
+    judged: Verdicts | None = None,
 ) -> list[ScoreRow]:
     """Group records over seeds.
 
@@ -181,6 +192,8 @@ def summarise(
         records: any records.
         by: options that make a row; all of them when None.
         also: other scores that a table is to show, such as ``loss`` or ``test/loss``.
+        best: what dev chose of each head, if it did; of what it chose dev is too good a score.
+        judged: verdicts on the difference of rows to a reference, if there are any.
 
     Returns:
         One row per combination of values, in a fixed order (baselines first, shots ascending).
@@ -193,10 +206,15 @@ def summarise(
         raise RecordError("no records; run `probekit train` or `probekit sweep` first.")
     check_also(records, also)
     names = tuple(OPTIONS if by is None else by)
-    return [
-        _row(group, dict(zip(names, key, strict=True)), also)
-        for key, group in grouped(records, names).items()
-    ]
+    rows = []
+    for key, group in grouped(records, names).items():
+        row = _row(group, dict(zip(names, key, strict=True)), also)
+        if best is not None:
+            doubtful = row.test_score is None and best.chose(key)
+            row = replace(row, among=best.among.get(key), chosen=tuple(best.by),
+                          marks=row.marks + (CHOSE,) * doubtful)  # fmt: skip
+        rows.append(replace(row, verdict=judged.rows.get(key)) if judged else row)
+    return rows
 
 
 def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) -> ScoreRow:
@@ -223,45 +241,105 @@ def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) 
     )
 
 
-def with_chosen(rows: Sequence[ScoreRow], best: BestOptions) -> list[ScoreRow]:
-    """Return rows with what dev chose of each; one without a test score has a trouble."""
-    return [
-        replace(
-            row,
-            among=best.among.get(row.key),
-            chosen=tuple(best.by),
-            marks=row.marks + (CHOSE,) * (row.test_score is None and best.chose(row.key)),
-        )
-        for row in rows
-    ]
+def score_table(
+    records: Sequence[Record],
+    also: Sequence[str] = (),
+    *,
+    best: BestOptions | None = None,
+    judged: Verdicts | None = None,
+) -> Table:
+    """Return scores: the options that differ, seeds, scores, parameters and seconds.
 
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
+    asterisk follows those of runs with a trouble, which a line below says, and an arrow those that
+    are surely higher or lower than their reference, where there are verdicts. JSON lines have a row
+    each, with scores as in the records.
 
-def with_verdicts(rows: Sequence[ScoreRow], found: Verdicts) -> list[ScoreRow]:
-    """Return rows with the verdict of each on its difference to the reference row."""
-    return [replace(row, verdict=found.rows.get(row.key)) for row in rows]
+    Args:
+        records: of the rows.
+        also: other scores that have columns.
+        best: what dev chose of each head, if it did.
+        judged: verdicts against a reference, if there are any.
+
+    Raises:
+        RecordError: see `summarise`.
+        OptionError: see `summarise`.
+    """
+    rows = summarise(records, also=also, best=best, judged=judged)
+    on_dev = any(row.test_score is None for row in rows)
+    lines = [*said_lines(best, judged, on_dev), *notes(records)]
+    return replace(_table(rows, also), notes=lines, caption=caption(rows))
 
 
 def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] = ()) -> str:
-    """Return rows as a table: the options that differ, seeds, scores, parameters and seconds.
-
-    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
-    asterisk follows those of runs with a trouble, which ``notes`` of the records says, and an arrow
-    those that are surely higher or lower than their reference, where there are verdicts.
+    """Return rows alone in a style, with nothing below them.
 
     Args:
         rows: what ``summarise`` returned.
-        style: ``text`` (aligned for a terminal), ``markdown``, ``html`` (which a notebook shows),
-            ``latex`` (booktabs), ``csv`` (plain numbers, in the same units), or ``jsonl`` (one JSON
-            object per row, scores as in the records).
+        style: see `Table.text`.
         also: other scores that have a column, as for ``summarise``.
 
     Raises:
         UnknownNameError: there is no such style.
     """
+    return _table(rows, also).text(style)
+
+
+def _table(rows: Sequence[ScoreRow], also: Sequence[str]) -> Table:
     columns = score_columns(rows, also)
-    if style == "csv":
-        columns += _said_columns(rows)
-    return laid_out(columns, (row.to_json() for row in rows), style)
+    objects = [row.to_json() for row in rows]
+    return Table(columns, objects=objects, plain=[*columns, *_said_columns(rows)])
+
+
+def said_lines(best: BestOptions | None, judged: Verdicts | None, on_dev: bool) -> list[str]:
+    """Return the lines below a table about what was chosen, and what was compared."""
+    return [*(best.lines(on_dev) if best else ()), *(judged.lines if judged else ())]
+
+
+def caption(rows: Sequence[ScoreRow], what: str | None = None) -> str:
+    """Return one line that says what the numbers of a table are, and what all its rows share.
+
+    Args:
+        rows: of the table.
+        what: what the numbers are; None are the rows' metrics.
+    """
+    metrics = " or ".join(sorted({metric_text(row.metric) for row in rows}))
+    diverged = sum(row.diverged for row in rows)
+    note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
+    scores = [score for row in rows for score in (row.eval_score, row.test_score)]
+    over = "mean ± half width of the 95 % interval over seeds (Student's t)."
+    if all(row.n == 1 for row in rows):
+        over = "one seed, hence no interval."
+    elif all(score is None or score.half is None for score in scores):
+        over = "no seed differs from another, hence no interval over seeds."
+    return f"{_shared_text(rows)}{what or metrics}; {over}{note}"
+
+
+def _shared_text(rows: Sequence[ScoreRow]) -> str:
+    """Return task, label, decoder and pooling where all rows share them, with a colon."""
+    task, label, decoder, pooling = (
+        _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
+    )
+    named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
+    # runs on control labels have a label such as ``ner (control 0)``
+    control = all(" (control " in str(row.options.get("label")) for row in rows)
+    parts = [
+        f"{task} {label}" if named else task,
+        f"label {label}" if label and not named else None,
+        "control labels, random by word type" if rows and control else None,
+        decoder and f"decoder {decoder}",
+        pooling and option_text("pooling", pooling),
+    ]
+    text = ", ".join(part for part in parts if part)
+    return f"{text}: " if text else ""
+
+
+def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
+    """Return the value of an option that all rows share, if any; a guess has no decoder."""
+    values = {row.options.get(name) for row in rows}
+    if name == "decoder" and len(values) > 1:
+        values.discard("none")
+    return values.pop() if len(values) == 1 else None
 
 
 def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Column]:
@@ -271,22 +349,24 @@ def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Co
 
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
     names = list(rows[0].options) if rows else list(ALWAYS)
+    options = [row.options for row in rows]
     differing = naming(
-        [row.options for row in rows],
-        lambda name, _: [other for other in OPTIONS[name].settled_by if other in names],
+        options, lambda name, _: [other for other in OPTIONS[name].settled_by if other in names]
     )
     shown = {*_always(rows), *differing, *(name for row in rows for name in row.chosen)}
-    columns = [
-        Column(
-            name.replace("_", " "),
-            [_option_cell(name, row.options) for row in rows],
-            words=not OPTIONS[name].number,
-        )
-        for name in names
-        if name in shown
-    ]
+    columns = [option_column(name, options) for name in names if name in shown]
     place = next((n for n, column in enumerate(columns, 1) if column.heading == "lr"), len(columns))
     return [*columns[:place], *_rate_column(rows), *columns[place:]]
+
+
+def option_column(name: str, rows: Sequence[Mapping[str, Any]]) -> Column:
+    """Return an option's value of each row; a run on a fraction has no shots, and the reverse."""
+    other = {"shots": "fraction", "fraction": "shots"}.get(name, "")
+    cells = [
+        NOTHING if row[name] is None and row.get(other) is not None else value_text(name, row[name])
+        for row in rows
+    ]
+    return Column(name.replace("_", " "), cells, words=not OPTIONS[name].number)
 
 
 def _rate_column(rows: Sequence[ScoreRow]) -> list[Column]:
@@ -303,13 +383,6 @@ def _always(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
     if not any(fractions):
         return ALWAYS
     return ("head", "fraction") if all(fractions) else (*ALWAYS, "fraction")
-
-
-def _option_cell(name: str, options: Mapping[str, Any]) -> str:
-    """Return an option's value; a run on a fraction has no shots, and one of shots no fraction."""
-    other = {"shots": "fraction", "fraction": "shots"}.get(name)
-    by_the_other = options[name] is None and other and options.get(other) is not None
-    return NOTHING if by_the_other else value_text(name, options[name])
 
 
 def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:
@@ -336,11 +409,7 @@ def _scores(
     scales = [scale_of(row.metric) for row in rows]
     values = [one and one.scaled(by.factor) for one, by in zip(found, scales, strict=True)]
     signs = [MARK * bool(row.marks) + _arrow(row.verdict, split) for row in rows]
-    return Column(
-        title,
-        marked(interval_cells(values, [one.decimals for one in scales]), signs),
-        values=values,
-    )
+    return interval_column(title, values, [one.decimals for one in scales], signs)
 
 
 def _arrow(verdict: Judged | None, split: str) -> str:

@@ -7,6 +7,7 @@ import numpy as np
 
 from probekit.metrics import METRICS, Gold, LossGold, ValueGold
 from probekit.results import Record, append_record
+from probekit.results.comparison.resampling import Bootstrap, Estimate, Groups
 from probekit.results.predictions import About, Predicted, write_predicted
 from tests.results.samples import make_record
 
@@ -43,6 +44,12 @@ def losses(mean: float, seed: int) -> Predicted:
     """Return losses of some mean."""
     found = np.random.default_rng(seed + 100).exponential(mean, OFFSETS[-1])
     return Predicted(ids=IDS, offsets=OFFSETS, content="losses", predicted=found, gold=None)
+
+
+def bootstrap(groups: Groups, difference, samples: int, seed: int = 0) -> Estimate:
+    """Return the estimate of one statistic of samples of sentences."""
+    drawn = Bootstrap(samples=samples, seed=seed)
+    return drawn.estimates(groups, lambda times: difference(times)[:, None])[0]
 
 
 def score(found: Predicted, metric: str) -> float:

@@ -7,12 +7,11 @@ import pyarrow.parquet as pq
 import pytest
 from seqeval.metrics import f1_score
 
-from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
+from probekit.errors import MissingFileError, RecordError, UnknownNameError
 from probekit.metrics import METRICS
 from probekit.results import load_records
 from probekit.results.comparison import choose_run, compare, comparison_table
-from probekit.results.comparison.bootstrap import draws
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Bootstrap, Groups
 from tests.results.comparison.files import (
     IDS,
     OFFSETS,
@@ -50,7 +49,9 @@ def test_equals_a_naive_comparison_with_the_same_draws(file):
     sides = [[classes(right, seed) for seed in SEEDS] for right in (0.8, 0.795)]
     gold = sides[0][0].gold
     naive = []
-    for drawn in (row for block in draws(Groups(len(IDS)), 100, 5) for row in block):
+    for drawn in (
+        row for block in Bootstrap(samples=100, seed=5).draws(Groups(len(IDS))) for row in block
+    ):
         one, two = (
             np.mean([f1_score(_tags(gold, drawn), _tags(p.predicted, drawn)) for p in side])
             for side in sides
@@ -120,22 +121,7 @@ def test_results_that_were_moved_keep_their_side_files(file, tmp_path):
     assert compare(*runs(moved / file.name), samples=100).n_seeds == 3
 
 
-def test_models_are_compared_as_well_as_heads(file):
-    for seed in SEEDS:
-        add_run(file, "p32", seed, classes(0.2, seed), model="org/other", key=f"other{seed}")
-    found = compare(*runs(file, "head=p32#model=tiny-model", "model=other"), samples=100)
-    assert (found.a, found.b) == ("p32, tiny-model", "p32, other")
-
-
 # what is refused
-
-
-def test_records_without_predictions(file):
-    add_run(file, "concat", 0, classes(0.5, 0), predictions=None)
-    with pytest.raises(
-        RecordError, match=r"#head=concat, seed 0: its predictions were not kept; run"
-    ):
-        compare(*runs(file, "head=concat", "head=p32#seed=0"))
 
 
 def test_a_side_file_that_is_gone(file):
@@ -225,13 +211,22 @@ def test_two_single_seeds_may_differ(file):
 def test_seeds_that_all_differ_alike(file):
     for seed in SEEDS:
         add_run(file, "concat", seed, classes(0.8, seed))
-    said = comparison_table(compare(*runs(file, b="head=concat"), samples=100))
+    said = comparison_table(compare(*runs(file, b="head=concat"), samples=100)).text()
     assert "the same difference with each of 3 seeds: +0.00" in said
 
 
-def test_a_run_with_itself(file):
-    with pytest.raises(OptionError, match="are the same run"):
-        compare(*runs(file, b="head=p32"))
+def test_what_is_said_of_two_runs_of_one_seed(file):
+    add_run(file, "dwatt", 0, classes(0.6, 3), lr=0.5, depth=4)
+    found = compare(*runs(file, "head=last#seed=0", "head=dwatt"), samples=100)
+    lines = comparison_table(found).text().splitlines()
+    half = 100 * found.over_both.half
+    assert lines[4].split() == ["difference", f"{100 * found.difference:.2f}", "±", f"{half:.2f}"]
+    assert lines[6].startswith("± is the half width of the 95 % interval over 60 sentences (jack")
+    assert lines[7].startswith(f"95 % interval of the difference: {100 * found.low:+.2f} to ")
+    assert lines[8:] == [
+        "one seed each: how much another seed would change is not known",
+        "the runs differ in depth all and 4, lr 0.002 and 0.5",
+    ]
 
 
 def test_splits(file):

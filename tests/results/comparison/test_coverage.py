@@ -8,7 +8,7 @@ import pytest
 
 from probekit.metrics import METRICS, Gold
 from probekit.results.comparison.crossed import crossed, pseudo_values
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Groups
 
 ANALYSES = Path(__file__).parents[3] / "analyses"
 EXPERIMENTS = 2000

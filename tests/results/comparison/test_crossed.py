@@ -5,9 +5,8 @@ import pytest
 from scipy import stats
 
 from probekit.metrics import METRICS, Gold, ValueGold
-from probekit.results.comparison.bootstrap import resample
 from probekit.results.comparison.crossed import crossed, pseudo_values, variances
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.resampling import Bootstrap, Groups
 
 
 def texts(n, seeds, right=0.7, spread=0.1, seed=0):
@@ -91,8 +90,8 @@ def test_sentences_vary_as_the_bootstrap_says(metric):
     scorer = METRICS[metric](gold)
     _, values = scored(metric, gold, found)
     resamplers = [scorer.resampler(one) for one in found]
-    samples = resample(
-        Groups(300), lambda counts: np.stack([one(counts) for one in resamplers], 1), samples=4000
+    samples = Bootstrap(samples=4000).resample(
+        Groups(300), lambda counts: np.stack([one(counts) for one in resamplers], 1)
     )
     by_jackknife = values.var(axis=1, ddof=1) / 300
     assert by_jackknife == pytest.approx(samples.var(axis=0), rel=0.12)

@@ -7,10 +7,11 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from probekit.metrics import METRICS, Gold
-from probekit.results.comparison.evidence import Evidence, Predictions, over_sentences
-from probekit.results.comparison.judging import difference, family, holm, least_p, sign_flip_p
-from probekit.results.comparison.resampled_groups import Groups
+from probekit.results.comparison.judging import Evidence, difference, family, over_sentences
+from probekit.results.comparison.pairing import Predictions
+from probekit.results.comparison.resampling import Bootstrap, Groups
 from probekit.results.comparison.runs import RecordedRun
+from probekit.results.summaries.interval import holm, least_p, sign_flip_p
 from tests.results.samples import make_record
 
 SEED = 20261126
@@ -78,7 +79,7 @@ def null_family(random, n_heads=6, n_seeds=5, n=200, samples=1000, better=0.0, s
         )
         for head in range(n_heads)
     ]
-    known = [Evidence({}, one) for one in over_sentences(heads, samples=samples)]
+    known = [Evidence({}, one) for one in over_sentences(heads, Bootstrap(samples=samples))]
     run = RecordedRun(text="x", records=(make_record(),))
     first, *others = (
         Evidence({s: o.score for s, o in e.predicted.items()}, e.predicted) for e in known

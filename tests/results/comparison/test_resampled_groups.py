@@ -20,10 +20,16 @@ from probekit.results.comparison import (
     pairs_table,
     verdicts,
 )
-from probekit.results.comparison.bootstrap import bootstrap, counts, draws, resample
 from probekit.results.comparison.crossed import crossed, pseudo_values
-from probekit.results.comparison.resampled_groups import Drawn, Groups, drawn_text, shared_groups
-from tests.results.comparison.files import IDS, add_run, classes, grouped
+from probekit.results.comparison.resampling import (
+    Bootstrap,
+    Drawn,
+    Groups,
+    counts,
+    drawn_text,
+    shared_groups,
+)
+from tests.results.comparison.files import IDS, add_run, bootstrap, classes, grouped
 
 DOCUMENTS = np.arange(len(IDS)) // 5  # twelve of five sentences
 FEW = np.arange(len(IDS)) // 15
@@ -62,7 +68,7 @@ def test_a_null_of_twenty_documents_keeps_its_level_over_documents_alone():
 
 def test_a_sentence_is_drawn_as_often_as_its_group():
     groups = Groups(5, np.array([0, 1, 0, 2, 1]), "document")
-    (block,) = draws(groups, 100, 3)
+    (block,) = Bootstrap(samples=100, seed=3).draws(groups)
     assert block.shape == (100, 3)
     expected = [[(row == groups.numbers[e]).sum() for e in range(5)] for row in block]
     assert counts(block, groups).tolist() == expected
@@ -74,8 +80,10 @@ def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_student
     gains = random.normal(0, 1, 20)[np.repeat(np.arange(20), 4)]
     groups = Groups(80, np.repeat(np.arange(20), 4), "document")
     found = bootstrap(groups, lambda times: times @ gains / times.sum(1), samples=4000)
-    naive = np.array([gains[::4][row].mean() for block in draws(groups, 4000, 0) for row in block])
-    samples = resample(groups, lambda times: times @ gains / times.sum(1), samples=4000)
+    naive = np.array(
+        [gains[::4][row].mean() for block in Bootstrap(samples=4000).draws(groups) for row in block]
+    )
+    samples = Bootstrap(samples=4000).resample(groups, lambda times: times @ gains / times.sum(1))
     assert samples == pytest.approx(naive)
     exact = ttest_1samp(gains[::4], 0.0)
     width = found.high - found.low
@@ -109,7 +117,7 @@ def test_pseudo_values_leave_whole_groups_out(metric):
 
 
 def test_many_groups_are_left_out_block_by_block(monkeypatch):
-    monkeypatch.setattr("probekit.results.comparison.resampled_groups._AT_ONCE", 15)
+    monkeypatch.setattr("probekit.results.comparison.resampling._AT_ONCE", 15)
     groups = Groups(6, np.array([0, 1, 2, 3, 3, 1]), "document")
     blocks = list(groups.without_each())
     assert [len(block) for block in blocks] == [2, 2]
@@ -183,7 +191,7 @@ def test_runs_are_compared_over_documents(tmp_path):
     assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
     assert (found.difference, found.n_sentences) == (plain.difference, 60)
     assert (found.low, found.high) != (plain.low, plain.high)
-    *_, first, second, _ = comparison_table(found).splitlines()
+    *_, first, second, _ = comparison_table(found).text().splitlines()
     assert "interval over 3 seeds and 12 documents (crossed, Student's t" in first
     assert second.endswith("(paired bootstrap, 500 samples of 12 documents)")
 
@@ -208,7 +216,7 @@ def test_one_seed_is_judged_over_documents_alone(tmp_path):
     runs = compare(*reversed(both(path)), samples=500)
     assert found[0].over == "groups by prompt"
     assert found[0].p == pytest.approx(max(runs.p, runs.over_both.p))
-    assert pairs_table(found, samples=500).splitlines()[-1] == (
+    assert pairs_table(found, samples=500).notes[-1] == (
         "p over 4 groups by prompt, so few that intervals are rough (the larger one of a paired "
         "bootstrap, 500 samples, and of a jackknife), where there is one seed or none differs"
     )

@@ -2,7 +2,6 @@
 
 import csv
 import io
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -80,12 +79,6 @@ def test_all_pairs_are_one_family(file):
     assert smallest.p == pytest.approx(2 / 961)
 
 
-def test_predictions_that_are_gone_are_said_in_one_sentence(file):
-    gone = [replace(one, predictions=f"/nowhere/{one.seed}.parquet") for one in load_records(file)]
-    text = " ".join(verdicts(gone, samples=500).lines)
-    assert "again with --predictions. Train with --predictions, or more seeds" in text
-
-
 def test_without_predictions_seeds_are_all_there_is(file):
     found = by_name(verdicts(load_records(file), samples=500).rows.values())
     one = found["concat, 8 shots", "last, 8 shots"]
@@ -128,7 +121,9 @@ def test_side_files_that_are_gone_are_said(file, tmp_path):
     copy.write_text(text)
     found = verdicts(load_records(copy), samples=500)
     assert {one.over for one in found.rows.values()} == {"seeds"}
-    assert any("no such file of predictions" in line for line in found.lines)
+    text = " ".join(found.lines)
+    assert "no such file of predictions; run the same" in text
+    assert "again with --predictions. Train with --predictions, or more seeds" in text
 
 
 def test_files_that_were_moved_keep_their_predictions(file, tmp_path):
@@ -237,7 +232,7 @@ def test_baselines_are_no_settings():
 
 def test_pairs_as_a_table(file):
     found = compare_all(select(load_records(file), ["shots=8"]), samples=500)
-    lines = pairs_table(found).splitlines()
+    lines = pairs_table(found).text().splitlines()
     assert lines[0].split() == [
         "a", "b", "seeds", "score", "a", "score", "b", "difference", "95", "%", "interval", "p",
         "p", "(Holm)", "a", "is",
@@ -246,13 +241,7 @@ def test_pairs_as_a_table(file):
         ["last", "mean"], ["last", "p32"], ["last", "concat"]
     ]  # fmt: skip
     assert lines[3].endswith("lower") and lines[2].endswith("open")
-    assert lines[9] == "test span F1 (%), means over the seeds of both; all 6 pairs"
-
-
-def test_a_pair_says_where_smaller_is_better():
-    options = {"metric": "perplexity", "scores": {}}
-    found = compare_all(records_of(("p32", options), ("last", options)))
-    assert "perplexity, smaller is better, means over" in pairs_table(found)
+    assert lines[-1] == "test span F1 (%), means over the seeds of both; all 6 pairs"
 
 
 def test_seeds_that_only_one_has_are_left_out(tmp_path):
@@ -289,7 +278,7 @@ def test_one_seed_is_over_sentences(tmp_path):
 
 def test_programs_read_plain_numbers(file):
     found = compare_all(select(load_records(file), ["shots=8"]), samples=500)
-    lines = list(csv.DictReader(io.StringIO(pairs_table(found, "csv"))))
+    lines = list(csv.DictReader(io.StringIO(pairs_table(found).text("csv"))))
     for line, one in zip(lines, found, strict=True):
         said = {
             "score a": 100 * one.score_a,
@@ -303,8 +292,14 @@ def test_programs_read_plain_numbers(file):
         assert {name: float(line[name]) for name in said} == pytest.approx(said, rel=1e-11)
 
 
-def test_losses_have_four_decimals():
-    options = {"metric": "brier", "scores": {}}
+@pytest.mark.parametrize(
+    ("metric", "decimals", "said"),
+    [("brier", 4, "Brier score, smaller is better"), ("perplexity", 2, "perplexity, smaller")],
+)
+def test_numbers_are_written_as_their_metric_is(metric, decimals, said):
+    options = {"metric": metric, "scores": {}}
     found = compare_all(records_of(("p32", options), ("last", options)))
-    cells = pairs_table(found).splitlines()[2].split()
-    assert f"{found[0].score_a:.4f}" in cells and f"{found[0].difference:+.4f}" in cells
+    table = pairs_table(found)
+    cells = table.text().splitlines()[2].split()
+    assert f"{found[0].score_a:.{decimals}f}" in cells and said in table.caption
+    assert f"{found[0].difference:+.{decimals}f}" in cells

@@ -7,9 +7,8 @@ import pytest
 from scipy.special import expit, logit, softmax
 
 from probekit.metrics import METRICS, Gold
-from probekit.results.overthinking.depth_curves import depth_curves
-from probekit.results.overthinking.depth_predictions import read_depths
-from probekit.results.overthinking.estimates import Bootstrap
+from probekit.results.comparison.resampling import Bootstrap
+from probekit.results.overthinking.depth_predictions import depth_curves, read_depths
 from probekit.results.overthinking.shares import shares, shares_by_depth
 from tests.results.overthinking.held import add_depths, probabilities_of
 

@@ -8,8 +8,7 @@ import pytest
 from scipy.stats import binomtest
 
 from probekit import overthinking
-from probekit.results.comparison.bootstrap import draws
-from probekit.results.comparison.resampled_groups import Drawn, Groups
+from probekit.results.comparison.resampling import Bootstrap, Drawn, Groups
 from probekit.results.overthinking.chosen_depth import halves, mcnemar
 from probekit.results.overthinking.report_text import overthinking_text
 from tests.results.overthinking.held import HELD, add_depths
@@ -100,7 +99,7 @@ def test_intervals_are_those_of_resampled_sentences():
     offsets = np.concatenate([[0], np.cumsum(lengths)])
     destructive = (probes[2] != gold) & (probes[:2] == gold).any(0)
     naive = []
-    for drawn in (row for block in draws(Groups(25), 100, 7) for row in block):
+    for drawn in np.concatenate([*Bootstrap(samples=100, seed=7).draws(Groups(25))]):
         rows = np.concatenate([np.arange(offsets[e], offsets[e + 1]) for e in drawn])
         naive.append(destructive[rows].mean())
     share = by_name(found)["destructive"].share
@@ -118,8 +117,7 @@ def test_where_sentences_have_documents_these_are_resampled():
     groups = Groups(len(gold), documents, "document")
     naive = np.array([
         destructive[np.concatenate([np.flatnonzero(documents == one) for one in row])].mean()
-        for block in draws(groups, 100, 7)
-        for row in block
+        for row in np.concatenate([*Bootstrap(samples=100, seed=7).draws(groups)])
     ])  # fmt: skip
     wide = naive.mean() + groups.stretch * (naive - naive.mean())
     share = by_name(found)["destructive"].share

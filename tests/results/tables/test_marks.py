@@ -4,15 +4,9 @@ import json
 
 import pytest
 
-from probekit.cli.record_tables import depths_text, scores_text, weights_text
-from probekit.results.tables import (
-    depth_table,
-    footnotes,
-    summarise,
-    table,
-    weights_caption,
-    weights_table,
-)
+from probekit.results.summaries.diagnosis import notes
+from probekit.results.summaries.typeset import text_table
+from probekit.results.tables import depth_table, score_table, summarise, table, weights_table
 from tests.results.samples import make_record
 
 
@@ -28,7 +22,7 @@ def records():
 
 
 def test_a_marked_row_as_text(records):
-    assert scores_text(records).splitlines() == [
+    assert score_table(records).text().splitlines() == [
         "head  shots  seeds             dev    test  params  seconds",
         "----  -----  -----  --------------  ------  ------  -------",
         "last    all      1  50.00           25.00    1,001      1.5",
@@ -42,7 +36,7 @@ def test_a_marked_row_as_text(records):
 
 
 def test_a_marked_row_as_markdown(records):
-    text = scores_text(records, "markdown")
+    text = score_table(records).text("markdown")
     rows = text.splitlines()
     assert rows[2].startswith("| last | all | 1 | 50.00 | 25.00 |")
     assert rows[3].startswith("| p32 | all | 2 | 53.12 ± 39.71* | 25.00* |")
@@ -51,7 +45,7 @@ def test_a_marked_row_as_markdown(records):
 
 
 def test_marks_are_a_list_in_json_lines(records):
-    rows = [json.loads(line) for line in scores_text(records, "jsonl").splitlines()]
+    rows = [json.loads(line) for line in score_table(records).text("jsonl").splitlines()]
     assert [row["marks"] for row in rows] == [
         [],
         ["not converged", "best at the edge of the search (strongest)"],
@@ -62,13 +56,12 @@ def test_a_missing_score_has_no_mark_of_its_own():
     row = scored("p32", select="dev", test_score=None)
     line = table(summarise([row])).splitlines()[2]
     assert line.split() == ["p32", "all", "1", "50.00*", "50.00*", "-", "1,004", "1.5"]
-    assert footnotes([row]) == "* selected on the reported split\n"
+    assert notes([row]) == ["* selected on the reported split"]
 
 
 def test_nothing_is_wrong_and_nothing_is_marked(records):
-    text = scores_text(records[:2])
-    assert "*" not in text and footnotes(records[:2]) == ""
-    assert footnotes(records[:2], "markdown") == ""
+    text = score_table(records[:2]).text()
+    assert "*" not in text and notes(records[:2]) == []
 
 
 @pytest.mark.parametrize(
@@ -87,7 +80,7 @@ def test_two_columns_only_where_some_run_has_two_dev_scores(changes, columns):
     assert [part.strip() for part in heading.split("  ") if "dev" in part] == columns
     same = {name: one for name, one in changes.items() if name != "eval_last"}
     deep = [scored("last", depth=1, **same), scored("last", depth=2, **changes)]
-    heading = depth_table(deep).splitlines()[0]
+    heading = depth_table(deep, "dev").text().splitlines()[0]
     expected = ["layer, dev"] if columns == ["dev"] else ["last: dev best", "last: dev last"]
     assert [part.strip() for part in heading.split("  ") if "dev" in part] == expected
 
@@ -105,7 +98,7 @@ def deep_records():
 
 @pytest.mark.parametrize("split", ["dev", "test"])
 def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
-    lines = depths_text(deep_records(), split).splitlines()
+    lines = depth_table(deep_records(), split).text().splitlines()
     shown = [25, 75, 50, 75] if split == "dev" else [75, 25, 50, 25]
     cells = [f"{score}.00{mark}" for score, mark in zip(shown, ["*", "~*", "", "~"], strict=True)]
     assert [line.split()[-1] for line in lines[2:6]] == cells
@@ -117,10 +110,10 @@ def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
 
 
 def test_depths_as_markdown_and_json_lines():
-    text = depths_text(deep_records(), "dev", style="markdown")
+    text = depth_table(deep_records(), "dev").text("markdown")
     assert "| 1 | 75.00~* |" in text and "| 3 | 75.00~ |" in text
     assert "\n\nbest on dev: layer 1; \\~ within" in text and "\n\n\\* one class" in text
-    lines = depths_text(deep_records(), "dev", style="jsonl").splitlines()
+    lines = depth_table(deep_records(), "dev").text("jsonl").splitlines()
     rows = list(map(json.loads, lines))
     assert [row["marks"] for row in rows] == [["one class predicted"]] * 2 + [[], []]
     assert [row["best"] for row in rows] == [False, True, False, False]
@@ -129,28 +122,28 @@ def test_depths_as_markdown_and_json_lines():
 
 def test_every_curve_has_its_own_best():
     records = [*deep_records(), *(scored("p32", depth=d, eval_score=d / 4) for d in range(4))]
-    lines = depths_text(records).splitlines()
+    lines = depth_table(records).text().splitlines()
     assert "last: best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties alone)" in lines
     assert "p32: best on dev: layer 3; ~ within noise of it: no other (exact ties alone)" in lines
 
 
 def test_one_depth_has_no_best():
-    assert "best" not in depths_text(deep_records()[2:3])
+    assert "best on" not in depth_table(deep_records()[2:3]).text()
 
 
 def test_weights_of_troubled_runs_are_marked():
     records = [make_record("p32", diagnosis={"converged": False}), make_record("dwatt")]
-    lines = weights_table(records).splitlines()
+    lines = text_table(weights_table(records).columns).splitlines()
     assert all(line.split()[-2].endswith("*") for line in lines[2:])
     assert not any(line.endswith("*") for line in lines[2:])
-    assert "\n* not converged: p32\n" in weights_text(records)
-    rows = [json.loads(line) for line in weights_table(records, style="jsonl").splitlines()]
+    assert "\n* not converged: p32\n" in weights_table(records).text()
+    rows = [json.loads(line) for line in weights_table(records).text("jsonl").splitlines()]
     assert {row["series"]: row["marks"] for row in rows} == {"p32": ["not converged"], "dwatt": []}
 
 
 def test_the_caption_of_weights_says_what_they_are_not():
     solved = make_record("p32", fitter="lbfgs")
-    assert "softmax; raw layers: L2 favours large ones; one seed" in weights_caption([solved])
+    assert "softmax; raw layers: L2 favours large ones; one seed" in weights_table([solved]).caption
     both = [make_record("p32"), make_record("concat")]
-    assert "after the softmax; concat: share of the logits; one seed" in weights_caption(both)
-    assert weights_caption(both, raw=True).count("concat") == 0
+    assert "after the softmax; concat: share of the logits; one seed" in weights_table(both).caption
+    assert weights_table(both, raw=True).caption.count("concat") == 0

@@ -7,10 +7,10 @@ import json
 
 import pytest
 
-from probekit.cli.record_tables import scores_text
 from probekit.page.score_curves import amount_figures, depth_figures
 from probekit.results.summaries.grouping import DATA, series
-from probekit.results.tables import summarise
+from probekit.results.summaries.typeset import text_table
+from probekit.results.tables import score_table, summarise
 from probekit.results.tables.by_layer import depth_table, weights_table
 from probekit.results.tables.pivot import pivot
 from tests.results.samples import make_record
@@ -50,9 +50,9 @@ def test_all_data_are_tried():
 
 @pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, ("shots", "fraction"))])
 def test_a_row_of_a_pivot_is_of_one(option, axis):
-    text = pivot(records(option, axis), axis, split="dev", style="jsonl")
+    text = pivot(records(option, axis), axis, split="dev").text("jsonl")
     assert [json.loads(line)[option] for line in text.splitlines()] == list(VALUES[option])
-    lines = pivot(records(option, axis), axis, split="dev").splitlines()
+    lines = text_table(pivot(records(option, axis), axis, split="dev").columns).splitlines()
     assert len(lines) == 4 and all(line.split().count("-") == 1 for line in lines[2:])
 
 
@@ -66,14 +66,14 @@ def test_no_other_option_changes_along_an_axis(option, axis):
 @pytest.mark.parametrize("option", [*VALUES])
 @pytest.mark.parametrize("heads", [("p32", "p32"), ("p32", "mean")])
 def test_a_column_of_a_depth_table_is_of_one_and_says_so(option, heads):
-    heading = depth_table(records(option, "depth", heads)).splitlines()[0]
+    heading = depth_table(records(option, "depth", heads)).text().splitlines()[0]
     for value in VALUES[option]:
         assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
 
 
 @pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
 def test_a_column_of_weights_is_of_one_and_says_so(option, axis):
-    heading = weights_table(records(option, axis)).splitlines()[0]
+    heading = weights_table(records(option, axis)).text().splitlines()[0]
     for value in VALUES[option]:
         assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
 
@@ -89,7 +89,7 @@ def test_a_curve_is_of_one(option, axis):
 @pytest.mark.parametrize("option", [*VALUES])
 @pytest.mark.parametrize("heads", [("p32", "p32"), ("p32", "mean")])
 def test_a_row_of_scores_is_of_one_and_says_so(option, heads):
-    text = scores_text(records(option, "shots", heads), "csv")
+    text = score_table(records(option, "shots", heads)).text("csv")
     told = {line[option].rpartition("/")[2] for line in csv.DictReader(io.StringIO(text))}
     assert told == {value.rpartition("/")[2] for value in VALUES[option]}
 

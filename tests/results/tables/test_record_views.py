@@ -14,9 +14,8 @@ from probekit.results.comparison import (
     verdicts,
 )
 from probekit.results.layer_geometry import Geometry, LayerGeometry, MassiveChannel
-from probekit.results.summaries.text_layout import Column
-from probekit.results.summaries.typeset import STYLES, laid_out
-from probekit.results.tables import caption, depth_table, summarise, table
+from probekit.results.summaries.typeset import STYLES, Column, Table
+from probekit.results.tables import depth_table, score_table, summarise, table
 from tests.base.test_markup import OURS, Read
 from tests.results.comparison.files import add_run, classes
 from tests.results.samples import make_record
@@ -38,8 +37,7 @@ def records():
 
 
 def test_records_show_the_table_of_scores():
-    rows = summarise(records())
-    assert shown(records()._repr_html_()) == words(table(rows) + caption(rows))
+    assert shown(records()._repr_html_()) == words(score_table(records()).text())
     assert "no records" in Records()._repr_html_()
 
 
@@ -63,9 +61,9 @@ def test_html_is_a_style_of_every_table():
     assert shown(html) == words(table(summarise(records())))
     assert html._repr_html_() == html
     depths = [make_record("last", depth=depth) for depth in range(4)]
-    assert shown(depth_table(depths, style="html")) == words(depth_table(depths))
+    assert shown(depth_table(depths).text("html")) == words(depth_table(depths).text())
     many = [Column("n", [str(n) for n in range(500)])]
-    assert len(shown(laid_out(many, [], "html"))) == 501  # a file has all rows
+    assert len(shown(Table(many).text("html"))) == 501  # a file has all rows
 
 
 @pytest.fixture
@@ -79,11 +77,11 @@ def file(tmp_path):
 
 def test_comparisons_show_what_their_tables_say(file):
     one = compare(choose_run(f"{file}#head=p32"), choose_run(f"{file}#head=last"))
-    assert shown(one._repr_html_()) == words(comparison_table(one))
+    assert shown(one._repr_html_()) == words(comparison_table(one).text())
     found = compare_all(load_records(file))
     assert isinstance(found, list) and len(found) == 1
-    assert shown(found._repr_html_()) == words(pairs_table(found))
-    assert shown(pairs_table(found, "html")) == words(pairs_table(found))
+    assert shown(found._repr_html_()) == words(pairs_table(found).text())
+    assert shown(pairs_table(found).text("html")) == words(pairs_table(found).text())
     judged = verdicts(load_records(file), "last")
     text = " ".join(shown(judged._repr_html_()))
     assert "p32" in text and all(" ".join(line.split()) in text for line in judged.lines)

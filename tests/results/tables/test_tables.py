@@ -6,13 +6,10 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from probekit.errors import RecordError, UnknownNameError
-from probekit.results.comparison import Comparison, comparison_table
-from probekit.results.comparison.crossed import Crossed
-from probekit.results.comparison.resampled_groups import Drawn
-from probekit.results.summaries.interval import Interval
+from probekit.errors import RecordError
+from probekit.results import select
 from probekit.results.summaries.layer_measures import WEIGHTS
-from probekit.results.summaries.select import select
+from probekit.results.summaries.typeset import text_table
 from probekit.results.tables import (
     caption,
     depth_table,
@@ -129,17 +126,6 @@ def test_entries_are_told_apart_in_few_words():
         select(records, ["entry=b"])
 
 
-def test_unknown_style():
-    with pytest.raises(UnknownNameError, match="Did you mean 'markdown'"):
-        table([], "markdwn")
-
-
-def test_caption_names_metric_and_interval():
-    start = "conll ner, decoder linear: span F1 (%); mean ± half width"
-    assert caption(summarise(_three_seeds())).startswith(start)
-    assert "one seed" in caption(summarise([make_record()]))
-
-
 @pytest.mark.parametrize(
     ("one", "two", "start"),
     [
@@ -196,7 +182,7 @@ layer, dev  last, raw  last, standardize
 1              60.00              60.00
 2              70.00~             70.00~
 """
-    assert depth_table([*records, make_record()]) == expected
+    assert text_table(depth_table([*records, make_record()], "dev").columns) == expected
     beside = """\
 layer    last: dev best  last: dev last
 -------  --------------  --------------
@@ -204,8 +190,13 @@ layer    last: dev best  last: dev last
 1                60.00            59.00
 2                70.00~           69.00
 """
-    assert depth_table([r for r in by_depth(last=0.01) if r.normalize == "none"]) == beside
-    rows = [json.loads(line) for line in depth_table(records, style="jsonl").splitlines()]
+    assert (
+        text_table(
+            depth_table([r for r in by_depth(last=0.01) if r.normalize == "none"], "dev").columns
+        )
+        == beside
+    )
+    rows = [json.loads(line) for line in depth_table(records, "dev").text("jsonl").splitlines()]
     known = {"marks": [], "best": False, "within_noise": False}
     assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": None, "n": 2} | known
     assert [row["within_noise"] for row in rows] == [False, False, True] * 2
@@ -213,14 +204,9 @@ layer    last: dev best  last: dev last
 
 def test_depth_table_shows_gaps_and_other_scores():
     records = [make_record("last", depth=0), make_record("p32", depth=1, test_score=0.25)]
-    lines = depth_table(records, score="test_score", style="markdown").splitlines()
+    lines = depth_table(records, "test").text("markdown").splitlines()
     assert lines[0].startswith("| layer, test |")
     assert lines[2].endswith("| - |") and lines[3] == "| 1 | - | 25.00 |"
-
-
-def test_depth_table_needs_depths():
-    with pytest.raises(RecordError, match="run `probekit depth` first"):
-        depth_table([make_record()])
 
 
 def test_perplexity_is_not_percent():
@@ -228,7 +214,7 @@ def test_perplexity_is_not_percent():
         make_record("last", depth=d, metric="perplexity", eval_score=30.25 - d, eval_last=30.25 - d)
         for d in (0, 1)
     ]
-    assert depth_table(records).splitlines()[2:] == [
+    assert text_table(depth_table(records, "dev").columns).splitlines()[2:] == [
         "0 = emb     30.25",
         "1           29.25~",
     ]
@@ -249,66 +235,10 @@ def test_settings_are_a_column_where_they_differ():
     assert cells == ["decoder.hidden=128", "decoder.hidden=64", "-"]
 
 
-def _crossed(mean, half):
-    return Crossed(
-        mean=mean, half=half, df=2.345, p=0.0234, n_seeds=2, drawn=Drawn(3453), seed_share=0.4
-    )
-
-
-def test_comparison_table():
-    found = Comparison(
-        a="p32",
-        b="last",
-        metric="span-f1",
-        split="test",
-        n_sentences=3453,
-        n_seeds=2,
-        score_a=0.75,
-        score_b=0.7,
-        difference=0.05,
-        low=0.0125,
-        high=0.0875,
-        p=0.0123456,
-        over_seeds=Interval(0.05, 0.03, 2),
-        over_both=_crossed(0.05, 0.04),
-        over_both_a=_crossed(0.75, 0.02),
-        over_both_b=_crossed(0.7, 0.1),
-        samples=10000,
-        seed=0,
-    )
-    lines = comparison_table(found).splitlines()
-    assert lines[0].strip() == "test span F1 (%)"
-    assert [line.split() for line in lines[2:5]] == [
-        ["p32", "75.00", "±", "2.00"],
-        ["last", "70.00", "±", "10.00"],
-        ["difference", "5.00", "±", "4.00"],
-    ]
-    assert lines[-3] == (
-        "± is the half width of the 95 % interval over 2 seeds and 3,453 sentences (crossed, "
-        "Student's t with 2.35 degrees of freedom), p = 0.023"
-    )
-    assert "+1.25 to +8.75, p = 0.012 (paired bootstrap, 10,000 samples" in lines[-2]
-    assert lines[-1] == "over 2 paired seeds: +5.00 ± 3.00 (95 % interval, Student's t)"
-    unlike = replace(found, differing={"lr": (0.01, 0.002), "depth": (None, 4)})
-    expected = "the runs differ in lr 0.01 and 0.002, depth all and 4"
-    assert comparison_table(unlike).splitlines()[-1] == expected
-    single = replace(
-        found,
-        metric="perplexity",
-        over_seeds=Interval(0.05, None, 1),
-        over_both=replace(found.over_both, n_seeds=1, seed_share=0.0, df=3452.0),
-    )
-    assert comparison_table(single).splitlines()[2].endswith(" 0.75 ± 0.02")
-    assert "over 3,453 sentences (jackknife, Student's t with 3,452 degrees" in comparison_table(
-        single
-    )
-    assert comparison_table(single).endswith("how much another seed would change is not known")
-
-
 def test_weights_table():
     records = [make_record("p32", weights={1: 0.25, 2: 0.75}), make_record("last", weights={})]
     records += [make_record("scalar-mix", s, weights={0: s, 1: 0.0, 2: 1 - s}) for s in (0, 1)]
-    assert weights_table(records).splitlines() == [
+    assert text_table(weights_table(records).columns).splitlines() == [
         "layer      p32     scalar-mix",
         "-------  -----  -------------",
         "0 = emb      -  0.500 ± 6.353",
@@ -334,12 +264,12 @@ def test_how_far_weights_moved_and_seeds_lie_apart():
         WEIGHTS.distances({"mean": [make_record("mean", s, weights={1: 1.0}) for s in (0, 1)]})
         == []
     )
-    cells = [json.loads(line) for line in weights_table(records, style="jsonl").splitlines()]
+    cells = [json.loads(line) for line in weights_table(records).text("jsonl").splitlines()]
     assert [cell["before_training"] for cell in cells] == [0.5, 0.5]
 
 
 def test_weights_before_the_softmax():
-    text = weights_table([make_record(head) for head in HEADS], raw=True)
+    text = weights_table([make_record(head) for head in HEADS], raw=True).text()
     assert text.splitlines()[0].split() == ["layer", "p32"]
     with pytest.raises(RecordError, match=r"weights before the softmax; run `probekit train`"):
         weights_table([make_record("last")], raw=True)

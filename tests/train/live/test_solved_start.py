@@ -9,7 +9,6 @@ import torch
 from probekit.errors import OptionError
 from probekit.extraction import extract
 from probekit.features import Location, open_features
-from probekit.results.recorded_options import recorded_options
 from probekit.train.sweeps import solved_start, worker
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
@@ -127,7 +126,7 @@ def test_records_tell_starts_apart(words, tmp_path):
     drawn, solved = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
     assert drawn.init is None and solved.init == "solved" and solved.key != drawn.key
     assert "start_score" not in drawn.diagnosis
-    assert recorded_options(solved)["start"] == "solved" and "start" not in recorded_options(drawn)
+    assert solved.stated()["start"] == "solved" and "start" not in drawn.stated()
     again = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
     assert [one.key for one in again] == [drawn.key, solved.key]
     assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 2

@@ -7,8 +7,9 @@ import pytest
 from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.features import Location
 from probekit.results import load_records, select
-from probekit.results.summaries.layer_measures import ABLATION
-from probekit.results.tables import ablation_table, measure_caption, shares_table
+from probekit.results.summaries.layer_measures import ABLATION, SHARES
+from probekit.results.summaries.typeset import text_table
+from probekit.results.tables import measure_table
 from probekit.train.baselines import run_baselines
 from probekit.train.sweeps import worker
 from probekit.train.sweeps.run import fit, sweep
@@ -159,24 +160,26 @@ def test_tables():
         )
         for seed in (0, 1)
     ] + [make_record("concat", ablation={1: -0.25, 2: 2.0}, ablated="refit")]
-    assert shares_table(records).splitlines() == [
+    assert text_table(measure_table(records, SHARES).columns).splitlines() == [
         "layer    p32",
         "-----  -----",
         "1      0.250",
         "2      0.750",
     ]
-    assert ablation_table(records).splitlines() == [
+    assert text_table(measure_table(records, ABLATION).columns).splitlines() == [
         "layer        p32, mean  concat, refit",
         "-----  ---------------  -------------",
         "1      0.5000                 -0.2500",
         "2      1.5000 ± 6.3531         2.0000",
     ]
-    text = measure_caption(records, ABLATION)
+    text = measure_table(records, ABLATION).caption
     assert "loss on dev without a layer less that with all (nats per row): its rows are" in text
     assert "(mean, nothing fitted again) or the head is fitted again on the other" in text
-    rows = [json.loads(line) for line in ablation_table(records, "jsonl").splitlines()]
+    rows = [
+        json.loads(line) for line in measure_table(records, ABLATION).text("jsonl").splitlines()
+    ]
     assert rows[0]["series"] == "p32, mean" and rows[1]["mean"] == 1.5
     with pytest.raises(RecordError, match=r"holds the loss without a layer; run .* --ablate mean"):
-        ablation_table([make_record()])
+        measure_table([make_record()], ABLATION)
     with pytest.raises(RecordError, match="none of 1 records holds shares of the logits"):
-        shares_table([make_record()])
+        measure_table([make_record()], SHARES)

@@ -7,8 +7,7 @@ import pytest
 
 from probekit.errors import OptionError, RecordError
 from probekit.features import Location
-from probekit.results import load_records
-from probekit.results.summaries.select import select
+from probekit.results import load_records, select
 from probekit.results.tables import summarise, table
 from probekit.train.baselines.held_against import check_plan
 from probekit.train.sweeps import worker as task_module

@@ -136,7 +136,8 @@ def _read(path: Path, choice: Choice) -> Sentences:
     if of_words and form in (*_COLUMNS, RUNNING):
         return _read_columns(path, form, choice)
     fields = _LOADERS[form](path, choice)
-    if kind.targets == "classes":  # names of classes are of no use to numbers
+    # names of classes are of no use to numbers, and a table of words has names in its cells
+    if kind.targets == "classes" and not (of_words and form in _TABLES):
         fields = _with_class_names(fields, path)
     return read_fields(fields, choice)
 

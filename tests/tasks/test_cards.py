@@ -117,6 +117,12 @@ def test_names_that_are_no_two_classes_are_told(
     assert "what it says of classes cannot be read" in caplog.text
 
 
+def test_a_table_of_words_has_names_in_its_cells(tmp_path: Path) -> None:
+    write(tmp_path / "README.md", CARD)
+    write(tmp_path / "train.csv", "token,ner_tags\nJo,1\nleft,-1\n")
+    assert train(tmp_path).labels == {"ner_tags": (("1", ""),)}
+
+
 def test_numbers_beside_a_card_are_numbers(tmp_path: Path) -> None:
     feature = "{name: label, dtype: {class_label: {names: [bad, good]}}}"
     write(tmp_path / "README.md", f"---\ndataset_info: {{features: [{feature}]}}\n---\n")

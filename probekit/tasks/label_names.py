@@ -107,15 +107,15 @@ def by_name(rows: Sequence[Any], names: Sequence[str] | None) -> Sequence[Any]:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return names[value] if whole and 0 <= value < len(names) else value
 
-    if {one for row in rows for one in (row if isinstance(row, list) else [row])} <= _NONE:
+    if all(item in _NONE for row in rows for item in (row if isinstance(row, list) else [row])):
         return [None] * len(rows)
     return [
-        [*map(name, row)] if isinstance(row, list) else None if row in NUMBERS else name(row)
+        [*map(name, row)] if isinstance(row, list) else None if row in _NONE else name(row)
         for row in rows
     ]
 
 
-_NONE = {*NUMBERS, None}
+_NONE = (None, *NUMBERS)  # no set: what is compared with them may be of any type
 
 
 def names_of(feature: Any) -> Sequence[str] | None:

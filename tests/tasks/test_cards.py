@@ -117,6 +117,14 @@ def test_names_that_are_no_two_classes_are_told(
     assert "what it says of classes cannot be read" in caplog.text
 
 
+def test_what_is_no_class_in_a_named_column_is_told_with_its_line(tmp_path: Path) -> None:
+    write(tmp_path / "README.md", CARD.replace("ner_tags", "tokens"))
+    rows = [{"tokens": ["Jo"], "tags": ["O"]}, {"tokens": {"a": 1}, "tags": ["O"]}]
+    write(tmp_path / "train.jsonl", json_lines(*rows))
+    with pytest.raises(DataError, match=r"line 2: expected a list of strings in column 'tokens'"):
+        get_task(str(tmp_path), text="tokens", label="tags")
+
+
 def test_a_table_of_words_has_names_in_its_cells(tmp_path: Path) -> None:
     write(tmp_path / "README.md", CARD)
     write(tmp_path / "train.csv", "token,ner_tags\nJo,1\nleft,-1\n")

@@ -93,7 +93,11 @@ def test_signs_of_windows(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("привет мир O\n".encode("cp1251"), r"line 1: not UTF-8 .*--encoding \(it may be cp1251\)"),
+        ("привет мир O\n".encode("cp1251"), r"a.tsv, line 1: not UTF-8 .*--encoding\.$"),
+        (
+            "Россия самое большое государство мира O\n".encode("cp1251"),
+            r"a.tsv, line 1: not UTF-8 .*--encoding \(it may be cp1251\)",
+        ),
         ("schön O\n".encode() + b"sch\xf6n O\n", r"a.tsv, line 2: not UTF-8"),
         (b"a O\n\xff O\n", r"a.tsv, line 2: not UTF-8"),
         ("a\tO\n".encode("utf-16-le"), r"a.tsv: a quarter of the bytes are zeros.*utf-16-le"),

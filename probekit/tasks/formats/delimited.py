@@ -9,6 +9,7 @@ import csv
 import logging
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -80,7 +81,16 @@ def load_table(path: Path, choice: Choice) -> Fields:
         names = [str(place) for place in range(len(first[1]))]
         if body and not of_words:
             _check_headless(path, body)
-    return Fields.of_rows(path, names, rows)
+    fields = Fields.of_rows(path, names, rows)
+    if of_words:
+        return fields
+    # A column that is empty and has no name, as spreadsheets add it, has no values.
+    nameless = {str(place) for place in range(len(names))}
+    values = {
+        name: cells if name not in nameless or any(map(str.strip, cells)) else [None] * len(cells)
+        for name, cells in fields.values.items()
+    }
+    return replace(fields, values=values)
 
 
 def _csv_rows(path: Path, lines: Sequence[str], mark: str | None, long: bool) -> list[Row]:

@@ -183,7 +183,8 @@ def _recognise(raw: bytes) -> str | None:
 
 
 def _most_probable(raw: bytes) -> str | None:
+    """Return the encoding in which text reads as some language; None where it reads as none."""
     from charset_normalizer import from_bytes
 
     match = from_bytes(raw).best()
-    return match.encoding if match else None
+    return match.encoding if match and match.coherence else None

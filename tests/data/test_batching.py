@@ -90,18 +90,6 @@ def test_equal_lengths_keep_their_order():
     assert [batch.tolist() for batch in batches] == [[1, 3], [0, 2, 4]]
 
 
-def padding_efficiency(lengths, batches):
-    """Return the share of the tokens computed that are not padding."""
-    padded = sum(len(batch) * int(lengths[batch].max()) for batch in batches)
-    return sum(int(lengths[batch].sum()) for batch in batches) / padded
-
-
-def test_padding_stays_small_on_sentences_of_usual_lengths():
-    lengths = np.random.default_rng(0).geometric(1 / 16, size=1400) + 2
-    full = padding_efficiency(lengths, filled_up(lengths, 4096))
-    assert padding_efficiency(lengths, batches_by_length(lengths, 4096)) > 0.95 > full
-
-
 def test_a_budget_of_nothing_is_refused():
     with pytest.raises(OptionError, match="--batch-tokens must be at least 1; found 0"):
         batches_by_length(np.array([1]), 0)

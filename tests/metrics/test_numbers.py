@@ -81,8 +81,3 @@ def test_a_diverged_run_has_a_finite_score(loss: float) -> None:
     scores = Perplexity(LossGold(2)).score(np.array([1.0, 2 * loss]))
     assert scores["perplexity"] == ENDLESS and math.isfinite(ENDLESS**2)
     assert math.isfinite(scores["loss"])
-
-
-def test_how_perplexity_is_read() -> None:
-    assert not Perplexity.scale.greater_is_better and not Perplexity.scale.percent
-    assert Spearman.scale.greater_is_better and Spearman.scale.percent

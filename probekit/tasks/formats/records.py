@@ -186,14 +186,9 @@ def _frame_columns(frame: Any, where: str) -> dict[str, list[Any]]:
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         raise DataError(f"{where}: two columns have one name; rename one.")
-    columns = [frame.iloc[:, place] for place in range(len(names))]
-    return {
-        name: [
-            None if missing else _plain(value)
-            for value, missing in zip(column.tolist(), column.isna().tolist(), strict=True)
-        ]
-        for name, column in zip(names, columns, strict=True)
-    }
+    filled = frame.astype(object).where(frame.notna(), None)
+    columns = filled.set_axis(names, axis=1).to_dict("list")
+    return {name: list(map(_plain, values)) for name, values in columns.items()}
 
 
 def _plain(value: Any) -> Any:

@@ -19,21 +19,13 @@ from typing import Any
 
 import matplotlib
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 from shared import PUBLISHED, RESULTS, argument_parser, markdown, runner, with_rates, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
+from probekit.plots.curve_styles import curve_styles
 from probekit.plots.curves import layer_axis
-from probekit.plots.legend import LegendPlan, put_legend
-from probekit.plots.panels import PANEL_HEIGHT
-from probekit.plots.style import (
-    COLUMN_WIDTH,
-    RC,
-    CurveStyle,
-    curve_styles,
-    hollow_options,
-    new_figure,
-)
+from probekit.plots.panels import PANEL_HEIGHT, hollow_entries, put_legend
+from probekit.plots.style import COLUMN_WIDTH, RC, fit, new_figure
 from probekit.results.summaries.diagnosis import marks
 from probekit.train.sweeps.specs import depths
 
@@ -114,16 +106,15 @@ def figure(curves: Mapping[str, Sequence[Record]]) -> Figure:
             losses = {one.depth or 0: math.log(one.test_score or math.nan) for one in records}
             handles += axes.plot([*losses], [*losses.values()], label=name, **style.line_options())
             troubled = [one.depth or 0 for one in records if marks([one])]
-            axes.plot(troubled, [losses[at] for at in troubled], **hollow_options(style))
+            axes.plot(troubled, [losses[at] for at in troubled], **style.hollow_options())
             layer_axis(axes, [*losses])
         axes.set(ylabel="test loss (nats)", yscale="log")
         axes.set_yticks(TICKS, labels=map(str, TICKS))
         axes.yaxis.minorticks_off()
         axes.grid(axis="y")
-        wrong = marks([record for records in curves.values() for record in records])
-        grey = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
-        hollow = Line2D([], [], label=f"hollow: {', '.join(wrong)}", **grey)
-        put_legend(drawn, LegendPlan(handles, [hollow] * bool(wrong), "one seed"), [axes])
+        hollow = hollow_entries([record for records in curves.values() for record in records])
+        put_legend(drawn, handles, hollow, "one seed")
+        fit(drawn, [axes], PANEL_HEIGHT, "height")
     return drawn
 
 

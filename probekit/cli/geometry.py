@@ -143,7 +143,7 @@ def _change(
     else:
         _print(change_table(found))
     if output is not None:
-        from probekit.plots.change_panels import plot_change
+        from probekit.plots.geometry_panels import plot_change
         from probekit.plots.style import save_figure
 
         save_figure(plot_change(found, look=look.parse()), output)

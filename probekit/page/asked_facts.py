@@ -1,9 +1,8 @@
 """What was asked: models, text, entries with their verification, and versions."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
 
 from probekit.base.notices import human_bytes
 from probekit.errors import ProbekitError
@@ -45,9 +44,9 @@ class EntryFact:
     verified: str
     whole: bool | None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return it as the page reads it."""
-        return asdict(self)
+
+ENTRY_COLUMNS = [one.name for one in fields(EntryFact)][:-1]
+"""What the page shows of an entry."""
 
 
 @dataclass(frozen=True)

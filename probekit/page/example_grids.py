@@ -14,7 +14,7 @@ from jaxtyping import Float64, Int64
 from probekit.base.notices import ProgressBar
 from probekit.errors import ProbekitError
 from probekit.metrics import METRICS
-from probekit.page.score_curves import TASK, task_title
+from probekit.page.page_figures import TASK, task_title
 from probekit.results.comparison.pairing import read_alike
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted
@@ -128,6 +128,28 @@ def example_grids(
             missing += why
             bar.report(1)
     return found, missing
+
+
+def packed_grids(
+    records: Sequence[Record], split: str | None, most: int, *, progress: bool = False
+) -> tuple[dict[str, Any], list[str]]:
+    """Return grids and the sentences that they are of, each once, and what has no grid and why.
+
+    Args:
+        records: any.
+        split: whose sentences; None is test where all of a grid have one, else dev.
+        most: sentences that a grid holds; with 0 there are no grids.
+        progress: show progress on stderr.
+    """
+    found, missing = example_grids(records, split, progress=progress) if most else ([], [])
+    grids: list[dict[str, Any]] = []
+    texts: list[dict[str, Any]] = []
+    for one in found:
+        grid, sentences = one.to_json(most)
+        if sentences not in texts:
+            texts.append(sentences)
+        grids.append(grid | {"sentences": texts.index(sentences)})
+    return {"grids": grids, "sentences": texts}, missing
 
 
 def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGrid], list[str]]:

@@ -3,9 +3,8 @@
 import base64
 import hashlib
 import json
-import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
 from pathlib import Path
@@ -14,207 +13,43 @@ from typing import Any
 from probekit.base.registry import choose
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
-from probekit.page.asked_facts import find_asked
-from probekit.page.example_grids import example_grids
-from probekit.page.probe_depths import exit_figures, overthinking_figures
+from probekit.page.asked_facts import ENTRY_COLUMNS, find_asked
+from probekit.page.example_grids import packed_grids
+from probekit.page.page_figures import page_figures, task_title
 from probekit.page.rerun_commands import rerun_commands
-from probekit.page.score_curves import Cell, PageFigure, amount_figures, depth_figures, task_title
 from probekit.results import tables
 from probekit.results.comparison import Verdicts, verdicts
 from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
 from probekit.results.summaries.diagnosis import notes
-from probekit.results.summaries.grouping import full_depth, grouped, series, varying
-from probekit.results.summaries.layer_measures import ABLATION, SHARES, WEIGHTS, LayerMeasure
+from probekit.results.summaries.grouping import full_depth, grouped
 from probekit.results.summaries.scored import SCORE_OF, Scored
-from probekit.results.summaries.typeset import NOTHING, Column
+from probekit.results.summaries.typeset import NOTHING
 from probekit.results.summaries.wording import OPTIONS, model_text
 from probekit.version import __version__
-
-logger = logging.getLogger(__name__)
-
-_SHOWN = {"weights": WEIGHTS, "shares of the logits": SHARES, "loss without a layer": ABLATION}
-
-_LEAST_LAYERS = 2  # a head of one layer has nothing to divide
-
-
-def layer_figures(records: Sequence[Record]) -> Iterator[PageFigure]:
-    """Yield a heatmap per model and measure: tasks and heads as rows, layers as columns."""
-    for what, measure in _SHOWN.items():
-        held = [one for one in records if len(measure.values(one)) >= _LEAST_LAYERS]
-        held = [one for one in held if one.depth is None] or held
-        for (model,), group in grouped(held, ["model"]).items():
-            ways = sorted({measure.way(record) or "" for record in group})
-            for way in ways:
-                own = [record for record in group if (measure.way(record) or "") == way]
-                title = ", ".join(part for part in (what, model_text(model), way) if part)
-                yield _figure(title, own, measure)
-
-
-def _figure(title: str, records: Sequence[Record], measure: LayerMeasure) -> PageFigure:
-    lead = ["task", "label", "head"] if varying(records, ["task", "label"]) else ["head"]
-    rows: list[Sequence[Cell]] = []
-    for name, members in series(records, lead=lead).items():
-        means = measure.means(members, name)
-        # coloured by the multiple of an equal part, or by the share of the row's largest
-        largest = max(abs(one.mean) for one in means.values()) or 1.0
-        unit = 1 / len(means) if measure.lifted else largest
-        for layer, one in means.items():
-            rows.append([name, layer, one.mean, one.mean / unit, one.half, one.n])
-    coloured_by = "times an equal part" if measure.lifted else "of the largest in its row"
-    said = measure.text(records)
-    if measure.lifted:
-        said += "\ncoloured by how many times an equal part it is (1: all layers alike)"
-    return PageFigure(
-        section="weights",
-        kind="cells",
-        title=title,
-        caption=said,
-        columns=["row", "layer", title.split(",")[0], coloured_by, "half width", "seeds"],
-        rows=rows,
-    )
-
-
-_SAME = ("task", "label", "metric")
-
-_HOW = {name.replace("_", " ") for name, one in OPTIONS.items() if one.origin in ("head", "steps")}
-"""Headings of how heads were trained: they come last, so that the scores are seen first."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScoreTable:
-    """One table of scores.
-
-    Attributes:
-        title: whose scores.
-        headings: of its columns.
-        words: which of them hold words, which stand left.
-        rows: its cells as text.
-        notes: what marks mean, what is wrong, and what the numbers are.
-        csv: all of it as plain numbers.
-    """
-
-    title: str
-    headings: Sequence[str]
-    words: Sequence[bool]
-    rows: Sequence[Sequence[str]]
-    notes: Sequence[str]
-    csv: str
-
-    def to_json(self) -> dict[str, Any]:
-        """Return it as the page reads it."""
-        return asdict(self)
-
-
-def score_tables(
-    records: Sequence[Record], against: str | None, split: str | None, samples: int
-) -> Iterator[ScoreTable]:
-    """Yield a table per task of what was trained on all layers, or of depths where all is.
-
-    Args:
-        records: any.
-        against: what rows are compared with: a head, or conditions; None is ``last``, of heads on
-            all layers alone: what depths differ by is said of their curves.
-        split: of the comparison with the reference; None is test where all have one, else dev.
-        samples: bootstrap samples of that comparison.
-    """
-    for group in grouped(records, _SAME).values():
-        shown = beside_heads(full_depth(group))
-        rows = tables.summarise(shown)
-        of_depths = against is None and any(record.depth is not None for record in shown)
-        wanted = len(rows) > 1 and not of_depths
-        judged = _judged(shown, against, split, samples) if wanted else None
-        if isinstance(judged, Verdicts):
-            rows = tables.summarise(shown, judged=judged)
-        said = judged.lines if isinstance(judged, Verdicts) else [judged] if judged else []
-        below = [*said, *notes(shown), tables.caption(rows)]
-        columns = [one for one in tables.score_columns(rows) if not _is_empty(one)]
-        columns.sort(key=lambda one: one.heading in _HOW)
-        first = group[0]
-        yield ScoreTable(
-            title=f"{first.task}, {first.label}" if first.label else task_title(first),
-            headings=[column.heading for column in columns],
-            words=[column.words for column in columns],
-            rows=[
-                [cell.strip() for cell in row]
-                for row in zip(*(column.cells for column in columns), strict=True)
-            ],
-            notes=below,
-            csv=tables.table(rows, "csv"),
-        )
-
-
-def _is_empty(column: Column) -> bool:
-    return all(cell.strip() == NOTHING for cell in column.cells)
-
-
-def _judged(
-    records: Sequence[Record], against: str | None, split: str | None, samples: int
-) -> Verdicts | str:
-    """Return the verdicts against the reference, or why there are none."""
-    try:
-        return verdicts(without_baselines(records), against, split=split, samples=samples)
-    except ProbekitError as error:
-        return f"no row is compared with a reference: {error}"
-
-
-_STATIC = files("probekit.page") / "static"
-
-LIBRARIES = ("d3.min.js", "plot.umd.min.js")
-"""Kept libraries, as published: see ``static/vendor/README.md``."""
-
-_SCRIPTS = ("csv_copies.js", "pictures.js", "judges.js", "examples.js", "page.js")
-
-_HARMLESS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
-"""What ends a script element, or begins a comment in one, written as JSON may write it."""
-
-
-def render(title: str, data: Mapping[str, Any]) -> bytes:
-    """Return the page.
-
-    Args:
-        title: of the page.
-        data: what its scripts draw, JSON values; texts in it are shown as text, whatever they hold.
-    """
-    from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
-
-    environment = Environment(
-        loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
-    )
-    scripts = [static_text(f"vendor/{name}") for name in LIBRARIES]
-    scripts += [static_text(name) for name in _SCRIPTS]
-    page = environment.get_template("report.html.j2").render(
-        title=title,
-        style=static_text("report.css"),
-        scripts=scripts,
-        hashes=[script_hash(one) for one in scripts],
-        data=script_json(data),
-    )
-    # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON
-    return page.encode("utf-8", errors="backslashreplace")
-
-
-def script_json(data: Mapping[str, Any]) -> str:
-    """Return JSON that may stand in a script element: no text in it can end that element."""
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    return text.translate(_HARMLESS)
-
-
-def script_hash(script: str) -> str:
-    """Return what a content security policy calls an inline script that may run."""
-    digest = hashlib.sha256(script.encode()).digest()
-    return f"'sha256-{base64.b64encode(digest).decode()}'"
-
-
-def static_text(name: str) -> str:
-    """Return a file of the page's own."""
-    return _STATIC.joinpath(name).read_text(encoding="utf-8")
-
 
 SUFFIXES = (".html", ".htm")
 EXAMPLES = 20_000
 """Sentences of a grid, at most: some 15 MB of page for 12 layers and sentences of 25 words."""
+
+_SAME = ("task", "label", "metric")
+_HOW = {name.replace("_", " ") for name, one in OPTIONS.items() if one.origin in ("head", "steps")}
+"""Headings of how heads were trained: they come last, so that the scores are seen first."""
+
+_STATIC = files("probekit.page") / "static"
+_SCRIPTS = ("page.js", "judges.js", "examples.js")
+_SECTIONS = {
+    "depth": "Depth curves",
+    "weights": "Layers",
+    "amount": "Few examples",
+    "overthinking": "Overthinking",
+    "exit": "Early exit",
+}
+"""The parts of the page that hold pictures."""
+
+_HARMLESS = {ord(sign): f"\\u{ord(sign):04x}" for sign in "<>&\u2028\u2029"}
+"""What ends a script element, or begins a comment in one, written as JSON may write it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,7 +125,7 @@ def write_report(
     data = page_data(records, options or ReportOptions())
     try:
         with replacing(path) as fresh:
-            fresh.write_bytes(render(data["title"], data))
+            fresh.write_bytes(render(data))
     except OSError as error:
         raise StorageError(
             f"{path}: cannot write the report ({error.strerror}); choose another file with -o."
@@ -317,35 +152,35 @@ def check_report(out: str | Path) -> Path:
 
 
 def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, Any]:
-    """Return what the page shows, as JSON values.
+    """Return what the page shows, by the names that its template uses.
 
     Raises:
         RecordError: there are no records, or a mean over seeds would mix runs.
     """
-    own = [one for one in records if not one.trial and one.left_out is None]
-    if not own:
+    shown = [one for one in records if not one.trial and one.left_out is None]
+    if not shown:
         raise RecordError(
             "a report needs records of finished runs, and there are none here; run `probekit "
             "train`, `sweep` or `depth` first."
         )
-    asked = find_asked(own, options.cache, verify=options.verify, progress=options.progress)
-    again = rerun_commands(own, asked.sources, options.cache, asked.kinds)
-    figures, absent = _figures(own, options)
-    tables = score_tables(own, options.against, options.split, options.samples)
-    grids, sentences, missing = _grids(own, options)
+    progress = options.progress
+    asked = find_asked(shown, options.cache, verify=options.verify, progress=progress)
+    again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
+    figures, failed = page_figures(shown, options.split, options.samples, progress=progress)
+    scores = list(score_tables(shown, options.against, options.split, options.samples))
+    examples, missing = packed_grids(shown, options.split, options.examples, progress=progress)
     return {
-        "title": options.title or _title(own),
+        "title": options.title or _title(shown),
         "note": options.note or "",
         "version": __version__,
         "made": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-        "facts": [list(pair) for pair in asked.facts.items()],
-        "entries": [entry.to_json() for entry in asked.entries],
+        "facts": asked.facts,
+        "entries": asked.entries,
         "commands": [*asked.commands, *again],
-        "tables": [one.to_json() for one in tables],
-        "figures": [one.to_json() for one in figures],
-        "grids": grids,
-        "sentences": sentences,
-        "absent": [*absent, *missing],
+        "tables": scores,
+        "figures": figures,
+        "examples": examples,
+        "absent": [*dict.fromkeys(failed), *missing],
     }
 
 
@@ -359,31 +194,106 @@ def _counted(names: Sequence[str], what: str) -> str:
     return ", ".join(names) if len(names) < 4 else f"{len(names)} {what}"
 
 
-def _figures(own: Sequence[Record], options: ReportOptions) -> tuple[list[Any], list[str]]:
-    """Return all pictures, and what could not be drawn and why."""
-    asked, shown = (options.split, Bootstrap(samples=options.samples)), options.progress
-    shares, no_shares = overthinking_figures(own, *asked, progress=shown)
-    exits, no_exits = exit_figures(own, *asked, progress=shown)
-    depths = list(depth_figures(own, options.split))
-    if not depths:
-        no_shares = ["depth curves: no head was probed at two depths or more; run `probekit depth` "
-                     "of the same model and task."]  # fmt: skip
-    figures = [*depths, *layer_figures(own), *amount_figures(own, options.split), *shares, *exits]
-    return figures, list(dict.fromkeys([*no_shares, *no_exits]))
+@dataclass(frozen=True, kw_only=True)
+class ScoreTable:
+    """One table of scores.
+
+    Attributes:
+        title: whose scores.
+        headings: of its columns.
+        words: which of them hold words, which stand left.
+        rows: its cells as text.
+        notes: what marks mean, what is wrong, and what the numbers are.
+        csv: all of it as plain numbers.
+    """
+
+    title: str
+    headings: Sequence[str]
+    words: Sequence[bool]
+    rows: Sequence[Sequence[str]]
+    notes: Sequence[str]
+    csv: str
 
 
-def _grids(
-    records: Sequence[Record], options: ReportOptions
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]], list[str]]:
-    """Return the grids, the sentences that they are of, each once, and what has no grid and why."""
-    if not options.examples:
-        return [], [], []
-    found, missing = example_grids(records, options.split, progress=options.progress)
-    grids: list[dict[str, Any]] = []
-    sentences: list[dict[str, Any]] = []
-    for one in found:
-        grid, own = one.to_json(options.examples)
-        if own not in sentences:
-            sentences.append(own)
-        grids.append(grid | {"sentences": sentences.index(own)})
-    return grids, sentences, missing
+def score_tables(
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
+) -> Iterator[ScoreTable]:
+    """Yield a table per task of what was trained on all layers, or of depths where all is.
+
+    Args:
+        records: any.
+        against: what rows are compared with: a head, or conditions; None is ``last``, of heads on
+            all layers alone: what depths differ by is said of their curves.
+        split: of the comparison with the reference; None is test where all have one, else dev.
+        samples: bootstrap samples of that comparison.
+    """
+    for group in grouped(records, _SAME).values():
+        shown = beside_heads(full_depth(group))
+        rows = tables.summarise(shown)
+        of_depths = against is None and any(record.depth is not None for record in shown)
+        said: Sequence[str] = []
+        if len(rows) > 1 and not of_depths:
+            judged = _judged(shown, against, split, samples)
+            said = judged.lines if isinstance(judged, Verdicts) else [judged]
+            rows = tables.summarise(shown, judged=judged) if isinstance(judged, Verdicts) else rows
+        columns = tables.score_columns(rows)
+        columns = [one for one in columns if any(cell.strip() != NOTHING for cell in one.cells)]
+        columns.sort(key=lambda one: one.heading in _HOW)
+        cells = zip(*(column.cells for column in columns), strict=True)
+        first = group[0]
+        yield ScoreTable(
+            title=f"{first.task}, {first.label}" if first.label else task_title(first),
+            headings=[column.heading for column in columns],
+            words=[column.words for column in columns],
+            rows=[[cell.strip() for cell in row] for row in cells],
+            notes=[*said, *notes(shown), tables.caption(rows)],
+            csv=tables.table(rows, "csv"),
+        )
+
+
+def _judged(
+    records: Sequence[Record], against: str | None, split: str | None, samples: int
+) -> Verdicts | str:
+    """Return the verdicts against the reference, or why there are none."""
+    try:
+        return verdicts(without_baselines(records), against, split=split, samples=samples)
+    except ProbekitError as error:
+        return f"no row is compared with a reference: {error}"
+
+
+def render(data: Mapping[str, Any]) -> bytes:
+    """Return the page of what `page_data` returned; texts in it are shown as text."""
+    from jinja2 import Environment, FunctionLoader, StrictUndefined  # slow to import
+
+    environment = Environment(
+        loader=FunctionLoader(static_text), autoescape=True, undefined=StrictUndefined
+    )
+    scripts = [static_text(name) for name in _SCRIPTS]
+    page = environment.get_template("report.html.j2").render(
+        data,
+        sections=_SECTIONS,
+        entry_columns=ENTRY_COLUMNS,
+        style=static_text("report.css"),
+        scripts=scripts,
+        hashes=[script_hash(one) for one in scripts],
+        json=script_json(data["examples"]),
+    )
+    # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON
+    return page.encode("utf-8", errors="backslashreplace")
+
+
+def script_json(data: Mapping[str, Any]) -> str:
+    """Return JSON that may stand in a script element: no text in it can end that element."""
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return text.translate(_HARMLESS)
+
+
+def script_hash(script: str) -> str:
+    """Return what a content security policy calls an inline script that may run."""
+    digest = hashlib.sha256(script.encode()).digest()
+    return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+
+def static_text(name: str) -> str:
+    """Return a file of the page's own."""
+    return _STATIC.joinpath(name).read_text(encoding="utf-8")

@@ -24,8 +24,8 @@ PLOTS: "Mapping[str, Callable[..., Figure]]" = LazyRegistry(
         "classes": f"{_HERE}.classes:plot_classes",
         "confusion": f"{_HERE}.confusion:plot_confusion",
         "attention": f"{_HERE}.attention:plot_attention",
-        "overthinking": f"{_HERE}.measured_panels:plot_overthinking",
-        "exit": f"{_HERE}.exit_curves:plot_exit",
+        "overthinking": f"{_HERE}.measured:plot_overthinking",
+        "exit": f"{_HERE}.measured:plot_exit",
     }
 )
 """Functions of records, and of options of their own, that return a matplotlib ``Figure``."""

@@ -3,18 +3,16 @@
 import itertools
 import logging
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars, octave_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.panels import TASK, add_legend, panel_figure, share_scores, split_panels
+from probekit.plots.panels import TASK, finish, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.scored import Scored, shown
@@ -30,10 +28,8 @@ _AXES: Mapping[Amount, tuple[str, int]] = {
 """Label of the x axis, and what an amount is multiplied with there."""
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
-_SPREAD = 0.6  # most octaves over which the points of one amount are spread
-_SHARE = 0.55  # of the distance to the next amount, at most so much
-_GROUND, _PLACE = "#ebebeb", "#b8b8b8"  # a ground, and the line at its amount
-_EDGE = 0.06  # octaves of ground beyond the outer ones
+_SPREAD = 0.4  # most octaves over which the points of one amount stand beside each other
+_SHARE = 0.4  # of the distance to the next amount, at most so much
 
 
 @styled
@@ -131,27 +127,27 @@ def _draw_amounts(
     records = _with_curves(records, amount)
     label, factor = _AXES[amount]
     panels = split_panels(records, by=["depth"], along=[amount])
-    drawn = panel_figure(panels, split=split, ax=ax, look=look)
-    places = _places({getattr(record, amount) for record in records})
+    drawn = panel_figure(panels, split, ax=ax, look=look)
+    least = min(getattr(record, amount) for record in records if getattr(record, amount))
+    texts = {
+        one or least / 2**_APART: f"{factor * one:g}"
+        for one in sorted({getattr(record, amount) for record in records})
+    }
     drawn_curves = []
-    apart = False
     for axes, panel in drawn.panels:
         curves = panel.score_curves(amount, split)
         bars = any(point.half is not None for curve in curves.values() for point in curve.values())
-        amounts = {x for curve in curves.values() for x in curve}
-        spread = _spread(places.values()) if bars and len(curves) > 1 else 0.0
-        _draw_grounds(axes, [places[x] for x in amounts], spread)
-        for (name, curve), shift in zip(curves.items(), _shifts(len(curves), spread), strict=True):
-            placed = {places[x] * 2**shift: point for x, point in curve.items()}
-            hollow = [places[x] * 2**shift for x in panel.troubled(name, amount)]
-            draw_bars(axes, placed, drawn.styles[name], panel.scale, hollow=hollow)
-        texts = {places[x]: f"{factor * x:g}" for x in amounts}
-        octave_axis(axes, label, texts, over=places.values())
-        apart = apart or spread > 0
+        shifts = _shifts(len(curves), list(texts)) if bars else [0.0] * len(curves)
+        for (name, curve), shift in zip(curves.items(), shifts, strict=True):
+            placed = {x or least / 2**_APART: point for x, point in curve.items()}
+            troubles = {x or least / 2**_APART: w for x, w in panel.troubles(name, amount).items()}
+            style = drawn.styles[name]
+            draw_bars(axes, placed, style, panel.scale, shift=shift, troubles=troubles)
+        octave_axis(axes, label, texts)
         drawn_curves.append(curves.values())
         drawn.note(curves.values())
     share_scores(drawn, drawn_curves)
-    add_legend(drawn, extra=[_ground_entry(amount)] * apart)
+    finish(drawn)
     return drawn.figure
 
 
@@ -186,41 +182,11 @@ def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:
     return kept
 
 
-def _places(amounts: Collection[float]) -> dict[float, float]:
-    """Return where each amount stands on a logarithmic axis: nothing, left of all the others."""
-    least = min(amount for amount in amounts if amount)
-    return {amount: amount or least / 2**_APART for amount in amounts}
-
-
-def _spread(places: Collection[float]) -> float:
-    """Return over how many octaves the points of one amount are spread, so that bars stay apart."""
-    ordered = sorted(places)
-    gaps = [math.log2(high / low) for low, high in itertools.pairwise(ordered)]
-    return min([_SPREAD, *(_SHARE * gap for gap in gaps)])
-
-
-def _shifts(count: int, spread: float) -> list[float]:
-    """Return one shift per curve, in octaves, symmetric around zero.
+def _shifts(count: int, places: Sequence[float]) -> list[float]:
+    """Return one shift per curve, in octaves, so that the bars of one amount stand apart.
 
     A curve's points have the same one, so that no line has another slope than its scores.
     """
-    step = spread / max(count - 1, 1)
+    nearest = min(math.log2(high / low) for low, high in itertools.pairwise(places))
+    step = min(_SPREAD, _SHARE * nearest) / max(count - 1, 1)
     return [(index - (count - 1) / 2) * step for index in range(count)]
-
-
-def _draw_grounds(axes: Axes, places: Collection[float], spread: float) -> None:
-    """Put a pale ground under the points of each amount, where they stand beside each other.
-
-    A line in it marks the amount itself.
-    """
-    for place in places if spread else ():
-        reach = 2 ** (spread / 2 + _EDGE)
-        axes.axvspan(place / reach, place * reach, color=_GROUND, linewidth=0, zorder=0)
-        axes.axvline(place, color=_PLACE, linewidth=0.8, zorder=0.5)
-
-
-def _ground_entry(amount: Amount) -> Line2D:
-    """Return the legend's entry that says what a ground is."""
-    what = {"shots": "number of shots", "fraction": "share"}[amount]
-    text = f"grey: one {what}, at the line; points beside each other"
-    return Line2D([], [], label=text, color=_GROUND, linewidth=8, solid_capstyle="butt")

@@ -70,18 +70,18 @@ def plot_attention(
         values = layer_values(lifts.values(), tops[group[0].model])
         grids[title] = Grid(list(lifts), values, numbers=len(lifts) <= _MANY)
     shared = shared_text(records)
+    values = np.concatenate([grid.values.ravel() for grid in grids.values()])
     figure = heatmap_figure(
         list(grids.values()),
         [f"{' '.join(name.split())}, {shared}" for name in grids],
         "lift over uniform (weight x layers read; 1: uniform), mean over dev rows of the class",
+        lift_colours(values),
         notes=runs_text(groups.values(), WEIGHTS.lost(given, records)),
-        colours=lift_colours(np.concatenate([grid.values.ravel() for grid in grids.values()])),
         ax=ax,
         look=look,
     )
-    for axes, grid in zip(
-        given_axes(ax, list(grids), look) or figure.axes, grids.values(), strict=False
-    ):
+    panels = given_axes(ax, list(grids), look) or figure.axes
+    for axes, grid in zip(panels, grids.values(), strict=False):
         heights = grid.row_heights[: 2 if _BEFORE in grid.names else 1]
         axes.axhline(sum(heights), color="black", linewidth=0.8)
     return figure

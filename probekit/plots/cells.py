@@ -5,25 +5,23 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.collections import QuadMesh
 from matplotlib.colors import Normalize
 from matplotlib.patches import Rectangle
-from matplotlib.ticker import Locator
+from matplotlib.ticker import MaxNLocator
 
 from probekit.plots.colours import Colours
-from probekit.plots.naming import text_width
-from probekit.plots.style import font_scale
+from probekit.plots.naming import line_length
+from probekit.plots.style import Mark, note_marks, size_of
 
-_LINE = 0.13  # height of a line of a row's name, inches
-_ROW = 0.11  # height of a row without its lines, inches
-_COMPACT = 0.035  # the same of a row without numbers
-_STRIP = 0.055  # least height of a strip, inches
+_LINE = 1.2  # height of a line of a row's name, ems; of all heights below the unit
+_AROUND, _COMPACT = 1.0, 0.3  # of a row beside its lines: with numbers in its cells, and without
+_STRIP = 0.5  # of a strip at least
 _GRID = "#e6e6e6"  # lines between the cells of a confusion, most of which are white
-_FONT = 6.5
-_SMALL = 5.5  # size of a half width
-_LOWEST = 0.9  # share of a row's own height that a value and its half width need
-_ABOVE, _BELOW = 0.045, 0.065  # distances of a value and its half width from the middle, inches
+_FONT = 0.8  # size of a number in a cell, of that of titles
+_DARK, _LIGHT = "#111111", "#fcfcfc"  # of numbers, by their cell and not by the theme of a page
 _ABSENT: dict[str, Any] = {
     "facecolor": "white",
     "edgecolor": "#b5b5b5",
@@ -41,7 +39,7 @@ class Grid:
         values: shape (rows, columns).
         halves: half width of each value's interval, in the same shape, NaN where it has none.
         classes: names of the columns, of a confusion; empty where these are layers 0, 1, 2, ...
-        cell: preferred width of a cell, inches.
+        cell: preferred width of a cell, ems.
         strips: per row the values of every seed, shape (seeds, columns), which are drawn one below
             the other in place of the row's own; empty without.
         shades: what is coloured, in place of the values, which are written; in their shape, or that
@@ -54,36 +52,36 @@ class Grid:
     values: np.ndarray
     halves: np.ndarray | None = None
     classes: Sequence[str] = ()
-    cell: float = 0.36
+    cell: float = 3.25
     strips: Sequence[np.ndarray] = ()
     shades: np.ndarray | None = None
     numbers: bool = True
     blank: str | None = None
 
     @property
-    def n_columns(self) -> int:
-        """Number of columns."""
-        return int(self.values.shape[1])
-
-    @property
     def width(self) -> float:
         """Preferred width of all cells, inches."""
-        return self.n_columns * self.cell * font_scale()
+        return float(self.values.shape[1] * self.cell * _em())
 
     @property
     def row_heights(self) -> list[float]:
         """Height of every row, inches."""
-        around = _ROW if self.numbers else _COMPACT
+        around = _AROUND if self.numbers else _COMPACT
         heights = [around + _LINE * (name.count("\n") + 1) for name in self.names]
         if self.strips:
             least = [around + _STRIP * len(strip) for strip in self.strips]
             heights = [max(pair) for pair in zip(heights, least, strict=True)]
-        return [height * font_scale() for height in heights]
+        return [height * _em() for height in heights]
+
+    @property
+    def height(self) -> float:
+        """Height of all rows, inches."""
+        return sum(self.row_heights)
 
     @property
     def has_gaps(self) -> bool:
-        """Whether a cell has no value."""
-        return bool(np.isnan(self.values).any())
+        """Whether a layer has no value."""
+        return not self.classes and bool(np.isnan(self.values).any())
 
     @property
     def coloured(self) -> np.ndarray:
@@ -92,18 +90,20 @@ class Grid:
             return self.shades
         return np.concatenate(self.strips) if self.strips else self.values
 
-    def edges(self) -> np.ndarray:
-        """Return where rows begin and end, from the top, inches."""
-        return np.concatenate([[0.0], np.cumsum(self.row_heights)])
-
-    def fine_edges(self) -> np.ndarray:
-        """Return the same of what is coloured: of strips, if there are any."""
-        if not self.strips:
-            return self.edges()
+    def edges(self, *, fine: bool = False) -> np.ndarray:
+        """Return where rows begin and end, from the top, inches; or ``fine``, their strips."""
+        edges = np.concatenate([[0.0], np.cumsum(self.row_heights)])
+        if not fine or not self.strips:
+            return edges
         # rows of 2 and 3 seeds that begin at 0, 2 and end at 5: 0, 1, 2, 3, 4, 5
-        starts = zip(self.edges(), self.edges()[1:], self.strips, strict=False)
+        starts = zip(edges, edges[1:], self.strips, strict=False)
         inner = [np.linspace(low, high, len(one) + 1)[:-1] for low, high, one in starts]
-        return np.concatenate([*inner, self.edges()[-1:]])
+        return np.concatenate([*inner, edges[-1:]])
+
+
+def _em() -> float:
+    """Return the size of text in inches."""
+    return float(rcParams["font.size"]) / 72
 
 
 def layer_values(rows: Collection[Mapping[int, float]], top: int | None = None) -> np.ndarray:
@@ -122,15 +122,13 @@ def layer_values(rows: Collection[Mapping[int, float]], top: int | None = None) 
 
 def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> QuadMesh:
     """Draw the cells from the top down, with a name per row and column; gaps are hatched."""
-    edges, columns = grid.edges(), np.arange(grid.n_columns + 1) - 0.5
-    gaps = np.isnan(grid.values)
-    for row, first, last in _runs(gaps):
-        corner = (columns[first], edges[row])
+    edges, columns = grid.edges(), np.arange(grid.values.shape[1] + 1) - 0.5
+    for row, first, last in _runs(np.isnan(grid.values)):
         size = (last + 1 - first, edges[row + 1] - edges[row])
-        axes.add_patch(Rectangle(corner, *size, **_ABSENT))
+        axes.add_patch(Rectangle((columns[first], edges[row]), *size, **_ABSENT))
     mesh = axes.pcolormesh(
         columns,
-        grid.fine_edges(),
+        grid.edges(fine=True),
         np.ma.masked_invalid(grid.coloured),
         cmap=colours.map,
         norm=norm,
@@ -145,19 +143,35 @@ def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> Qua
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if grid.classes:
-        turned = max(text_width(name) for name in grid.classes) > grid.cell * 0.9 * font_scale()
-        axes.set_xticks(range(grid.n_columns), grid.classes, rotation=90 if turned else 0)
+        narrow = max(map(len, grid.classes)) > line_length(grid.cell * _em(), "xtick.labelsize")
+        axes.set_xticks(range(len(grid.classes)), grid.classes, rotation=90 if narrow else 0)
         axes.set_xlabel("predicted")
         axes.set_ylabel("gold (rows of dev)")
     else:
-        axes.xaxis.set_major_locator(_LayerLocator(axes, grid.n_columns - 1))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 5, 10]))
         axes.set_xlabel(layer_label(grid.has_gaps))
+    _note_cells(axes, grid, edges, columns)
     return mesh
 
 
 def layer_label(gaps: bool) -> str:
     """Return the label of an axis of layers, and what gaps mean where there are any."""
     return f"layer (0 = emb{'; hatched: not read' if gaps else ''})"
+
+
+def _note_cells(axes: Axes, grid: Grid, edges: np.ndarray, columns: np.ndarray) -> None:
+    """Note what every cell shows."""
+    halves = np.full(grid.values.shape, np.nan) if grid.halves is None else grid.halves
+    for row, column in np.argwhere(~np.isnan(grid.values)):
+        half = float(halves[row, column])
+        values: dict[str, str | float | None] = {
+            "row": " ".join(grid.names[row].split()),
+            "column": grid.classes[column] if grid.classes else int(column),
+            "value": float(grid.values[row, column]),
+            "±": None if np.isnan(half) else half,
+        }
+        corner = (columns[column + 1], edges[row + 1])
+        note_marks([Mark(axes, columns[column], edges[row], values, corner)])
 
 
 def _runs(gaps: np.ndarray) -> Iterator[tuple[int, int, int]]:
@@ -170,65 +184,39 @@ def _runs(gaps: np.ndarray) -> Iterator[tuple[int, int, int]]:
         yield from ((row, int(a), int(b) - 1) for a, b in zip(firsts, ends, strict=True))
 
 
-class _LayerLocator(Locator):
-    """Ticks at layers, as many as there is room for: steps of 1, 2, 5 or 10."""
-
-    def __init__(self, axes: Axes, top: int) -> None:
-        self.axes, self.top = axes, top
-
-    def __call__(self) -> Sequence[float]:
-        """Return the ticks of the axis as it is laid out."""
-        figure = self.axes.get_figure(root=True)
-        assert figure is not None
-        room = self.axes.get_window_extent().width / figure.dpi / (self.top + 1)
-        needed = text_width(str(self.top)) + 0.07 * font_scale()
-        step = next((n for n in (1, 2, 5, 10) if n * room >= needed), 20)
-        return list(range(0, self.top + 1, step))
-
-    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
-        """Return the ticks, whatever the limits."""
-        return self()
-
-
-def print_values(axes: Axes, grid: Grid, decimals: int | Sequence[int]) -> None:
+def print_values(axes: Axes, grid: Grid, mesh: QuadMesh, decimals: int | Sequence[int]) -> None:
     """Write every value into its cell, if the longest fits, with decimals of its row's own.
 
-    The axes are laid out already. Half widths stand below, smaller, where there are any and they
-    fit as well.
+    The axes are laid out already. Half widths stand below, where there are any and they fit too.
     """
     if not grid.numbers or grid.strips:
         return
-    font, small = _FONT * font_scale(), _SMALL * font_scale()
-    figure = axes.get_figure(root=True)
-    assert figure is not None
-    box = axes.get_window_extent()
-    cell = box.width / figure.dpi / grid.n_columns
-    stretch = box.height / figure.dpi / sum(grid.row_heights)  # in axes of the caller's own
+    font = _FONT * float(rcParams["font.size"])
+    length = size_of(axes) * 72 / font / grid.values.shape[1] * 1.6  # characters in a cell
+    height = size_of(axes, "height") / grid.height  # less than 1 in low axes of the caller's own
     places = np.broadcast_to(np.reshape(decimals, (-1, 1)), grid.values.shape)
     texts = _texts(grid.values, places, "{:z.{}f}")
-    if cell < _width(texts, font) or stretch < _LOWEST / 2:
-        return
-    spreads = np.full(texts.shape, "", dtype=object)
     if grid.halves is not None:
-        spreads = _texts(grid.halves, places, "±{:.{}f}")
-    if cell < _width(spreads, small) or stretch < _LOWEST:
-        spreads[:] = ""
-    (mesh,) = [one for one in axes.collections if isinstance(one, QuadMesh)]
+        halves = _texts(grid.halves, places, "±{:.{}f}")
+        if max(map(len, halves.flat)) <= length and height > 0.9:
+            texts = np.where(halves == "", texts, texts + "\n" + halves)
+    widest = max(len(line) for text in texts.flat for line in text.split("\n"))
+    if widest > length or height < 0.45:
+        return
     centres = axes.get_yticks()
     for row, column in np.argwhere(~np.isnan(grid.values)):
         if texts[row, column] == grid.blank:
             continue
-        options: dict[str, Any] = {
-            "color": _readable_on(list(mesh.cmap(mesh.norm(grid.coloured[row, column])))),
-            "ha": "center",
-            "va": "center",
-        }
-        spread, centre = spreads[row, column], centres[row]
-        above = _ABOVE * font_scale() if spread else 0.0
-        axes.text(column, centre - above, texts[row, column], fontsize=font, **options)
-        if spread:
-            below = centre + _BELOW * font_scale()
-            axes.text(column, below, spread, fontsize=small, **options)
+        axes.text(
+            column,
+            centres[row],
+            texts[row, column],
+            color=_readable_on(list(mesh.cmap(mesh.norm(grid.coloured[row, column])))),
+            fontsize=font,
+            ha="center",
+            va="center_baseline" if "\n" not in texts[row, column] else "center",
+            linespacing=1.0,
+        )
 
 
 def _texts(values: np.ndarray, places: np.ndarray, pattern: str) -> np.ndarray:
@@ -240,12 +228,7 @@ def _texts(values: np.ndarray, places: np.ndarray, pattern: str) -> np.ndarray:
     return np.asarray(np.vectorize(write, otypes=[object])(values, places))
 
 
-def _width(texts: np.ndarray, font: float) -> float:
-    """Return the width that a cell needs for the longest of some texts, inches."""
-    return max(text_width(text, font) for text in texts.ravel()) + 0.03
-
-
 def _readable_on(colour: Sequence[float]) -> str:
-    """Return black or white, whichever stands out (luma after Rec. 601)."""
+    """Return dark or light, whichever stands out (luma after Rec. 601)."""
     red, green, blue = colour[:3]
-    return "white" if 0.299 * red + 0.587 * green + 0.114 * blue < 0.52 else "black"
+    return _LIGHT if 0.299 * red + 0.587 * green + 0.114 * blue < 0.52 else _DARK

@@ -1,7 +1,8 @@
 """F1 of every class, one marker per head: where a head gains and where it does not."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from matplotlib import rcParams
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -9,9 +10,8 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import text_width
-from probekit.plots.panels import Panel, PanelFigure, add_legend, panel_figure, split_panels
-from probekit.plots.style import font_scale, refuse_many
+from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
+from probekit.plots.style import refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
     by_support,
@@ -26,10 +26,7 @@ from probekit.results.summaries.grouping import full_depth
 from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
-_MARKER = 0.075  # height that each marker takes, inches
-_GAP = 0.13  # height between two classes, inches
-_AROUND = 0.65  # height of a panel's title and axis, inches
-_MARGIN = 0.2  # width beside the names of classes, inches
+_MARKER, _GAP = 0.7, 1.2  # height of each marker, and between two classes, ems
 _SPREAD = 0.72  # share of a class's height over which its markers are spread
 
 
@@ -65,16 +62,15 @@ def plot_classes(
     panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
     names = [_names(panel, split, classes) for panel in panels]
     curves = max(len(panel.curves) for panel in panels)
-    height = max(map(len, names)) * (curves * _MARKER + _GAP) + _AROUND
-    labels = [_labels(*each) for each in zip(panels, names, strict=True)]
-    beside = max(text_width(label) for each in labels for label in each) / font_scale() + _MARGIN
-    height *= font_scale()
-    drawn = panel_figure(panels, height=height, beside=beside, ax=ax, look=look)
-    for (axes, panel), shown, written in zip(drawn.panels, names, labels, strict=True):
-        _draw_markers(axes, panel, drawn, split, shown)
+    size = rcParams["font.size"] / 72
+    height = size * max(map(len, names)) * (_MARKER * curves + _GAP)
+    drawn = panel_figure(panels, height=height, ax=ax, look=look)
+    for (axes, panel), shown in zip(drawn.panels, names, strict=True):
+        written = _labels(panel, shown)
+        _draw_markers(axes, panel, drawn, split, dict(enumerate(shown)))
         _class_axis(axes, written)
         axes.set_xlabel(f"{split} F1 (%)")
-    add_legend(drawn, connected=False)
+    finish(drawn, connected=False)
     return drawn.figure
 
 
@@ -115,18 +111,20 @@ def _labels(panel: Panel, names: Sequence[str]) -> list[str]:
 
 
 def _draw_markers(
-    axes: Axes, panel: Panel, drawn: PanelFigure, split: Scored, names: Sequence[str]
+    axes: Axes, panel: Panel, drawn: PanelFigure, split: Scored, names: Mapping[int, str]
 ) -> None:
-    """Draw the markers of all heads."""
-    places = {name: place for place, name in enumerate(names)}
+    """Draw the markers of all heads, those of one class below each other."""
     step = _SPREAD / len(panel.curves)
     for order, (curve, members) in enumerate(panel.curves.items()):
         shift = (order - (len(panel.curves) - 1) / 2) * step
         means = mean_class_scores(members, split, curve)
-        shown = {places[n] + shift: m.scaled(100) for n, m in means.items() if n in places}
-        hollow = shown if marks(members) else ()
-        draw_bars(axes, shown, drawn.styles[curve], along="y", hollow=hollow)
-        drawn.note([shown])
+        shown = {place: means[n].scaled(100) for place, n in names.items() if n in means}
+        placed = {place + shift: score for place, score in shown.items()}
+        written = {place + shift: names[place] for place in shown}
+        wrong = marks(members)
+        troubles = dict.fromkeys(placed, wrong) if wrong else {}
+        draw_bars(axes, placed, drawn.styles[curve], names=written, troubles=troubles)
+        drawn.note([placed])
 
 
 def _class_axis(axes: Axes, names: Sequence[str]) -> None:

@@ -8,10 +8,11 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.cells import Grid
+from probekit.plots.colours import amount_colours
 from probekit.plots.heatmap import heatmap_figure
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import choice_text, rows, runs_text, shared_text, text_width
-from probekit.plots.style import PAGE_WIDTH, font_scale, refuse_many
+from probekit.plots.naming import choice_text, line_length, rows, runs_text, shared_text
+from probekit.plots.style import PAGE_WIDTH, refuse_many
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import merged_others, most_confused, total_confusion
 from probekit.results.summaries.grouping import check_seeds, full_depth, grouped, key_of
@@ -19,9 +20,9 @@ from probekit.results.summaries.grouping import check_seeds, full_depth, grouped
 MAX_PANELS = 6
 MAX_CLASSES = 16
 _TASK = ("task", "label")
-_CELL = 0.31  # preferred width of a cell, inches
-_NAME = 0.15  # width of a column for its name, which stands upright, inches
-_AROUND = 0.5  # width of a matrix's label and margins, inches
+_CELL = 2.8  # preferred width of a cell, ems
+_NAME = 3  # characters of a column's width, which its name needs upright
+_AROUND = 12  # characters of a matrix's label and margins, and of a row's number
 _FEWEST = 5  # classes
 _NARROWEST = 2.4  # width of a figure, inches
 
@@ -51,7 +52,8 @@ def plot_confusion(
     """
     held = _confused(records)
     groups = rows(held)
-    most = _most(held, look.width or PAGE_WIDTH)
+    width = line_length(look.width or PAGE_WIDTH, "xtick.labelsize")
+    most = _most(held, width)
     shown = {key: _Shown.of(group, most) for key, group in grouped(held, _TASK).items()}
     grids = {
         name: _grid(name, group, shown[key_of(group[0], _TASK)]) for name, group in groups.items()
@@ -61,11 +63,10 @@ def plot_confusion(
         list(grids.values()),
         list(grids),
         "share of the gold class (%)",
+        amount_colours(0.0, 100.0),
         notes=runs_text(groups.values()),
         heading=shared_text(held),
-        columns=max(1, min(len(grids), int((look.width or PAGE_WIDTH) / widest))),
-        low=0.0,
-        high=100.0,
+        columns=max(1, min(len(grids), width // widest)),
         decimals=0,
         narrowest=_NARROWEST,
         ax=ax,
@@ -87,12 +88,11 @@ def _confused(records: Sequence[Record]) -> list[Record]:
     return held
 
 
-def _most(records: Sequence[Record], width: float) -> int:
-    """Return how many classes leave each column of a figure (inches) room for its name."""
+def _most(records: Sequence[Record], width: int) -> int:
+    """Return how many classes leave each column room for its name, in so many characters."""
     names, _ = total_confusion(records)
-    beside = max(text_width(f"{name} (1,000)") for name in names) + _AROUND
-    fit = int((width - beside) / (_NAME * font_scale()))
-    return max(_FEWEST, min(MAX_CLASSES, fit))
+    room = (width - max(map(len, names)) - _AROUND) // _NAME
+    return max(_FEWEST, min(MAX_CLASSES, room))
 
 
 @dataclass(frozen=True)
@@ -138,6 +138,6 @@ def _grid(name: str, records: Sequence[Record], shown: _Shown) -> Grid:
     return Grid(labels, shares, classes=names, cell=_CELL, shades=coloured, blank="0")
 
 
-def _width(grid: Grid) -> float:
-    """Return about how wide a heatmap is with the names of its rows, inches."""
-    return max(map(text_width, grid.names)) + 0.45 + grid.width
+def _width(grid: Grid) -> int:
+    """Return about how wide a heatmap is with the names of its rows, in characters."""
+    return max(map(len, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))

@@ -1,25 +1,23 @@
 """Curves of a panel with their intervals (bands along a dense axis, else bars), and its axes."""
 
 import math
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Literal
+from collections.abc import Iterable, Mapping, Sequence
+from types import MappingProxyType
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import (
-    FixedFormatter,
     FixedLocator,
     FuncFormatter,
     LogLocator,
-    MaxNLocator,
     MultipleLocator,
     NullFormatter,
     NullLocator,
 )
 
 from probekit.metrics import Scale
-from probekit.plots.style import CurveStyle, hollow_options
+from probekit.plots.curve_styles import CurveStyle
+from probekit.plots.style import Mark, note_marks
 from probekit.results.summaries.interval import Interval
 
 _DENSE = 16  # from so many points on, only some carry a marker
@@ -32,6 +30,7 @@ _TICKS = 8  # most of these
 _BESIDE = 0.4  # octaves of an axis beside its outer points, which may be several side by side
 _MARGIN = 0.05  # share of what is drawn that a y axis has beyond either end of it
 _BEYOND = 2.5  # most of that beyond a score of 100
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -39,10 +38,10 @@ def draw_band(
     axes: Axes,
     curve: Mapping[float, Interval],
     style: CurveStyle,
-    order: int,
     scale: Scale,
-    hollow: Collection[float],
+    order: int = 0,
     curves: int = 1,
+    troubles: Mapping[float, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Draw a curve (scores by position) with a band.
 
@@ -50,20 +49,15 @@ def draw_band(
         axes: where.
         curve: mean and interval at each position, in ascending order.
         style: of the curve.
-        order: number of the curve, which shifts its markers so that curves do not hide others'.
         scale: what the scores can be.
-        hollow: positions of the points whose runs have a trouble.
+        order: number of the curve, which shifts its markers so that curves do not hide others'.
         curves: how many bands may lie over each other; those of many are paler.
+        troubles: what is wrong with runs, by position; these points are hollow.
     """
     x, points = list(curve), list(curve.values())
     every = 1 if len(x) < _DENSE else max(2, len(x) // 8)
-    axes.plot(
-        x,
-        [point.mean for point in points],
-        markevery=(order % every, every),
-        zorder=_CURVE,
-        **style.line_options(),
-    )
+    means = [point.mean for point in points]
+    axes.plot(x, means, markevery=(order % every, every), zorder=_CURVE, **style.line_options())
     if any(point.half is not None for point in points):
         low, high = zip(*(scale.clip(point.low, point.high) for point in points), strict=True)
         shade = _SHADE if curves <= _FEW else _PALE
@@ -76,7 +70,7 @@ def draw_band(
             linewidth=0.5,
             zorder=2,
         )
-    _draw_hollow(axes, curve, style, hollow)
+    _mark_points(axes, curve, style, troubles)
 
 
 def draw_bars(
@@ -84,8 +78,10 @@ def draw_bars(
     curve: Mapping[float, Interval],
     style: CurveStyle,
     scale: Scale = _PERCENT,
-    along: Literal["x", "y"] = "x",
-    hollow: Collection[float] = (),
+    *,
+    shift: float = 0.0,
+    names: Mapping[float, str] | None = None,
+    troubles: Mapping[float, Sequence[str]] = MappingProxyType({}),
 ) -> None:
     """Draw scores by position with error bars.
 
@@ -94,44 +90,63 @@ def draw_bars(
         curve: mean and interval at each position.
         style: of the curve.
         scale: what the scores can be.
-        along: the axis of the positions; on the y axis they are classes, which no line connects.
-        hollow: positions of the points whose runs have a trouble.
+        shift: octaves by which points stand right of their positions, beside those of others.
+        names: of positions that are classes: these lie along y, and no line connects them.
+        troubles: what is wrong with runs, by position; these points are hollow.
     """
-    x, points = list(curve), list(curve.values())
-    means = [point.mean for point in points]
-    connected = {} if along == "x" else {"linestyle": "none"}
-    axes.plot(*_turned(along, x, means), zorder=_CURVE, **style.line_options() | connected)
-    for position, point in zip(x, points, strict=True):
+    placed = {position * 2**shift: point for position, point in curve.items()}
+    means = [point.mean for point in placed.values()]
+    connected = {"linestyle": "none"} if names else {}
+    options = style.line_options() | connected
+    axes.plot(*_turned(names, list(placed), means), zorder=_CURVE, **options)
+    for position, point in placed.items():
         if point.half is not None:
             ends = scale.clip(point.low, point.high)
             axes.plot(
-                *_turned(along, [position, position], list(ends)),
+                *_turned(names, [position, position], list(ends)),
                 color=style.colour,
                 linewidth=0.8,
-                marker="_" if along == "x" else "|",
+                marker="|" if names else "_",
                 markersize=3.5,
                 markeredgewidth=0.8,
                 zorder=_CURVE - 0.5,
             )
-    _draw_hollow(axes, curve, style, hollow, along)
+    _mark_points(axes, curve, style, troubles, shift, names)
 
 
-def _draw_hollow(
+def _mark_points(
     axes: Axes,
     curve: Mapping[float, Interval],
     style: CurveStyle,
-    positions: Collection[float],
-    along: str = "x",
+    troubles: Mapping[float, Sequence[str]],
+    shift: float = 0.0,
+    names: Mapping[float, str] | None = None,
 ) -> None:
-    """Draw the points at some positions of a curve with hollow markers, over the filled ones."""
-    x = [position for position in curve if position in positions]
-    if x:
-        points = _turned(along, x, [curve[position].mean for position in x])
-        axes.plot(*points, **hollow_options(style), zorder=_CURVE + 0.5)
+    """Make points with a trouble hollow, over the filled ones, and note what all points show."""
+    hollow = [position for position in curve if position in troubles]
+    if hollow:
+        means = [curve[position].mean for position in hollow]
+        placed = [position * 2**shift for position in hollow]
+        options = style.hollow_options()
+        axes.plot(*_turned(names, placed, means), zorder=_CURVE + 0.5, **options)
+    for position, point in curve.items():
+        (x,), (y,) = _turned(names, [position * 2**shift], [point.mean])
+        values = {
+            "curve": style.name,
+            "x": names[position] if names else position,
+            "y": point.mean,
+            "low": None if point.half is None else point.low,
+            "high": None if point.half is None else point.high,
+            "seeds": point.n,
+            "note": ", ".join(troubles.get(position, ())) or None,
+        }
+        note_marks([Mark(axes, x, y, values)])
 
 
-def _turned(along: str, positions: list[float], scores: list[float]) -> tuple[list[float], ...]:
-    return (positions, scores) if along == "x" else (scores, positions)
+def _turned(
+    names: object, positions: list[float], scores: list[float]
+) -> tuple[list[float], list[float]]:
+    return (scores, positions) if names else (positions, scores)
 
 
 def relative_axis(axes: Axes) -> None:
@@ -156,29 +171,19 @@ def _layer_step(top: int) -> int:
     return next((step for step in steps[:4] if top % step == 0), steps[0])
 
 
-def octave_axis(
-    axes: Axes, label: str, texts: Mapping[float, str], over: Collection[float]
-) -> None:
-    """Make the x axis logarithmic, with a tick at every key, and its text where there is room.
-
-    Args:
-        axes: where.
-        label: of the axis.
-        texts: of the ticks, by place.
-        over: places that the axis holds.
-    """
+def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
+    """Make the x axis logarithmic, with a tick at every place, and its text where there is room."""
     axes.set_xlabel(label)
     axes.set_xscale("log", base=2)
-    low, high = min(over) / 2**_BESIDE, max(over) * 2**_BESIDE
+    low, high = min(texts) / 2**_BESIDE, max(texts) * 2**_BESIDE
     axes.set_xlim(low, high)
     room = math.log2(high / low) * _LABEL
     shown: list[float] = []
     for place in sorted(texts, reverse=True):
         if not shown or math.log2(shown[-1] / place) >= room:
             shown.append(place)
-    axes.xaxis.set_major_locator(FixedLocator(sorted(texts)))
     labels = [texts[place] if place in shown else "" for place in sorted(texts)]
-    axes.xaxis.set_major_formatter(FixedFormatter(labels))
+    axes.set_xticks(sorted(texts), labels)
     axes.xaxis.set_minor_locator(NullLocator())
 
 
@@ -195,45 +200,32 @@ def score_axis(
         curves: of all of them; without, the axis is linear.
     """
     means = [point.mean for curve in curves for point in curve.values()]
-    drawn = [axes.dataLim for axes in group if np.isfinite(axes.dataLim.get_points()).all()]
-    if not drawn:
-        return
-    low, high = min(box.y0 for box in drawn), max(box.y1 for box in drawn)
     wide = bool(means) and scale.is_wide(min(means), max(means))
-    if wide and low <= 0:  # an interval that reaches 0 has no end on a logarithmic axis
-        low = min(box.minposy for box in drawn)
+    for axes in group if wide else ():
+        axes.set_yscale("log")
+    lows, highs = zip(*map(_limits, group), strict=True)
+    low, high = min(lows), max(highs)
+    if wide:
+        low, high = low / (high / low) ** _MARGIN, high * (high / low) ** _MARGIN
+    else:
+        low, high = low - _MARGIN * (high - low), high + _MARGIN * (high - low)
+    if scale.percent:  # no tick stands beyond what a score can be
+        high = min(high, 100 + min(_BEYOND, _MARGIN * (100 - low)))
     for axes in group:
         if wide:
-            _logarithmic_axis(axes, low, high)
-        else:
-            axes.set_ylim(_with_margin(low, high, scale))
+            many = math.log10(high / low) > _DECADES
+            subs = (1,) if many else (1, 2, 5)
+            axes.yaxis.set_major_locator(LogLocator(10, subs, numticks=_TICKS if many else 20))
+            axes.yaxis.set_minor_locator(NullLocator())
+            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
+        axes.set_ylim(low, high)
 
 
-def _with_margin(low: float, high: float, scale: Scale) -> tuple[float, float]:
-    """Return the ends of a linear axis of scores; equal ones have some room, below a best of 100.
-
-    No tick stands beyond what a score can be, since a margin is less than a step.
-    """
-    # 50 and 100: 47.5 and 102.5; 0 and 100: -5 and 102.5; 100 alone: 94.75 and 100.25
-    if high - low < 1e-9 * max(abs(low), abs(high), 1.0):
-        room = 2.5 if scale.percent else 0.025 * (abs(high) or 1.0)
-        low, high = low - room, high + room
-        over = max(0.0, high - 100) if scale.percent else 0.0
-        low, high = low - over, high - over
-    margin = _MARGIN * (high - low)
-    end = min(high + margin, max(high, 100.0) + _BEYOND) if scale.percent else high + margin
-    return low - margin, end
-
-
-def _logarithmic_axis(axes: Axes, low: float, high: float) -> None:
-    axes.set_yscale("log")
-    margin = max(1.3, (high / low) ** _MARGIN)
-    axes.set_ylim(low / margin, high * margin)
-    many = math.log10(high / low) > _DECADES
-    locator = LogLocator(10, numticks=_TICKS) if many else LogLocator(10, (1, 2, 5), numticks=20)
-    axes.yaxis.set_major_locator(locator)
-    axes.yaxis.set_minor_locator(NullLocator())
-    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
+def _limits(axes: Axes) -> tuple[float, float]:
+    """Return the ends of a y axis that holds just what is drawn."""
+    axes.set_ymargin(0)
+    axes.autoscale_view(scalex=False)
+    return axes.get_ylim()
 
 
 def _power_text(value: float) -> str:
@@ -242,19 +234,11 @@ def _power_text(value: float) -> str:
         return f"{value:g}"
     exponent = math.floor(math.log10(value) + 1e-9)
     times = round(value / 10**exponent)
-    return ("" if times == 1 else rf"${times}\cdot$") + f"$10^{{{exponent}}}$"
+    return ("" if times == 1 else f"{times}·") + f"10{str(exponent).translate(_RAISED)}"
 
 
-def step_axis(axes: Axes, label: str) -> None:
-    """Make the x axis one of training steps or epochs, from zero."""
-    axes.set_xlabel(label)
-    axes.set_xlim(left=0)
-    axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
-
-
-def decade_axis(axes: Axes, label: str) -> None:
+def decade_axis(axes: Axes) -> None:
     """Make the x axis logarithmic, for what lies decades apart."""
-    axes.set_xlabel(label)
     axes.set_xscale("log")
     axes.xaxis.set_major_locator(LogLocator(10, numticks=_TICKS))
     axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))

@@ -8,7 +8,7 @@ or, where it was trained at full depth alone, a level line.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,30 +17,36 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
+from probekit.plots.curve_styles import CurveStyle
 from probekit.plots.curves import draw_band, layer_axis, relative_axis
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.panels import (
     Panel,
     PanelFigure,
-    add_legend,
+    finish,
     panel_figure,
     share_scores,
     split_panels,
 )
-from probekit.plots.style import CurveStyle
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import BASELINES, key_of
+from probekit.results.summaries.grouping import BASELINES, grouped, key_of
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, shown
 from probekit.results.summaries.wording import model_text
 
-GUESS_DASHES: Mapping[str, Any] = {"majority": (0, (6, 2)), "memorised": (0, (6, 2, 1, 2))}
-_RANDOM_DASHES: Any = (0, (1, 1.4))
+_DASHES: Mapping[str, Any] = {
+    "majority": (0, (6, 2)),
+    "memorised": (0, (6, 2, 1, 2)),
+    "random weights, in the curve's colour": (0, (1, 1.4)),
+}
+_RANDOM = [*_DASHES][-1]
+"""What curves are held against, as the legend says it, and the dashes of its lines."""
+
 _GREY = "#666666"
 _SAME_TASK = ("task", "label", "metric", "shots", "fraction")
 _SAME_RUN = ("head", "decoder", "normalize", "pooling", "options", *_SAME_TASK)
-_RANDOM = re.compile(r"(.+)-random\d+")
+_RANDOM_NAME = re.compile(r"(.+)-random\d+")
 
 
 def original_model(model: str) -> str | None:
@@ -48,93 +54,64 @@ def original_model(model: str) -> str | None:
 
     None is a model with weights of its own.
     """
-    found = _RANDOM.fullmatch(model_text(model))
+    found = _RANDOM_NAME.fullmatch(model_text(model))
     return found[1] if found else None
 
 
 @dataclass
 class References:
-    """The records of baselines, and the legend's entries of those that were drawn."""
+    """The records that curves are held against, and the legend's entries of those drawn."""
 
     guesses: Sequence[Record]
     random: Sequence[Record]
     drawn: dict[str, Line2D] = field(default_factory=dict)
 
     def draw(
-        self,
-        axes: Axes,
-        panel: Panel,
-        styles: Mapping[str, CurveStyle],
-        split: Scored,
-        tops: Mapping[str, int],
+        self, axes: Axes, panel: Panel, drawn: PanelFigure, split: Scored, tops: Mapping[str, int]
     ) -> None:
         """Draw what the curves of a panel are held against.
+
+        A guess that all curves share is one grey line; else a line has its curve's colour.
 
         Args:
             axes: of the panel.
             panel: whose curves have it.
-            styles: of the curves; what only one of several is held against has its colour.
+            drawn: the figure.
             split: whose scores are drawn.
             tops: what depths are divided by, per model.
         """
-        for name in GUESS_DASHES:
-            levels = {
-                curve: level
+        for kind, dashes in _DASHES.items():
+            scores = {
+                curve: self._scores(kind, members[0], split)
                 for curve, members in panel.curves.items()
-                if (level := self._guess(name, members[0], split)) is not None
             }
-            alike = len(set(levels.values())) == 1 and len(levels) == len(panel.curves)
-            for curve, level in list(levels.items())[: 1 if alike else None]:
-                colour = _GREY if alike else styles[curve].colour
-                self._level(axes, name, level * panel.scale.factor, colour)
-        for curve, members in panel.curves.items():
-            self._draw_random(axes, members[0], styles[curve].colour, panel, split, tops)
+            alike = kind != _RANDOM and len({str(each) for each in scores.values()}) == 1
+            for curve, means in list(scores.items())[: 1 if alike else None]:
+                colour = _GREY if alike else drawn.styles[curve].colour
+                options = {"linestyle": dashes, "linewidth": 1.0, "zorder": 1.8}
+                factor, top = panel.scale.factor, tops[panel.curves[curve][0].model]
+                points = {n / top: factor * mean for n, mean in means.items() if n is not None}
+                if points:
+                    axes.plot(list(points), list(points.values()), color=colour, **options)
+                elif means:
+                    axes.axhline(factor * means[None], color=colour, **options)
+                if means:
+                    self.drawn[kind] = Line2D([], [], color=_GREY, label=kind, **options)
 
-    def _guess(self, name: str, like: Record, split: Scored) -> float | None:
-        found = {
-            record.seed: getattr(record, SCORE_OF[split])
-            for record in self.guesses
-            if record.head == name and _same(record, like, _SAME_TASK)
-        }
-        return _mean(found.values())
-
-    def _level(self, axes: Axes, name: str, level: float, colour: str) -> None:
-        axes.axhline(level, color=colour, **_line_options(GUESS_DASHES[name]))
-        self._explain(name, name, GUESS_DASHES[name])
-
-    def _explain(self, key: str, text: str, dashes: Any) -> None:
-        if key not in self.drawn:
-            self.drawn[key] = Line2D([], [], color=_GREY, label=text, **_line_options(dashes))
-
-    def _draw_random(
-        self,
-        axes: Axes,
-        like: Record,
-        colour: str,
-        panel: Panel,
-        split: Scored,
-        tops: Mapping[str, int],
-    ) -> None:
-        """Draw one curve's counterpart on random weights: a curve by depth, else a level."""
-        scores: dict[int | None, list[float | None]] = {}
-        for record in self.random:
-            if original_model(record.model) == model_text(like.model) and _same(
-                record, like, _SAME_RUN
-            ):
-                scores.setdefault(record.depth, []).append(getattr(record, SCORE_OF[split]))
-        means = {depth: _mean(values) for depth, values in scores.items()}
-        points = {
-            depth / tops[like.model]: mean * panel.scale.factor
-            for depth, mean in sorted((d, m) for d, m in means.items() if d is not None and m)
-        }
-        options = {"color": colour} | _line_options(_RANDOM_DASHES)
-        if points:
-            axes.plot(list(points), list(points.values()), **options)
-        elif (level := means.get(None)) is not None:
-            axes.axhline(level * panel.scale.factor, **options)
+    def _scores(self, kind: str, like: Record, split: Scored) -> dict[int | None, float]:
+        """Return the mean by depth of what a curve is held against; None is no depth of its own."""
+        if kind == _RANDOM:
+            random = [r for r in self.random if original_model(r.model) == model_text(like.model)]
+            held = [record for record in random if _same(record, like, _SAME_RUN)]
         else:
-            return
-        self._explain("random", "random weights, in the curve's colour", _RANDOM_DASHES)
+            guesses = [record for record in self.guesses if record.head == kind]
+            held = [record for record in guesses if _same(record, like, _SAME_TASK)]
+        held = [record for record in held if getattr(record, SCORE_OF[split]) is not None]
+        means = {}
+        for (depth,), group in grouped(held, ["depth"]).items():
+            by_seed = {record.seed: getattr(record, SCORE_OF[split]) for record in group}
+            means[depth] = interval(by_seed.values()).mean
+        return means
 
 
 def split_off(records: Sequence[Record]) -> tuple[list[Record], References]:
@@ -142,12 +119,12 @@ def split_off(records: Sequence[Record]) -> tuple[list[Record], References]:
 
     Records of a model with random weights are curves where the model itself has none.
     """
-    own = {model_text(record.model) for record in records if record.head not in BASELINES}
+    trained = {model_text(record.model) for record in records if record.head not in BASELINES}
     curves, guesses, random = [], [], []
     for record in records:
         if record.head in BASELINES:
             guesses.append(record)
-        elif original_model(record.model) in own:
+        elif original_model(record.model) in trained:
             random.append(record)
         else:
             curves.append(record)
@@ -157,18 +134,6 @@ def split_off(records: Sequence[Record]) -> tuple[list[Record], References]:
 def _same(one: Record, other: Record, names: Sequence[str]) -> bool:
     return key_of(one, names) == key_of(other, names)
 
-
-def _mean(values: Iterable[float | None]) -> float | None:
-    found = [value for value in values if value is not None]
-    return interval(found).mean if found else None
-
-
-def _line_options(dashes: Any) -> dict[str, Any]:
-    return {"linestyle": dashes, "linewidth": 1.0, "zorder": 1.8}
-
-
-Depths = Sequence[float]
-Scores = Sequence[float]
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
 
@@ -217,17 +182,18 @@ def plot_depth(
             "a depth curve needs records of at least two depths; run `probekit depth` first."
         )
     panels = split_panels(records, by=["shots"], along=["depth"], overlay=overlay)
-    best = [{n: best_depth(members) for n, members in p.curves.items()} for p in panels]
-    extra = _entries([one for panel in best for one in panel.values()])
-    drawn = panel_figure(panels, split=split, extra=extra, ax=ax, look=look)
+    drawn = panel_figure(panels, split, ax=ax, look=look)
     curves = []
-    for (axes, panel), own in zip(drawn.panels, best, strict=True):
-        curves.append(_draw_panel(axes, panel, drawn, split, own, tops))
-        references.draw(axes, panel, drawn.styles, split, tops)
+    found: list[BestDepth] = []
+    for axes, panel in drawn.panels:
+        best = {name: best_depth(members) for name, members in panel.curves.items()}
+        found += best.values()
+        curves.append(_draw_panel(axes, panel, drawn, split, best, tops))
+        references.draw(axes, panel, drawn, split, tops)
         layers = [record.depth for record in panel.records if record.depth is not None]
         relative_axis(axes) if relative else layer_axis(axes, layers)
     share_scores(drawn, curves)
-    add_legend(drawn, extra=list(references.drawn.values()))
+    finish(drawn, phrases=_entries(found), also=list(references.drawn.values()))
     return drawn.figure
 
 
@@ -252,8 +218,8 @@ def _draw_panel(
     for order, (name, curve) in enumerate(panel.score_curves("depth", split).items()):
         style, top = drawn.styles[name], tops[panel.curves[name][0].model]
         placed = {depth / top: point for depth, point in curve.items()}
-        hollow = [depth / top for depth in panel.troubled(name, "depth")]
-        draw_band(axes, placed, style, order, panel.scale, hollow, len(panel.curves))
+        troubles = {depth / top: wrong for depth, wrong in panel.troubles(name, "depth").items()}
+        draw_band(axes, placed, style, panel.scale, order, len(panel.curves), troubles)
         _mark_best(axes, curve, best[name], style, top)
         curves.append(placed)
     drawn.note(curves)
@@ -276,11 +242,11 @@ def _mark_best(
 
 def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
     """Return what the legend says of the best depths."""
-    within = _pale("#666666", label=f"within noise of it ({noise_text(best)})")
-    return [_ring("#666666", label="best depth on dev"), within]
+    within = _pale(_GREY, label=f"within noise of it ({noise_text(best)})")
+    return [_ring(_GREY, label="best depth on dev"), within]
 
 
-def _pale(colour: str, x: Depths = (), y: Scores = (), label: str = "") -> Line2D:
+def _pale(colour: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
     """Return a broad pale line, or a dot for a depth without neighbours."""
     alone = len(x) == 1
     return Line2D(
@@ -299,7 +265,8 @@ def _pale(colour: str, x: Depths = (), y: Scores = (), label: str = "") -> Line2
     )
 
 
-def _ring(colour: str, x: Depths = (), y: Scores = (), label: str = "") -> Line2D:
+def _ring(colour: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
+    """Return a ring around a point."""
     return Line2D(
         x,
         y,

@@ -1,8 +1,9 @@
-"""The geometry of layers, beside what a probe reads out at each depth."""
+"""Layers without labels: their geometry, beside what probes read out there, and their change."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 from matplotlib import rcParams
@@ -12,35 +13,29 @@ from matplotlib.figure import Figure
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.colours import COLOUR_MAP
+from probekit.plots.curve_styles import curve_styles
 from probekit.plots.curves import draw_band, layer_axis, score_axis
 from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
-from probekit.plots.naming import fitted_text
-from probekit.plots.panels import (
-    TASK,
-    Panel,
-    PanelFigure,
-    add_legend,
-    hollow_entries,
-    width_of,
-)
-from probekit.plots.style import COLUMN_WIDTH, curve_styles, font_scale, new_figure
-from probekit.results.layer_geometry import Geometry, LayerGeometry
+from probekit.plots.naming import Size, line_length, wrap_words
+from probekit.plots.panels import TASK, Panel, PanelFigure, finish, new_axes
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, fit, lay_out, size_of
+from probekit.results.layer_geometry import Change, Geometry, LayerGeometry, change_title
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import series, varying
 from probekit.results.summaries.scored import Scored, shown
 from probekit.results.summaries.wording import metric_text, model_text
 
-_HEIGHT, _FLATTEST = 1.25, 0.62  # of a panel: inches, and least share of its width
-_ALONE = 2.2  # height of a figure of one panel, inches
 _NARROWEST = 1.6  # width of a panel, inches
-_OVER = 0.15  # how far a title may reach beyond its panel, inches
-_TITLE = 0.2  # height of a line of the figure's title, inches
-_COLOUR = "#0072B2"
+_HEIGHT = 1.5  # of one panel alone, inches
+_FLATTEST = 0.62  # height of a panel, as a share of its width
+_LINE: dict[str, Any] = {"color": "#0072B2", "linewidth": 1.2, "marker": "o", "markersize": 2.6}
+_SHADE: dict[str, Any] = {"color": "#0072B2", "alpha": 0.16, "linewidth": 0}
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
 SCORE = "score"
 _RANK = "effective rank (covariance)"
 _DIMENSION = "intrinsic dimension, 95 %"
 _NORM = "row norm (mean ± SD)"
+_CHANGE, _CKA = "change ± SD of rows, ||after - before|| / ||before||", "CKA, after with before"
 
 _CURVES: Mapping[str, tuple[str, Callable[[LayerGeometry], float | None]]] = {
     "rank": (_RANK, lambda layer: layer.effective_rank),
@@ -88,58 +83,49 @@ def plot_geometry(
             for the panel of scores.
     """
     probes = _ProbeScores(found, records, split) if records else None
-    draw = _drawers(found, probes)
+    draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, found)}
+    draw |= {name: partial(_draw_measure, found, *pair) for name, pair in _CURVES.items()}
+    if probes is not None:
+        draw[SCORE] = probes.draw
     if panel is not None:
         choose("panel", panel, dict.fromkeys(PANELS))
         if panel not in draw:
             raise RecordError("the panel of scores needs records of probes at every depth.")
         draw = {panel: draw[panel]}
     given = given_axes(ax, list(draw), look, "choose one of these with panel=")
-    places = given or _new_axes(len(draw), look)
-    for axes, one in zip(places, draw.values(), strict=True):
-        title = one(axes)
-        _title(axes, title if len(draw) > 1 or look.title is None else look.title, len(draw))
-    figure = places[0].get_figure(root=True)
-    assert figure is not None
-    if len(draw) > 1 and not given:
-        _head(figure, places, _about(found) if look.title is None else look.title)
-    if probes is not None and SCORE in draw:
-        probes.explain(figure, places[-1], own=not given)
-    return figure
-
-
-def _title(axes: Axes, text: str, count: int) -> None:
-    """Say above a panel what it shows, in smaller letters where there are several."""
-    size = float(rcParams["axes.titlesize" if count == 1 else "ytick.labelsize"])
-    axes.set_title(fitted_text(text, width_of(axes) + _OVER, size), loc="left", fontsize=size)
-
-
-def _new_axes(count: int, look: Look) -> list[Axes]:
-    """Return the axes of a new figure, in as many columns as its width has room for."""
     width = look.width or COLUMN_WIDTH
-    columns = min(count, max(1, int(width / _NARROWEST)), 3)
-    rows = -(-count // columns)
-    least = _ALONE if count == 1 else _HEIGHT * font_scale()
-    height = max(least, _FLATTEST * width / columns)
-    figure = new_figure(width, rows * height)
-    grid = list(figure.subplots(rows, columns, squeeze=False).flat)
-    for unused in grid[count:]:
-        unused.remove()
-    return grid[:count]
+    columns = min(len(draw), max(1, int(width / _NARROWEST)), 3)
+    panels = given or new_axes(len(draw), columns, _HEIGHT, Look(width))
+    titles = [one(axes) for axes, one in zip(panels, draw.values(), strict=True)]
+    if not given:
+        for axes in panels[:-columns]:
+            axes.set_xlabel("")
+    if probes is not None and SCORE in draw:
+        probes.explain(panels[-1], made=not given)
+    title = _about(found) if look.title is None and len(draw) > 1 else look.title
+    return _settle(panels, titles, title, columns, made=not given)
 
 
-def _head(figure: Figure, places: Sequence[Axes], title: str) -> None:
-    """Put a title above all panels, and the name of the layer axis under the lowest alone."""
-    columns = sum(axes.get_subplotspec().rowspan.start == 0 for axes in places)  # type: ignore[union-attr]
-    for axes in places[:-columns]:
-        axes.set_xlabel("")
-    if not title:
-        return
-    size = float(rcParams["axes.titlesize"])
-    text = fitted_text(title, figure.get_figwidth(), size)
-    figure.suptitle(text, fontsize=size)
-    lines = 1 + text.count("\n")
-    figure.set_figheight(figure.get_figheight() + lines * _TITLE * font_scale())
+def _settle(
+    panels: Sequence[Axes], titles: Sequence[str], title: str | None, columns: int, *, made: bool
+) -> Figure:
+    """Write the titles of panels, and one over all, and give a figure made here its height."""
+    figure = panels[0].get_figure(root=True)
+    assert figure is not None
+    alone = len(panels) == 1
+    if alone and title is not None:
+        titles = [title]
+    elif title and made:
+        figure.suptitle(wrap_words(title, line_length(figure.get_figwidth())))
+    lay_out(figure)
+    size: Size = "axes.titlesize" if alone else "ytick.labelsize"
+    for axes, text in zip(panels, titles, strict=True):
+        lines = wrap_words(text, line_length(size_of(axes), size))
+        axes.set_title(lines, loc="left", fontsize=rcParams[size])
+    if made:
+        height = max(_HEIGHT if alone else 0.0, _FLATTEST * size_of(panels[-1]))
+        fit(figure, panels[::columns], height * len(panels[::columns]), "height")
+    return figure
 
 
 def _about(found: Geometry) -> str:
@@ -149,18 +135,8 @@ def _about(found: Geometry) -> str:
     return f"{where}: {found.rows:,}{of} rows of {found.array}"
 
 
-def _drawers(found: Geometry, probes: "_ProbeScores | None") -> dict[str, Callable[[Axes], str]]:
-    """Return what draws each panel, and returns its title, by name."""
-    draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, found)}
-    for name, (label, value) in _CURVES.items():
-        draw[name] = partial(_draw_curve, found, label, value)
-    if probes is not None:
-        draw[SCORE] = probes.draw
-    return draw
-
-
 def _draw_similarity(found: Geometry, axes: Axes) -> str:
-    """Draw CKA as a heatmap of layers by layers, from 0 to 1."""
+    """Draw CKA as a heatmap of layers by layers, from 0 to 1; return the panel's title."""
     values = np.array([[math.nan if v is None else v for v in row] for row in found.cka])
     numbers = [layer.layer for layer in found.layers]
     edges = np.arange(len(numbers) + 1) - 0.5
@@ -184,30 +160,33 @@ def _draw_similarity(found: Geometry, axes: Axes) -> str:
     return "linear CKA"
 
 
-def _draw_curve(
+def _draw_measure(
     found: Geometry, label: str, value: Callable[[LayerGeometry], float | None], axes: Axes
 ) -> str:
     """Draw one number over the layers, with stars at layers with massive activations."""
     numbers = [layer.layer for layer in found.layers]
-    values = [_gap(value(layer)) for layer in found.layers]
-    axes.plot(numbers, values, color=_COLOUR, linewidth=1.2, marker="o", markersize=2.6)
+    _draw_line(axes, numbers, [value(layer) for layer in found.layers])
     if label in _BANDS:
-        bands = [_BANDS[label](layer) for layer in found.layers]
-        low, high = ([_gap(band[end]) for band in bands] for end in range(2))
-        axes.fill_between(numbers, low, high, color=_COLOUR, alpha=0.16, linewidth=0)
+        low, high = zip(*(_BANDS[label](layer) for layer in found.layers), strict=True)
+        axes.fill_between(numbers, _gaps(low), _gaps(high), **_SHADE)
     if label == _NORM:
         massive = [layer for layer in found.layers if layer.massive]
         places, norms = [one.layer for one in massive], [one.norm for one in massive]
         axes.plot(places, norms, "*", color="#D55E00", markersize=5)
         label = "row norm ± SD (\u2605 massive)" if massive else label
-    axes.grid(axis="y")
-    layer_axis(axes, numbers)
     return label
 
 
-def _gap(value: float | None) -> float:
-    """Return a number, which is none where it is undefined: a gap in a curve."""
-    return math.nan if value is None else value
+def _draw_line(axes: Axes, numbers: Sequence[int], values: Sequence[float | None]) -> None:
+    """Draw a number over the layers; where it is undefined, the line has a gap."""
+    axes.plot(numbers, _gaps(values), **_LINE)
+    axes.grid(axis="y")
+    layer_axis(axes, numbers)
+
+
+def _gaps(values: Sequence[float | None]) -> np.ndarray:
+    """Return numbers, which are none where they are undefined."""
+    return np.array([math.nan if value is None else value for value in values])
 
 
 class _ProbeScores:
@@ -219,43 +198,69 @@ class _ProbeScores:
         Raises:
             RecordError: none is of a depth of this model and task, or they have several metrics.
         """
-        own = [one for one in records if (one.model, one.task) == (found.model, found.task)]
         top = found.layers[-1].layer
-        own = [one for one in own if one.depth is not None and one.depth <= top]
-        own = [one for one in own if not one.trial]
-        if not own:
+        alike = [one for one in records if (one.model, one.task) == (found.model, found.task)]
+        alike = [r for r in alike if r.depth is not None and r.depth <= top and not r.trial]
+        if not alike:
             raise RecordError(
                 f"none of {len(records)} records is of a depth of {found.model} on {found.task}; "
                 "run `probekit depth` for it, or leave the records out."
             )
-        own, self._split = shown(own, split)
-        if len(varying(own, ["label", "metric"])) > 0:
+        alike, split = shown(alike, split)
+        if len(varying(alike, ["label", "metric"])) > 0:
             raise RecordError(
                 "the records are of several labels or metrics, and there is one panel of scores; "
                 "choose some, such as --where label=ner."
             )
-        curves = series(own, given=[*TASK, "depth"])
-        title = f"probes: {self._split} {metric_text(own[0].metric)}"
-        self._panel = Panel(title, own[0].metric, curves)
+        title = f"probes: {split} {metric_text(alike[0].metric)}"
+        self._panel = Panel(title, alike[0].metric, series(alike, given=[*TASK, "depth"]))
         self._layers = [layer.layer for layer in found.layers]
-        self._styles = curve_styles(list(curves))
-        self._curves = self._panel.score_curves("depth", self._split)
+        self._curves = self._panel.score_curves("depth", split)
+        self._styles = curve_styles(list(self._curves))
 
     def draw(self, axes: Axes) -> str:
-        """Draw mean scores by depth with their 95 % intervals over seeds."""
-        panel = self._panel
+        """Draw mean scores by depth with their 95 % intervals over seeds; return the title."""
+        panel, count = self._panel, len(self._curves)
         for order, (name, curve) in enumerate(self._curves.items()):
-            hollow = panel.troubled(name, "depth")
-            style, count = self._styles[name], len(self._curves)
-            draw_band(axes, curve, style, order, panel.scale, hollow, count)
+            troubles = panel.troubles(name, "depth")
+            draw_band(axes, curve, self._styles[name], panel.scale, order, count, troubles)
         score_axis([axes], panel.scale, self._curves.values())
         axes.grid(axis="y")
         layer_axis(axes, self._layers)
         return panel.title
 
-    def explain(self, figure: Figure, axes: Axes, *, own: bool) -> None:
+    def explain(self, axes: Axes, *, made: bool) -> None:
         """Put the legend below a figure that was made here, else inside the panel of scores."""
-        hollow = hollow_entries([self._panel])
-        drawn = PanelFigure(figure, [(axes, self._panel)], self._styles, hollow, own)
+        figure = axes.get_figure(root=True)
+        assert figure is not None
+        panels = [(axes, self._panel)]
+        drawn = PanelFigure(figure, panels, self._styles, [""], made, columns=1, height=_HEIGHT)
         drawn.note(self._curves.values())
-        add_legend(drawn)
+        finish(drawn)
+
+
+@styled
+def plot_change(found: Change, *, ax: Given = None, look: Look = PLAIN) -> Figure:
+    """Draw by layer the relative change of states, mean ± SD over rows, and CKA beside it.
+
+    Args:
+        found: what ``probekit.change`` returned.
+        ax: two axes of your own.
+        look: width, title and font size.
+
+    Raises:
+        OptionError: the axes do not fit the panels.
+    """
+    titles = [_CHANGE, _CKA]
+    given = given_axes(ax, titles, look, "give two")
+    panels = given or new_axes(2, 2, _HEIGHT, Look(look.width or PAGE_WIDTH))
+    numbers = [one.layer for one in found.layers]
+    changes = _gaps([one.change for one in found.layers])
+    deviations = _gaps([one.deviation for one in found.layers])
+    _draw_line(panels[0], numbers, list(changes))
+    low = np.maximum(changes - deviations, 0)
+    panels[0].fill_between(numbers, low, changes + deviations, **_SHADE)
+    panels[0].set_ylim(bottom=0)
+    _draw_line(panels[1], numbers, [one.cka for one in found.layers])
+    title = change_title(found) if look.title is None else look.title
+    return _settle(panels, titles, title, 2, made=not given)

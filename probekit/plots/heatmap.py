@@ -2,18 +2,17 @@
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from matplotlib import rcParams
 from matplotlib.axes import Axes
+from matplotlib.collections import QuadMesh
 from matplotlib.figure import Figure
-from matplotlib.ticker import FixedFormatter, FixedLocator, NullLocator
 
 from probekit.plots.cells import Grid, draw_cells, layer_label, print_values
-from probekit.plots.colours import Colours, amount_colours
+from probekit.plots.colours import Colours
 from probekit.plots.look import PLAIN, Given, Look, given_axes
-from probekit.plots.naming import fitted_text, label_text, title_text
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, lay_out, new_figure
+from probekit.plots.naming import line_length, wrap_phrases, wrap_words
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, fit, lay_out, new_figure, size_of
 
 _BAR = 0.09  # height of the colour bar, inches
 _SAME = 0.98  # of a neighbour's height, from which on two are the same
@@ -24,205 +23,154 @@ def heatmap_figure(
     grids: Sequence[Grid],
     titles: Sequence[str],
     label: str,
+    colours: Colours,
     *,
     notes: str = "",
     heading: str = "",
     columns: int = 1,
-    low: float | None = None,
-    high: float | None = None,
     decimals: int | Sequence[int] = 2,
     narrowest: float = COLUMN_WIDTH,
-    colours: Colours | None = None,
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
     """Return a figure of heatmaps that share their colours.
 
-    Cells have the size that they prefer, as long as the page is wide enough: the figure is laid out
-    once to see what names, titles and labels take beside them. A heatmap whose rows are those of
-    its neighbour does without their names.
+    Cells have the size that they prefer, as long as the page is wide enough. A heatmap whose rows
+    are those of its neighbour does without their names.
 
     Args:
         grids: the heatmaps, from the left to the right and then down.
         titles: one for each.
         label: of the colour bar.
+        colours: of the values.
         notes: what else must be said, in small letters below.
         heading: a title over all of them.
         columns: heatmaps beside each other.
-        low: value of the lightest colour; the smallest value when None.
-        high: value of the darkest colour; the largest value when None.
         decimals: of the numbers, for all rows or for each row of a grid.
         narrowest: width of the figure at least, inches.
-        colours: of the values; light to dark from ``low`` to ``high`` when None.
         ax: axes of the caller's own, one per heatmap; the colour bar takes some of their room.
         look: width and title.
 
     Raises:
         OptionError: the axes do not fit the heatmaps.
     """
-    colours = colours or amount_colours(low, high)
     if look.title is not None and len(grids) == 1:
         titles, heading = [look.title], ""
     elif look.title:
         heading = look.title
-    panels = given_axes(ax, titles, look)
-    if panels:
-        said = f"{label}; {notes}" if notes else label
-        figure = _fill_axes(panels, grids, titles, said, colours)
+    given = given_axes(ax, titles, look)
+    if given:
+        figure, meshes = _fill_axes(given, grids, label, notes, colours)
+        panels = list(given)
     else:
-        layout = _Layout(grids, titles, label, notes, heading, columns, narrowest, look)
-        figure = layout.drawn(colours)
-        panels = figure.axes[: len(grids)]
-    if any(grid.numbers and not grid.strips for grid in grids):
-        lay_out(figure)  # numbers are written where they fit
-    for axes, grid in zip(panels, grids, strict=True):
-        print_values(axes, grid, decimals)
-    return figure
-
-
-def _fill_axes(
-    panels: Sequence[Axes],
-    grids: Sequence[Grid],
-    titles: Sequence[str],
-    label: str,
-    colours: Colours,
-) -> Figure:
-    """Draw heatmaps and their colour bar into axes of the caller's own."""
-    figure = panels[0].get_figure(root=True)
-    assert figure is not None
-    norm = colours.norm()
-    meshes = [
-        draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)
-    ]
-    width = panels[0].get_window_extent().width / figure.dpi
-    bar = figure.colorbar(
-        meshes[0], ax=list(panels), orientation="horizontal", extend=colours.extend
-    )
-    _name_ticks(bar.ax, colours)
-    bar.set_label(label_text(label, width * len(panels)))
+        figure, panels, bar = _new_axes(grids, columns, look)
+        meshes = _draw(panels, grids, colours)
+        figure.colorbar(meshes[0], cax=bar, orientation="horizontal", extend=colours.extend)
+        _name_ticks(bar, colours)
+        bar.spines[:].set_visible(False)
+        _share_labels(panels, grids, columns)
+        if look.width is None:
+            wanted = columns * max(grid.width for grid in grids)
+            fit(figure, panels[:columns], wanted, "width")
+            figure.set_figwidth(min(PAGE_WIDTH, max(narrowest, figure.get_figwidth())))
+        gaps = columns > 1 and any(grid.has_gaps for grid in grids)
+        said = "; ".join(filter(None, [notes, "hatched: not read" if gaps else ""]))
+        lay_out(figure)
+        _label(figure, bar, label, said, heading)
     for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(title_text(title, width), loc="left")
-    for (one, left), (two, right) in itertools.pairwise(zip(panels, grids, strict=True)):
-        if list(left.names) == list(right.names) and _are_neighbours(one, two):
-            two.tick_params(axis="y", labelleft=False)
+        axes.set_title(wrap_phrases(title, line_length(size_of(axes))), loc="left")
+        axes.set_xlabel(wrap_words(axes.get_xlabel(), line_length(size_of(axes))))
+    if not given:
+        _settle_height(figure, panels, bar, grids, columns)
+    lay_out(figure)
+    for axes, grid, mesh in zip(panels, grids, meshes, strict=True):
+        print_values(axes, grid, mesh, decimals)
     return figure
-
-
-def _are_neighbours(one: Axes, two: Axes) -> bool:
-    """Say whether some axes stand right of others, at the same height."""
-    left, right = one.get_window_extent(), two.get_window_extent()
-    return abs(left.y0 - right.y0) < 1 and abs(left.y1 - right.y1) < 1 and left.x1 <= right.x0
 
 
 def stacked_heights(grids: Sequence[Grid], columns: int) -> list[float]:
     """Return the height of each row of heatmaps, of which some stand beside each other, inches."""
-    heights = [sum(grid.row_heights) for grid in grids]
+    heights = [grid.height for grid in grids]
     return [max(heights[n : n + columns]) for n in range(0, len(heights), columns)]
 
 
-@dataclass(frozen=True)
-class _Layout:
-    """How heatmaps and their colour bar share a figure: the arguments of ``heatmap_figure``."""
+def _draw(panels: Sequence[Axes], grids: Sequence[Grid], colours: Colours) -> list[QuadMesh]:
+    norm = colours.norm()
+    return [draw_cells(axes, grid, colours, norm) for axes, grid in zip(panels, grids, strict=True)]
 
-    grids: Sequence[Grid]
-    titles: Sequence[str]
-    label: str
-    notes: str
-    heading: str
-    columns: int
-    narrowest: float
-    look: Look
 
-    def drawn(self, colours: Colours) -> Figure:
-        """Return the figure, whose axes are the heatmaps and then the bar."""
-        tallest = stacked_heights(self.grids, self.columns)
-        above = sum(tallest) > _TALL
-        width = self.look.width or PAGE_WIDTH
-        figure = new_figure(width, 2 * sum(tallest) + width + 4.0)  # settled below
-        ratios = [_BAR, *tallest] if above else [*tallest, _BAR]
-        places = figure.add_gridspec(len(ratios), self.columns, height_ratios=ratios)
-        panels = [
-            figure.add_subplot(places[n // self.columns + above, n % self.columns])
-            for n in range(len(self.grids))
-        ]
-        bar = figure.add_subplot(places[0 if above else -1, :])
-        norm = colours.norm()
-        meshes = [draw_cells(*each, colours, norm) for each in zip(panels, self.grids, strict=True)]
-        figure.colorbar(
-            meshes[0], cax=bar, orientation="horizontal", label=" ", extend=colours.extend
-        )
-        _name_ticks(bar, colours)
-        bar.spines[:].set_visible(False)
-        self._share_labels(panels)
-        self._settle_width(figure, panels, bar)
-        stacked = [*panels[:: self.columns], bar]
-        around = figure.get_figheight() - sum(box[3] for box in _laid_out(figure, stacked))
-        figure.set_figheight(sum(tallest) + _BAR + around)
-        self._keep_heights(figure, panels, tallest)
-        return figure
+def _fill_axes(
+    panels: Sequence[Axes], grids: Sequence[Grid], label: str, notes: str, colours: Colours
+) -> tuple[Figure, list[QuadMesh]]:
+    """Draw heatmaps and their colour bar into axes of the caller's own."""
+    figure = panels[0].get_figure(root=True)
+    assert figure is not None
+    meshes = _draw(panels, grids, colours)
+    width = size_of(panels[0]) * len(panels)
+    bar = figure.colorbar(
+        meshes[0], ax=list(panels), orientation="horizontal", extend=colours.extend
+    )
+    _name_ticks(bar.ax, colours)
+    bar.set_label(wrap_words(f"{label}; {notes}" if notes else label, line_length(width)))
+    for (one, left), (two, right) in itertools.pairwise(zip(panels, grids, strict=True)):
+        here, there = one.get_window_extent(), two.get_window_extent()
+        beside = abs(here.y0 - there.y0) < 1 and here.x1 <= there.x0
+        if beside and list(left.names) == list(right.names):
+            two.tick_params(axis="y", labelleft=False)
+    return figure, meshes
 
-    def _keep_heights(
-        self, figure: Figure, panels: Sequence[Axes], tallest: Sequence[float]
-    ) -> None:
-        """Let a heatmap beside a taller one end where its own rows do."""
-        boxes = _laid_out(figure, panels)
-        for index, (axes, grid, box) in enumerate(zip(panels, self.grids, boxes, strict=True)):
-            height = sum(grid.row_heights)
-            if height < _SAME * tallest[index // self.columns]:
-                axes.set_box_aspect(height / box[2])
-                axes.set_anchor("NW")
 
-    def _share_labels(self, panels: Sequence[Axes]) -> None:
-        """Leave out the names of rows and of the layer axis where a neighbour has them already."""
-        for index, (axes, grid) in enumerate(zip(panels, self.grids, strict=True)):
-            if index % self.columns and list(grid.names) == list(self.grids[index - 1].names):
-                axes.tick_params(axis="y", labelleft=False)
-            if grid.classes:
-                continue
-            last = index + self.columns >= len(self.grids)
-            gaps = self._gaps and self.columns == 1  # else the notes say it once
+def _new_axes(grids: Sequence[Grid], columns: int, look: Look) -> tuple[Figure, list[Axes], Axes]:
+    """Return a figure, the axes of its heatmaps, and of the bar: below, or above tall ones."""
+    tallest = stacked_heights(grids, columns)
+    figure = new_figure(look.width or PAGE_WIDTH, sum(tallest))
+    above = sum(tallest) > _TALL
+    ratios = [_BAR, *tallest] if above else [*tallest, _BAR]
+    places = figure.add_gridspec(len(ratios), columns, height_ratios=ratios)
+    panels = [
+        figure.add_subplot(places[n // columns + above, n % columns]) for n in range(len(grids))
+    ]
+    return figure, panels, figure.add_subplot(places[0 if above else -1, :])
+
+
+def _share_labels(panels: Sequence[Axes], grids: Sequence[Grid], columns: int) -> None:
+    """Leave out the names of rows and of the layer axis where a neighbour has them already."""
+    for index, (axes, grid) in enumerate(zip(panels, grids, strict=True)):
+        if index % columns and list(grid.names) == list(grids[index - 1].names):
+            axes.tick_params(axis="y", labelleft=False)
+            axes.set_ylabel("")
+        if not grid.classes:
+            last = index + columns >= len(grids)
+            gaps = columns == 1 and any(one.has_gaps for one in grids)
             axes.set_xlabel(layer_label(gaps) if last else "")
 
-    @property
-    def _gaps(self) -> bool:
-        return any(grid.has_gaps and not grid.classes for grid in self.grids)
 
-    def _settle_width(self, figure: Figure, panels: Sequence[Axes], bar: Axes) -> None:
-        """Give cells their width, if the page has it, and write texts in lines that fit."""
-        before = figure.get_figwidth()
-        boxes = _laid_out(figure, panels[: self.columns])
-        beside = before - sum(box[2] for box in boxes)
-        if self.look.width is None:
-            wanted = self.columns * max(grid.width for grid in self.grids) + beside
-            figure.set_figwidth(min(PAGE_WIDTH, max(self.narrowest, wanted)))
-        after = figure.get_figwidth()
-        inside = (after - beside) / self.columns  # of each heatmap, all of which are equally wide
-        # a title may reach up to the next heatmap, or to the edge of the page
-        gaps = [right[0] - left[0] - left[2] for left, right in itertools.pairwise(boxes)]
-        rooms = [inside + gap for gap in [*gaps, before - boxes[-1][0] - boxes[-1][2]]]
-        for index, (axes, title) in enumerate(zip(panels, self.titles, strict=True)):
-            axes.set_title(title_text(title, rooms[index % self.columns] - 0.05), loc="left")
-            axes.set_xlabel(label_text(axes.get_xlabel(), inside))
-        bar.set_xlabel(label_text(self.label, inside * self.columns + sum(gaps)))
-        notes = [self.notes, "hatched: not read" if self._gaps and self.columns > 1 else ""]
-        size = rcParams["legend.fontsize"]
-        if text := "; ".join(filter(None, notes)):
-            figure.supxlabel(fitted_text(text, after - 0.1, size), fontsize=size)
-        if self.heading:
-            text = title_text(self.heading, after)
-            figure.suptitle(text, fontsize=rcParams["axes.titlesize"])
+def _label(figure: Figure, bar: Axes, label: str, notes: str, heading: str) -> None:
+    """Say what the colours are, what else must be said, and what all heatmaps are of."""
+    width = figure.get_figwidth()
+    bar.set_xlabel(wrap_words(label, line_length(size_of(bar))))
+    if notes:
+        text = wrap_words(notes, line_length(width, "legend.fontsize"))
+        figure.supxlabel(text, size=rcParams["legend.fontsize"])
+    if heading:
+        figure.suptitle(wrap_phrases(heading, line_length(width)))
+
+
+def _settle_height(
+    figure: Figure, panels: Sequence[Axes], bar: Axes, grids: Sequence[Grid], columns: int
+) -> None:
+    """Give rows their heights; a heatmap beside a taller one ends where its own rows do."""
+    tallest = stacked_heights(grids, columns)
+    fit(figure, [*panels[::columns], bar], sum(tallest) + _BAR, "height")
+    lay_out(figure)
+    for index, (axes, grid) in enumerate(zip(panels, grids, strict=True)):
+        if grid.height < _SAME * tallest[index // columns]:
+            axes.set_box_aspect(grid.height / size_of(axes))
+            axes.set_anchor("NW")
 
 
 def _name_ticks(bar: Axes, colours: Colours) -> None:
     if colours.ticks:
         bar.set_xlim(*colours.ends)
-        bar.xaxis.set_major_locator(FixedLocator(list(colours.ticks)))
-        bar.xaxis.set_major_formatter(FixedFormatter(list(colours.ticks.values())))
-        bar.xaxis.set_minor_locator(NullLocator())
-
-
-def _laid_out(figure: Figure, panels: Sequence[Axes]) -> list[list[float]]:
-    """Return left, bottom, width and height of some axes as they are laid out now, inches."""
-    lay_out(figure)
-    boxes = [axes.get_window_extent().bounds for axes in panels]
-    return [[length / figure.dpi for length in box] for box in boxes]
+        bar.set_xticks(list(colours.ticks), list(colours.ticks.values()))
+        bar.minorticks_off()

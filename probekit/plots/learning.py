@@ -9,12 +9,13 @@ from statistics import fmean
 from typing import Literal
 
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.curves import decade_axis, draw_band, step_axis
+from probekit.plots.curves import decade_axis, draw_band
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.panels import Panel, add_legend, panel_figure, share_scores, split_panels
+from probekit.plots.panels import Panel, finish, panel_figure, share_scores, split_panels
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds
@@ -77,17 +78,20 @@ def plot_learning(
         for order, (name, members) in enumerate(panel.curves.items()):
             check_seeds(members, name)
             curve = curves[name] = _curve(members, along, of, panel.scale.factor)
-            hollow = curve if marks(members) else ()
+            wrong = marks(members)
+            troubles = dict.fromkeys(curve, wrong) if wrong else {}
             style, count = drawn.styles[name], len(panel.curves)
-            draw_band(axes, curve, style, order, panel.scale, hollow, count)
+            draw_band(axes, curve, style, panel.scale, order, count, troubles)
+        axes.set_xlabel(_AXIS_TEXT[along])
         if along == "seconds":
-            decade_axis(axes, _AXIS_TEXT[along])
+            decade_axis(axes)
         else:
-            step_axis(axes, _AXIS_TEXT[along])
+            axes.set_xlim(left=0)
+            axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
         drawn_curves.append(curves.values())
         drawn.note(curves.values())
     share_scores(drawn, drawn_curves)
-    add_legend(drawn)
+    finish(drawn)
     return drawn.figure
 
 

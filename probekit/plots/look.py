@@ -17,7 +17,7 @@ P = ParamSpec("P")
 Given = Axes | Sequence[Axes] | None
 """Axes of the caller's own to draw into, one per panel; None makes a figure."""
 
-_SIZES = tuple(name for name, value in RC.items() if name.endswith("size") and value >= 6)
+_SIZES = tuple(name for name in RC if name.endswith("size") and "major" not in name)
 _WIDTHS = (1.5, 40.0)
 _FONTS = (3.0, 40.0)
 

@@ -5,10 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, Literal
 
 from matplotlib import rcParams
-from matplotlib.font_manager import FontProperties
-from matplotlib.textpath import text_to_path
 
-from probekit.plots.style import RC
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
 from probekit.results.summaries.grouping import (
@@ -30,8 +27,11 @@ from probekit.results.summaries.wording import (
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_FILLED = 0.9  # share of a line that its words may fill, as some are wider than others
+_EM = 0.58  # width of a character, ems: more than most are, less than a capital
 _GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
+Size = Literal["axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize"]
+"""The setting of matplotlib that says how large a text is."""
+
 _NO_CHOICE = ("layers", "options", "rates", "entry", "texts", "labels_fingerprint")
 """Options that nobody would choose by."""
 _ORIGINS = ("user", "steps", "head", "others")
@@ -41,7 +41,7 @@ _ORIGINS = ("user", "steps", "head", "others")
 def rows(
     records: Sequence[Record],
     lead: Literal["head", "task"] = "head",
-    detail: Callable[[Sequence[Record]], str] = lambda group: "",
+    detail: Callable[[Sequence[Record]], str] | None = None,
     characters: int = NAME_WIDTH,
 ) -> dict[str, list[Record]]:
     """Return the records by row, each under its name, such as ``p32 (ner, 128 shots)``.
@@ -67,7 +67,8 @@ def rows(
             value if full and name == "model" else option_text(name, value)
             for name, value in said.items()
         )
-        within = [*others, detail(group)] if detail(group) else others
+        more = detail(group) if detail else ""
+        within = [*others, more] if more else others
         text = wrap_phrases(f"{first} ({', '.join(within)})" if within else first, characters)
         found[text + (f" {MARK}" if marks(group) else "")] = group
     return found
@@ -181,53 +182,14 @@ def diverged_text(records: Sequence[Record]) -> str:
     return f"; {diverged} of {len(records)} runs diverged" if diverged else ""
 
 
-def text_width(text: str, size: float | None = None) -> float:
-    """Return the width of text of some size in points (a tick's), in inches: its longest line."""
-    font = FontProperties(family=RC["font.family"], size=size or rcParams["xtick.labelsize"])
-    measured = (
-        text_to_path.get_text_width_height_descent(line, font, ismath=False)
-        for line in text.splitlines()
-    )
-    return max((float(width) for width, _, _ in measured), default=0.0) / 72
-
-
-def fitted_text(text: str, width: float, size: float) -> str:
-    """Return text in lines of at most ``width`` inches, broken between words if possible.
+def line_length(width: float, size: Size = "axes.titlesize") -> int:
+    """Return how many characters of a text about fill a width.
 
     Args:
-        text: one line.
         width: inches.
-        size: of the font, points.
+        size: of the text.
     """
-    if text_width(text, size) <= width:
-        return text
-    characters = max(4, int(_FILLED * width * len(text) / text_width(text, size)))
-    return _filled(text, characters)
-
-
-def title_text(title: str, width: float) -> str:
-    """Return a title in lines that fit into ``width`` inches, broken after a comma if possible."""
-    title = " ".join(title.split())
-    return wrap_phrases(title, _per_line(title, width))
-
-
-def label_text(label: str, width: float) -> str:
-    """Return an axis label in lines that fit into ``width`` inches, broken between words.
-
-    A number of seeds stays with its word, and an asterisk with what it stands for.
-    """
-    if not label:
-        return ""
-    glued = label.replace(" seeds", "\xa0seeds").replace("* ", "*\xa0")
-    room = _per_line(label, width)
-    lines = _filled(glued, room, break_long_words=False)
-    return lines.replace("\xa0", " ")
-
-
-def _per_line(text: str, width: float) -> int:
-    """Return how many characters of a title or label fit into ``width`` inches."""
-    size = rcParams["axes.titlesize"]
-    return max(1, int(_FILLED * width * len(text) / max(text_width(text, size), 1e-6)))
+    return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
 
 
 def wrap_phrases(text: str, characters: int) -> str:
@@ -235,18 +197,17 @@ def wrap_phrases(text: str, characters: int) -> str:
 
     A phrase that is longer than a line is broken between its words.
     """
-    phrases = text.split(", ")
+    phrases = " ".join(text.split()).split(", ")
     glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
-    return _filled(glued, characters).replace("\xa0", " ")
+    return wrap_words(glued, characters).replace("\xa0", " ")
 
 
-def _filled(text: str, characters: int, *, break_long_words: bool = True) -> str:
-    """Return text in lines; only a word that is longer than a line is broken at its hyphens."""
-    words = [one if len(one) > characters else one.replace("-", _GLUED) for one in text.split(" ")]
-    lines = textwrap.fill(
-        " ".join(words),
-        characters,
-        break_long_words=break_long_words,
-        break_on_hyphens=break_long_words,
-    )
-    return lines.replace(_GLUED, "-")
+def wrap_words(text: str, characters: int) -> str:
+    """Return text in lines; only a word that is longer than a line is broken at its hyphens.
+
+    An asterisk stays with what it stands for.
+    """
+    glued = text.replace(f"{MARK} ", f"{MARK}\xa0")
+    words = [one if len(one) > characters else one.replace("-", _GLUED) for one in glued.split(" ")]
+    lines = textwrap.fill(" ".join(words), characters)
+    return lines.replace(_GLUED, "-").replace(f"{MARK}\xa0", f"{MARK} ")

@@ -3,26 +3,34 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from matplotlib import rcParams
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from probekit.base.registry import choose
 from probekit.metrics import Scale, scale_of
+from probekit.plots.curve_styles import CurveStyle, curve_styles
 from probekit.plots.curves import score_axis
-from probekit.plots.legend import LegendPlan, put_legend
 from probekit.plots.look import PLAIN, Given, Look, given_axes
-from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text, title_text
+from probekit.plots.naming import (
+    choice_text,
+    diverged_text,
+    line_length,
+    one_last_name,
+    seeds_text,
+    wrap_phrases,
+    wrap_words,
+)
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
-    CurveStyle,
-    curve_styles,
-    font_scale,
-    hollow_options,
+    fit,
+    lay_out,
     new_figure,
     refuse_many,
+    size_of,
 )
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks, marks_along, same_for_all_seeds
@@ -42,13 +50,14 @@ OVERLAYS: Mapping[str, Sequence[str]] = {
 """What the curves of one panel may be, with the options that come with it."""
 
 MAX_PANELS = 12
-PANEL_HEIGHT = 2.2
-"""Least height of a panel, inches."""
+PANEL_HEIGHT = 1.55
+"""Height of a panel without its labels, inches; more where it is wide."""
 
-_FLATTEST = 0.42  # least height of a panel, as a share of its width
-_TITLE_LINE = 0.15  # height of a title's second line and of those after it, inches
+_FLATTEST = 0.5  # least height of a panel, as a share of its width
 _NARROWEST = 2.1  # width of a panel beside others, inches
-_AXIS = 0.5  # width of the y axis with its label, inches
+_SAMPLE, _MARKER = 9, 5  # characters that a sample of a line, or a marker, takes in a legend
+_PHRASE = 18  # characters of a line of a legend's phrase, at least
+_CLEAR, _MOST = 8.0, 0.7  # pixels below a legend inside axes, and most of their height it takes
 
 
 @dataclass(frozen=True)
@@ -76,34 +85,37 @@ class Panel:
             for name, members in self.curves.items()
         }
 
-    def troubled(self, name: str, along: str) -> list[float]:
-        """Return the places of a curve with a run that has a trouble."""
-        return [place for place, found in marks_along(self.curves[name], along).items() if found]
+    def troubles(self, name: str, along: str) -> dict[float, Sequence[str]]:
+        """Return what is wrong with some run of each point of a curve, where something is."""
+        found = marks_along(self.curves[name], along)
+        return {place: wrong for place, wrong in found.items() if wrong}
 
 
 @dataclass(frozen=True)
 class PanelFigure:
-    """An empty figure, its axes with their panels, every curve's style, and its legend's extras.
+    """A figure whose panels are to be drawn into, and what is said around them in the end.
 
-    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn. ``own``
-    says that it was made here, so that its size may follow what is in it.
+    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn. ``made``
+    says that it was made here, so that its size follows what is in it.
     """
 
     figure: Figure
     panels: Sequence[tuple[Axes, Panel]]
     styles: Mapping[str, CurveStyle]
-    extra: Sequence[Line2D]
-    own: bool = True
+    titles: Sequence[str]
+    made: bool
+    columns: int
+    height: float
     seeds: set[int] = field(default_factory=set)
-
-    @property
-    def legend_place(self) -> Figure | Axes:
-        """Where its legend stands: below all panels, or inside the first of the caller's axes."""
-        return self.figure if self.own else self.panels[0][0]
 
     def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
         """Note how many seeds the points of some curves are over, which the legend says."""
         self.seeds.update(point.n for curve in curves for point in curve.values())
+
+    @property
+    def records(self) -> list[Record]:
+        """The records of all panels."""
+        return [record for _, panel in self.panels for record in panel.records]
 
 
 def split_panels(
@@ -152,23 +164,21 @@ def split_panels(
 
 def panel_figure(
     panels: Sequence[Panel],
-    height: float = PANEL_HEIGHT,
     split: str = "dev",
-    extra: Sequence[Line2D] = (),
     *,
-    beside: float = _AXIS,
+    height: float = PANEL_HEIGHT,
     labels: Sequence[str] = (),
     ax: Given = None,
     look: Look = PLAIN,
 ) -> PanelFigure:
-    """Return an empty figure for the panels, with titles and y labels; one column wide for one.
+    """Return an empty figure for the panels, with y labels; one column wide for one panel.
+
+    ``finish`` gives it its titles, its legend and its height, once all is drawn.
 
     Args:
         panels: at least one panel.
-        height: of each, in inches.
         split: whose scores lie along the y axis.
-        extra: entries of the legend after those of the curves; what hollow markers mean follows.
-        beside: width that an axis takes beside a panel with the letters of usual figures, inches.
+        height: of each panel at least, inches.
         labels: of the y axes, where they are not the scores of ``split``.
         ax: axes of the caller's own, one per panel.
         look: width and title.
@@ -179,63 +189,37 @@ def panel_figure(
     """
     curves = {name: members for panel in panels for name, members in panel.curves.items()}
     styles = curve_styles(list(curves), choice_text(curves.values()))
-    labels = labels or [f"{split} {metric_text(panel.metric)}" for panel in panels]
-    given = given_axes(ax, [panel.title for panel in panels], look)
+    titles = [panel.title for panel in panels]
+    given = given_axes(ax, titles, look)
     columns = 1 if given else _columns(len(panels), look.width)
-    room = _full_width(look, columns) / columns - beside * font_scale()
-    grid = given or _new_axes(panels, columns, height, room, look)
+    grid = given or new_axes(len(panels), columns, height, look)
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
-        width = width_of(axes) if given else room
-        title = panel.title if look.title is None or len(panels) > 1 else look.title
-        axes.set_title(title_text(title, width), loc="left")
+        label = labels[index] if labels else f"{split} {metric_text(panel.metric)}"
         axes.grid(axis="y")
-        if not index % columns or labels[index] != labels[index - 1]:
-            axes.set_ylabel(labels[index])
+        if not index % columns or label != grid[index - 1].get_ylabel():
+            axes.set_ylabel(label)
     figure = grid[0].get_figure(root=True)
     assert figure is not None
-    handles = [*extra, *hollow_entries(panels)]
-    return PanelFigure(figure, list(zip(grid, panels, strict=True)), styles, handles, not given)
+    if look.title is not None and len(panels) == 1:
+        titles = [look.title]
+    elif look.title and not given:
+        figure.suptitle(wrap_phrases(look.title, line_length(figure.get_figwidth())))
+    placed = list(zip(grid, panels, strict=True))
+    return PanelFigure(figure, placed, styles, titles, not given, columns, height)
 
 
 def _columns(count: int, width: float | None) -> int:
     """Return how many panels stand beside each other."""
-    fit = max(1, int((width or PAGE_WIDTH) / _NARROWEST))
-    return 2 if count in (2, 4) and fit >= 2 else min(count, fit)
+    most = max(1, int((width or PAGE_WIDTH) / _NARROWEST))
+    return 2 if count in (2, 4) and most >= 2 else min(count, most)
 
 
-def _new_axes(
-    panels: Sequence[Panel], columns: int, height: float, room: float, look: Look
-) -> list[Axes]:
-    """Return the axes of a new figure, higher by the lines that titles take beyond the first."""
-    rows = -(-len(panels) // columns)
-    width = _full_width(look, columns)
-    height = max(height, _FLATTEST * width / columns)
-    heights = []
-    for first in range(0, len(panels), columns):
-        lines = max(title_text(p.title, room).count("\n") for p in panels[first : first + columns])
-        heights.append(height + lines * _TITLE_LINE * font_scale())
-    above = _TITLE_LINE * 2 * font_scale() if look.title and len(panels) > 1 else 0.0
-    figure = new_figure(width, sum(heights) + above)
-    if above:
-        figure.suptitle(title_text(look.title or "", width), fontsize=rcParams["axes.titlesize"])
-    places = figure.add_gridspec(rows, columns, height_ratios=heights)
-    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(len(panels))]
-
-
-def _full_width(look: Look, columns: int) -> float:
-    return look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH)
-
-
-def width_of(axes: Axes) -> float:
-    """Return the width of some axes, inches."""
-    return float(axes.get_window_extent().width / axes.figure.dpi)
-
-
-def hollow_entries(panels: Sequence[Panel]) -> list[Line2D]:
-    """Return the legend's entry that says what hollow markers mean, if there are any."""
-    found = marks([record for panel in panels for record in panel.records])
-    style = hollow_options(CurveStyle("#666666", "o", 3.8, "none"))
-    return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
+def new_axes(count: int, columns: int, height: float, look: Look) -> list[Axes]:
+    """Return the axes of a new figure, row by row."""
+    rows = -(-count // columns)
+    figure = new_figure(look.width or (COLUMN_WIDTH if columns == 1 else PAGE_WIDTH), rows * height)
+    places = figure.add_gridspec(rows, columns)
+    return [figure.add_subplot(places[divmod(n, columns)]) for n in range(count)]
 
 
 def share_scores(
@@ -254,35 +238,130 @@ def share_scores(
         together = [curve for index in places for curve in (curves[index] if curves else ())]
         group = [drawn.panels[index][0] for index in places]
         score_axis(group, drawn.panels[places[0]][1].scale, together)
-    leave_out_numbers(drawn)
-
-
-def leave_out_numbers(drawn: PanelFigure) -> None:
-    """Leave out the numbers of the y axes whose label and numbers stand beside them."""
     for axes, _ in drawn.panels:
-        if drawn.own and not axes.get_ylabel():
+        if drawn.made and not axes.get_ylabel():
             axes.tick_params(axis="y", labelleft=False)
 
 
-def add_legend(drawn: PanelFigure, connected: bool = True, extra: Sequence[Line2D] = ()) -> None:
-    """Put one legend below all panels; its title says what a point and its interval are.
-
-    In axes of the caller's own it stands inside the first of them, above what is drawn.
+def finish(
+    drawn: PanelFigure,
+    *,
+    connected: bool = True,
+    phrases: Sequence[Line2D] = (),
+    also: Sequence[Line2D] = (),
+) -> None:
+    """Write titles and one legend, which says what a point and its interval are.
 
     Args:
-        drawn: the figure.
+        drawn: the figure, with all that is in its panels.
         connected: whether lines connect the points.
-        extra: more entries, after those that the figure has.
+        phrases: entries of the legend after those of the curves; what hollow markers mean follows.
+        also: entries after that.
     """
     no_line = {} if connected else {"linestyle": "none"}
-    handles = [
+    curves = [
         Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
     points = seeds_text(drawn.seeds)
-    records = [record for _, panel in drawn.panels for record in panel.records]
     if max(drawn.seeds) > 1:
-        same = all(map(same_for_all_seeds, records))
+        same = all(map(same_for_all_seeds, drawn.records))
         points = f"{points}, the same for all" if same else f"mean and 95 % interval over {points}"
-    plan = LegendPlan(handles, [*drawn.extra, *extra], points + diverged_text(records), connected)
-    put_legend(drawn.legend_place, plan, [axes for axes, _ in drawn.panels])
+    explained = [*phrases, *hollow_entries(drawn.records), *also]
+    explain(drawn, curves, explained, points + diverged_text(drawn.records), connected=connected)
+
+
+def hollow_entries(records: Sequence[Record]) -> list[Line2D]:
+    """Return the legend's entry that says what hollow markers mean, if there are any."""
+    found = marks(records)
+    style = CurveStyle("", "#666666", "o", 3.8, "none").hollow_options()
+    return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
+
+
+def explain(
+    drawn: PanelFigure,
+    curves: Sequence[Line2D],
+    phrases: Sequence[Line2D],
+    title: str,
+    *,
+    connected: bool = True,
+) -> None:
+    """Write the titles of panels, and a legend below all of them, for which the figure grows.
+
+    In axes of the caller's own the legend stands inside the first of them, above what is drawn.
+
+    Args:
+        drawn: the figure, with all that is in its panels.
+        curves: the legend's first entries, named by what they are.
+        phrases: its last entries, which say what marks mean and may be broken into lines.
+        title: what a point is.
+        connected: whether the samples are lines.
+    """
+    lay_out(drawn.figure)
+    places = [axes for axes, _ in drawn.panels]
+    for axes, text in zip(places, drawn.titles, strict=True):
+        axes.set_title(wrap_phrases(text, line_length(size_of(axes))), loc="left")
+    where = drawn.figure if drawn.made else places[0]
+    put_legend(where, curves, phrases, title, connected=connected, beside=places)
+    if drawn.made:
+        rows = -(-len(places) // drawn.columns)
+        height = max(drawn.height, _FLATTEST * size_of(places[0]))
+        fit(drawn.figure, places[:: drawn.columns], rows * height, "height")
+
+
+def put_legend(
+    where: Figure | Axes,
+    curves: Sequence[Line2D],
+    phrases: Sequence[Line2D],
+    title: str,
+    *,
+    connected: bool = True,
+    beside: Sequence[Axes] = (),
+) -> None:
+    """Put a legend below all that a figure holds, or inside some axes, above what is drawn there.
+
+    Args:
+        where: a figure that was made here, or axes of the caller's.
+        curves: the legend's first entries, named by what they are.
+        phrases: its last entries, which say what marks mean and may be broken into lines.
+        title: what a point is.
+        connected: whether the samples are lines.
+        beside: axes that keep one y axis with ``where``, if they have the same now.
+    """
+    inside = isinstance(where, Axes)
+    width = size_of(where) if isinstance(where, Axes) else where.get_figwidth()
+    room = line_length(width, "legend.fontsize")
+    handles = [*curves, *phrases]
+    sample = _SAMPLE if connected else _MARKER
+    longest = max([len(str(one.get_label())) for one in curves] + [_PHRASE] * bool(phrases))
+    columns = max(1, min(len(handles), room // (longest + sample)))
+    for handle in handles:
+        handle.set_label(wrap_words(str(handle.get_label()), max(8, room // columns - sample)))
+    legend = where.legend(
+        handles=handles,
+        loc="upper center" if inside else "outside lower center",
+        ncols=columns,
+        title=wrap_words(title, room),
+        frameon=inside,
+        handlelength=3.2 if connected else 1.0,
+        columnspacing=1.2,
+        borderaxespad=0.2,
+    )
+    legend.get_title().set_multialignment("center")
+    if isinstance(where, Axes):
+        _make_room(where, legend, beside)
+
+
+def _make_room(axes: Axes, legend: Legend, beside: Sequence[Axes]) -> None:
+    """Move what is drawn in some axes below their legend; ticks stay where there is something."""
+    height = axes.get_window_extent().height
+    room = height - min(legend.get_window_extent().height + _CLEAR, _MOST * height)
+    limits = axes.get_ylim()
+    scale = axes.yaxis.get_transform()
+    bottom, top = scale.transform(np.array(limits))
+    end = float(scale.inverted().transform(np.array([bottom + (top - bottom) * height / room]))[0])
+    for one in [axes, *(other for other in beside if other.get_ylim() == limits)]:
+        labels = one.yaxis.get_major_formatter()
+        one.set_yticks([tick for tick in one.get_yticks() if min(limits) <= tick <= max(limits)])
+        one.set_ylim(limits[0], end)
+        one.yaxis.set_major_formatter(labels)

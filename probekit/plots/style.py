@@ -1,20 +1,19 @@
-"""How figures look, and how they are written: sizes, fonts, the style of every curve, formats."""
+"""Figures as such: their size and layout, what their marks say, and how they are written."""
 
 import io
-import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib
+from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
-from probekit.results.summaries.grouping import head_order
 
 COLUMN_WIDTH = 3.35
 """Width of a one-column figure, in inches (85 mm)."""
@@ -27,6 +26,7 @@ RC: dict[Any, Any] = {
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
+    "figure.titlesize": 8,
     "xtick.labelsize": 7,
     "ytick.labelsize": 7,
     "legend.fontsize": 7,
@@ -42,8 +42,9 @@ RC: dict[Any, Any] = {
     "xtick.major.size": 2.5,
     "ytick.major.size": 2.5,
     "hatch.linewidth": 0.5,
+    "text.parse_math": False,  # a task may be called $x$
     "pdf.fonttype": 42,  # TrueType: publishers refuse Type 3 fonts
-    "svg.fonttype": "path",
+    "svg.fonttype": "none",  # text stays text, which can be searched and edited
     "svg.hashsalt": "probekit",
 }
 """Settings for ``matplotlib.rc_context``; nothing global is changed."""
@@ -55,67 +56,83 @@ FORMATS: dict[str, dict[str, Any]] = {
 }
 """File name endings, and the options that they are written with: no dates, no versions."""
 
-# Okabe and Ito's colours for all kinds of colour vision, with grey for the yellow, which is too
-# light for lines on white. The counts of colours, markers and dashes have no common factor, so
-# that no two curves share more than one of them.
-_COLOURS = ("#000000", "#E69F00", "#0072B2", "#56B4E9", "#D55E00", "#009E73", "#CC79A7", "#8C8C8C")
-_MARKERS = (
-    ("o", 3.8),
-    ("s", 3.5),
-    ("^", 4.6),
-    ("D", 3.5),
-    ("v", 4.6),
-    ("P", 5.2),
-    ("X", 5.0),
-    ("<", 4.6),
-    (">", 4.6),
-    ("p", 4.8),
-    ("*", 6.2),
-)
-_DASHES: tuple[Any, ...] = (
-    "-",
-    (0, (4, 1.5)),
-    (0, (1.3, 1.1)),
-    (0, (4, 1.2, 1.2, 1.2)),
-    (0, (5, 1, 1, 1, 1, 1)),
-)
-_TURNS = (11, 12, 0, 7, 3, 2, 6, 5, 8, 4, 1, 9, 10)
-"""Style of each of ``head_order()``; of a head after these, the place in that order."""
-
-MAX_CURVES = 12
+_UNSETTLED = 8.0  # inches of height around the panels, until what stands there has been laid out
 
 
-@dataclass(frozen=True, slots=True)
-class CurveStyle:
-    """Colour, marker (with its size in points) and dash pattern of one curve."""
+@dataclass(frozen=True)
+class Mark:
+    """What a point or a cell of a figure shows.
 
-    colour: str
-    marker: str
-    size: float
-    dashes: Any
+    Attributes:
+        axes: where it is drawn.
+        x: its place there.
+        y: its place there.
+        values: what it shows, by name; nothing (None) where it has no such value.
+        corner: the opposite corner of a cell, whose first one is (x, y); None of a point.
+    """
 
-    def line_options(self) -> dict[str, Any]:
-        """Return the keyword arguments of ``Axes.plot``."""
-        return {
-            "color": self.colour,
-            "marker": self.marker,
-            "linestyle": self.dashes,
-            "linewidth": 1.2,
-            "markersize": self.size,
-            "markeredgecolor": "white",
-            "markeredgewidth": 0.4,
-        }
+    axes: Axes
+    x: float
+    y: float
+    values: Mapping[str, str | float | None]
+    corner: tuple[float, float] | None = None
 
 
-def hollow_options(style: CurveStyle) -> dict[str, Any]:
-    """Return the keyword arguments of ``Axes.plot`` for the markers of runs with a trouble."""
-    return style.line_options() | {
-        "linestyle": "none",
-        "markersize": style.size + 0.6,
-        "markerfacecolor": "white",
-        "markeredgecolor": style.colour,
-        "markeredgewidth": 1.0,
-    }
+class Drawing(Figure):
+    """A figure that knows what its marks show, for a reader who points at them."""
+
+    def __init__(self, width: float, height: float) -> None:
+        """Make an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
+        super().__init__(
+            figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03)
+        )
+        FigureCanvasAgg(self)
+        self.marks: list[Mark] = []
+
+
+def note_marks(marks: Sequence[Mark]) -> None:
+    """Note what marks show, unless they stand in a figure of the caller's own."""
+    for mark in marks:
+        figure = mark.axes.get_figure(root=True)
+        if isinstance(figure, Drawing):
+            figure.marks.append(mark)
+
+
+def new_figure(width: float, panels: float) -> Figure:
+    """Return an empty figure, with more height than its panels need until ``fit`` settles that.
+
+    Args:
+        width: inches.
+        panels: height of all panels below each other, inches.
+    """
+    return Drawing(width, panels + _UNSETTLED)
+
+
+def lay_out(figure: Figure) -> None:
+    """Give all axes of a figure their places, as drawing it would, but without drawing it."""
+    engine = figure.get_layout_engine()
+    if engine is not None:  # a figure of the caller's own may have none
+        engine.execute(figure)
+
+
+def size_of(axes: Axes, side: Literal["width", "height"] = "width") -> float:
+    """Return the width or height of some axes as they are laid out, inches."""
+    return float(getattr(axes.get_window_extent(), side) / axes.figure.dpi)
+
+
+def fit(
+    figure: Figure, panels: Sequence[Axes], inches: float, side: Literal["width", "height"]
+) -> None:
+    """Give a figure the size at which panels in a row, or in a column, have theirs together.
+
+    What stands around them keeps what constrained layout gives it.
+    """
+    lay_out(figure)
+    difference = inches - sum(size_of(axes, side) for axes in panels)
+    if side == "width":
+        figure.set_figwidth(figure.get_figwidth() + difference)
+    else:
+        figure.set_figheight(figure.get_figheight() + difference)
 
 
 def refuse_many(
@@ -124,50 +141,6 @@ def refuse_many(
     """Raise RecordError, with what to do, if there are more things than a figure has room for."""
     if count > most:
         raise RecordError(f"{count} {things} are too many for {one} (at most {most}); {remedy}.")
-
-
-def curve_styles(
-    names: Sequence[str], remedy: str = "choose some, such as --where head=last,p32"
-) -> dict[str, CurveStyle]:
-    """Return a style for every curve; a head's only curve has the same one in every figure.
-
-    Args:
-        names: of the curves.
-        remedy: what to do about too many.
-
-    Raises:
-        RecordError: there are more curves than a reader can tell apart.
-    """
-    curves = f"curves ({'; '.join(names[:2])}; ...)"
-    refuse_many(len(names), MAX_CURVES, curves, remedy)
-    heads = [name.partition(",")[0] for name in names]
-    turns = dict(
-        zip(head_order(), itertools.chain(_TURNS, itertools.count(len(_TURNS))), strict=False)
-    )
-    own = {
-        name: turns[head]
-        for name, head in zip(names, heads, strict=True)
-        if head in turns and heads.count(head) == 1
-    }
-    others = (index for index in itertools.count() if index not in own.values())
-    return {name: _style(own[name] if name in own else next(others)) for name in names}
-
-
-def _style(index: int) -> CurveStyle:
-    marker, size = _MARKERS[index % len(_MARKERS)]
-    return CurveStyle(_COLOURS[index % len(_COLOURS)], marker, size, _DASHES[index % len(_DASHES)])
-
-
-def font_scale() -> float:
-    """Return how much larger texts are now than in ``RC``: what is laid out by hand follows."""
-    return float(matplotlib.rcParams["font.size"]) / float(RC["font.size"])
-
-
-def new_figure(width: float, height: float) -> Figure:
-    """Return an empty figure (inches) on an Agg canvas; pyplot and its state are not used."""
-    figure = Figure(figsize=(width, height), layout=ConstrainedLayoutEngine(h_pad=0.03, w_pad=0.03))
-    FigureCanvasAgg(figure)
-    return figure
 
 
 def check_format(path: Path) -> str:
@@ -183,13 +156,6 @@ def check_format(path: Path) -> str:
             f"choose a name that ends in {', '.join(FORMATS)}."
         )
     return kind
-
-
-def lay_out(figure: Figure) -> None:
-    """Give all axes of a figure their places, as drawing it would, but without drawing it."""
-    engine = figure.get_layout_engine()
-    if engine is not None:  # a figure of the caller's own may have none
-        engine.execute(figure)
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:

@@ -4,7 +4,7 @@ Also the attention-fusion paper's Fig. 2. One panel per model, and per head wher
 tasks, each with the layers of its own model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,15 +12,22 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.plots.cells import Grid
+from probekit.plots.cells import Grid, layer_values
 from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
 from probekit.plots.heatmap import heatmap_figure, stacked_heights
 from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import choice_text, runs_text
+from probekit.plots.naming import (
+    NAME_WIDTH,
+    choice_text,
+    line_length,
+    one_last_name,
+    rows,
+    runs_text,
+    shared_text,
+)
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, refuse_many
-from probekit.plots.weight_panels import WeightPanel, columns_beside, weight_panels
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import BASELINES, grouped
+from probekit.results.summaries.grouping import BASELINES, grouped, varying
 from probekit.results.summaries.layer_measures import (
     MEASURES,
     RAW_WEIGHTS,
@@ -28,12 +35,35 @@ from probekit.results.summaries.layer_measures import (
     caution_text,
     one_ablation,
 )
+from probekit.results.summaries.scored import mean_values
 
 MAX_ROWS = 60
 MAX_PANELS = 12
 _LINEAR = 50  # the largest rise of a loss, over where orders of magnitude begin
 _TALL, _TALLEST = 9.0, 22.0  # height from which on there are two columns, and the most, inches
 _MANY = 12  # from more rows on, they are low and have no numbers
+_NARROW = 4.5  # width of a page on which names have shorter lines, inches
+_WIDE, _SLIM = 20.0, 9.0  # width of the cells of a row without numbers: on a page, a column; ems
+_LEAST, _MOST = 0.7, 1.8  # width of one of these cells, ems
+_GAP = 3  # characters between panels
+
+_TEXTS = {
+    "weights": "lift over uniform (weight x layers read; 1: uniform)",
+    "initial": "lift over uniform before training (weight x layers read; 1: uniform)",
+    "raw": "weight before the softmax / largest of its row",
+    "shares": "share of the logits' variance x layers read (1: an equal share)",
+    "ablation": "rise of the dev loss without the layer",
+}
+"""What the colour bar says."""
+
+_NONE = {
+    "weights": "no layer weights",
+    "initial": "none before training",
+    "raw": "none before the softmax",
+    "shares": "no shares",
+    "ablation": "no layer was left out",
+}
+"""Why a head whose records hold nothing of a measure is not drawn."""
 
 
 @styled
@@ -49,7 +79,7 @@ def plot_weights(
     """Draw what every layer counts: the mean over seeds, one row per head, or per task.
 
     Weights and shares are drawn as their lift over a uniform head: times the number of layers that
-    the head read, so that 1 is an equal part in a model of any depth. White is 1, and a half is as
+    the head read, so that 1 is an equal part in a model of any depth. White is 1, and none is as
     strong as a double; of shares, which may be negative, and of losses, white is 0, and colours
     go by powers where some are large.
 
@@ -83,42 +113,116 @@ def plot_weights(
     if raw and of != "weights":
         raise OptionError(f"raw: {of} have no values before a softmax; leave out one of the two.")
     measure = RAW_WEIGHTS if raw else measure
+    what = "raw" if raw else of
     given = records
     records = measure.held(records)
     if of in ("weights", "initial"):
         records = _trained(records)
     # rows of one layer have nothing to compare
     records = [record for record in records if len(measure.values(record)) > 1] or records
-    panels: Sequence[WeightPanel] = weight_panels(records, measure, look.width)
-    by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
-    refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
-    longest = max((panel.rows for panel in panels), key=len)
-    remedy = choice_text(longest.values())
-    refuse_many(len(longest), MAX_ROWS, "rows", remedy, one="one heatmap")
-    compact = len(longest) > _MANY or len(panels) > 2
-    drawing = _Drawing(measure, panels, raw, per_seed, compact, look.width)
+    drawing = _Drawing(records, what, measure, per_seed, look.width or PAGE_WIDTH)
+    _check_count(drawing.panels)
     if ax is None:
-        drawing = _that_fits(drawing, records)
-    panels, grids = drawing.panels, drawing.grids()
-    groups = [group for panel in panels for group in panel.rows.values()]
+        drawing = _that_fits(drawing)
+    grids = drawing.grids()
+    groups = [group for panel in drawing.panels for group in panel.rows.values()]
     runs = runs_text(groups, measure.lost(given, records))
-    what = "raw" if raw else of
-    missing = _left_out(given, records, measure, what)
     colours = drawing.colours(grids)
     return heatmap_figure(
         grids,
-        [panel.title for panel in panels],
+        [panel.title for panel in drawing.panels],
         _TEXTS[what] + colours.said,
-        notes=drawing.notes(records, what, [runs, *missing], grids),
+        colours,
+        notes="; ".join([runs, *drawing.notes(grids), *_left_out(given, records, measure, what)]),
         columns=drawing.columns(grids),
-        colours=colours,
         decimals=drawing.decimals(grids),
         ax=ax,
         look=look,
     )
 
 
-def _that_fits(drawing: "_Drawing", records: Sequence[Record]) -> "_Drawing":
+@dataclass(frozen=True)
+class _Panel:
+    """One panel: its title, its rows' records by name, and the last layer of its model.
+
+    ``sized`` says that rows are in the order of what they were fitted on.
+    """
+
+    title: str
+    rows: Mapping[str, Sequence[Record]]
+    top: int
+    sized: bool
+
+    def means(self, measure: LayerMeasure) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean over seeds of every row and layer, and half its interval.
+
+        Raises:
+            RecordError: a row would average over more than seeds.
+        """
+        found = [
+            mean_values(group, measure.shown, " ".join(name.split()))
+            for name, group in self.rows.items()
+        ]
+        means = [{n: one.mean for n, one in row.items()} for row in found]
+        halves = [
+            {n: np.nan if one.half is None else one.half for n, one in row.items()} for row in found
+        ]
+        return layer_values(means, self.top), layer_values(halves, self.top)
+
+    def strips(self, measure: LayerMeasure) -> list[np.ndarray]:
+        """Return the numbers of every row, shape (seeds, layers), seeds ascending."""
+        ordered = [sorted(group, key=lambda record: record.seed) for group in self.rows.values()]
+        return [layer_values([measure.shown(one) for one in group], self.top) for group in ordered]
+
+
+def _panels(records: Sequence[Record], measure: LayerMeasure, width: float) -> list[_Panel]:
+    """Return the panels: one per model, of several tasks one per head and model."""
+    tasks = bool(varying(records, ["task", "label"]))
+    characters = NAME_WIDTH * 3 // 4 if width < _NARROW else NAME_WIDTH
+    tops = {
+        model: max(layer for one in group for layer in (*one.layers, *measure.values(one)))
+        for (model,), group in grouped(records, ["model"]).items()
+    }
+    panels = []
+    for key, group in grouped(records, ["head", "model"] if tasks else ["model"]).items():
+        shared = shared_text(group, one_last_name(records))
+        title = f"{key[0]}, {shared}" if tasks else shared
+        found = rows(group, "task" if tasks else "head", _size_text if tasks else None, characters)
+        if tasks:
+            found = dict(sorted(found.items(), key=lambda item: _size_rank(item[1])))
+        sized = tasks and any(_size(one) is not None for one in found.values())
+        panels.append(_Panel(title, found, tops[key[-1]], sized))
+    return panels
+
+
+def _size(group: Sequence[Record]) -> int | None:
+    """Return how many examples the runs of a row were fitted on, if the records say so."""
+    found = [record.seen["examples"] for record in group if "examples" in record.seen]
+    return max(found, default=None)
+
+
+def _size_text(group: Sequence[Record]) -> str:
+    size = _size(group)
+    return "" if size is None else f"n={size:,}"
+
+
+def _size_rank(group: Sequence[Record]) -> tuple[bool, int, int]:
+    """Sort rows by what they were fitted on, then by what there was; unknown sizes last."""
+    size = _size(group)
+    there = max((record.seen.get("of_examples", 0) for record in group), default=0)
+    return (size is None, size or 0, there)
+
+
+def _check_count(panels: Sequence[_Panel]) -> None:
+    """Refuse more panels or rows than a reader can take in."""
+    by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
+    refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
+    longest = max((panel.rows for panel in panels), key=len)
+    remedy = choice_text(longest.values())
+    refuse_many(len(longest), MAX_ROWS, "rows", remedy, one="one heatmap")
+
+
+def _that_fits(drawing: "_Drawing") -> "_Drawing":
     """Return how panels are drawn so that the figure is no taller than can be read.
 
     On a page, tall panels of other rows have the width of a column each, and stand in two.
@@ -127,18 +231,17 @@ def _that_fits(drawing: "_Drawing", records: Sequence[Record]) -> "_Drawing":
         RecordError: it would still be too tall.
     """
     grids = drawing.grids()
-    height = sum(stacked_heights(grids, drawing.columns(grids)))
-    wide = (drawing.width or PAGE_WIDTH) >= 2 * COLUMN_WIDTH
-    if height > _TALL and wide and len(grids) > 1 and drawing.columns(grids) == 1:
-        panels = weight_panels(records, drawing.measure, COLUMN_WIDTH)
-        panels.sort(key=lambda panel: -len(panel.rows))  # those that are alike beside each other
-        drawing = replace(drawing, panels=panels, compact=True, width=COLUMN_WIDTH, halves=True)
+    columns = drawing.columns(grids)
+    height = sum(stacked_heights(grids, columns))
+    wide = drawing.width >= 2 * COLUMN_WIDTH
+    if height > _TALL and wide and len(grids) > 1 and columns == 1:
+        drawing = replace(drawing, width=COLUMN_WIDTH, halves=True)
         height = sum(stacked_heights(drawing.grids(), 2))
     if height > _TALLEST:
-        rows = [row for panel in drawing.panels for row in panel.rows.values()]
+        found = [row for panel in drawing.panels for row in panel.rows.values()]
         raise RecordError(
-            f"{len(grids)} heatmaps of {len(rows)} rows would be {height:.0f} inches tall (at most "
-            f"{_TALLEST:.0f}); {choice_text(rows)}."
+            f"{len(grids)} heatmaps of {len(found)} rows would be {height:.0f} inches tall (at "
+            f"most {_TALLEST:.0f}); {choice_text(found)}."
         )
     return drawing
 
@@ -191,50 +294,70 @@ def _left_out(
 
 @dataclass(frozen=True)
 class _Drawing:
-    """How the numbers of some panels are drawn; ``halves``: in two columns of a page."""
+    """How the numbers of some records are drawn; ``halves``: in two columns of a page."""
 
+    records: Sequence[Record]
+    what: str
     measure: LayerMeasure
-    panels: Sequence[WeightPanel]
-    raw: bool
     per_seed: bool
-    compact: bool
-    width: float | None
+    width: float
     halves: bool = False
 
-    def columns(self, grids: Sequence[Grid]) -> int:
-        """Return how many heatmaps stand beside each other."""
-        if self.halves:
-            return 2
-        return columns_beside(grids, self.width) if self.compact else 1
+    @property
+    def panels(self) -> list[_Panel]:
+        """The panels; in two columns, those that are alike beside each other."""
+        found = _panels(self.records, self.measure, self.width)
+        return sorted(found, key=lambda panel: -len(panel.rows)) if self.halves else found
+
+    @property
+    def _compact(self) -> bool:
+        """Whether rows are low and have no numbers."""
+        panels = self.panels
+        return self.halves or len(panels) > 2 or max(len(one.rows) for one in panels) > _MANY
 
     def grids(self) -> list[Grid]:
         """Return a heatmap for each panel."""
-        return [self._grid(panel) for panel in self.panels]
+        return [self._grid(panel, self._compact) for panel in self.panels]
 
-    def _grid(self, panel: WeightPanel) -> Grid:
+    def _grid(self, panel: _Panel, compact: bool) -> Grid:
         values, halves = panel.means(self.measure)
         strips = panel.strips(self.measure) if self.per_seed else []
-        coloured = np.concatenate(strips) if strips else values
-        counts = [len(strip) for strip in strips] or [1] * len(values)
-        if self.raw:  # sizes of heads have nothing to do with each other
-            rows = np.split(coloured, np.cumsum(counts)[:-1])
-            coloured = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in rows])
+        shades = np.concatenate(strips) if strips else values
+        if self.what == "raw":  # sizes of heads have nothing to do with each other
+            counts = [len(strip) for strip in strips] or [1] * len(values)
+            own = np.split(shades, np.cumsum(counts)[:-1])
+            shades = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in own])
+        wide = _SLIM if self.width < _NARROW else _WIDE
+        cell = float(np.clip(wide / (panel.top + 1), _LEAST, _MOST))
         return Grid(
             list(panel.rows),
             values,
             None if np.isnan(halves).all() else halves,
-            cell=panel.cell(self.compact, self.width),
+            cell=cell if compact else Grid.cell,
             strips=strips,
-            shades=coloured if self.raw else None,
-            numbers=not (self.compact or self.per_seed),
+            shades=shades if self.what == "raw" else None,
+            numbers=not (compact or self.per_seed),
         )
+
+    def columns(self, grids: Sequence[Grid]) -> int:
+        """Return how many heatmaps stand beside each other; those of other rows do not."""
+        if self.halves:
+            return 2
+        names = list(grids[0].names)
+        if not self._compact or any(list(grid.names) != names for grid in grids):
+            return 1
+        longest = max(len(line) for name in names for line in name.split("\n"))
+        room = line_length(self.width, "ytick.labelsize") - longest
+        length = line_length(max(grid.width for grid in grids), "ytick.labelsize") + _GAP
+        most = max(1, min(len(grids), room // length))
+        return -(-len(grids) // -(-len(grids) // most))  # 4 panels, 3 of which fit: 2 and 2
 
     def colours(self, grids: Sequence[Grid]) -> Colours:
         """Return the colours that all panels share."""
         drawn = np.concatenate([grid.coloured.ravel() for grid in grids])
         if not self.measure.signed:
             return lift_colours(drawn)
-        if self.raw:
+        if self.what == "raw":
             return signed_colours(drawn)
         if self.measure.lifted:  # a head that reads 30 layers may have 30 times an equal share
             return signed_colours(drawn, linear=1.0, base=4)
@@ -248,34 +371,20 @@ class _Drawing:
             return 2 if largest < 9.995 else 1
         return _decimals(grids[0]) if len(grids) == 1 else max(map(max, map(_decimals, grids)))
 
-    def notes(
-        self,
-        records: Sequence[Record],
-        what: str,
-        said: Sequence[str],
-        grids: Sequence[Grid],
-    ) -> str:
-        """Return what is drawn, what it should not be taken for, and what is left out.
-
-        Args:
-            records: those that are drawn.
-            what: the measure, or ``raw``.
-            said: how many seeds, and what is left out.
-            grids: the heatmaps.
-        """
-        runs, *missing = said
-        strips = "one strip per seed" if self.per_seed else ""
-        parts = [runs, strips, _notes(records, what), caution_text(records)]
+    def notes(self, grids: Sequence[Grid]) -> list[str]:
+        """Return what is drawn, and what it should not be taken for."""
+        parts = ["one strip per seed" if self.per_seed else ""]
+        parts += [_notes(self.records, self.what), caution_text(self.records)]
         if not self.per_seed and any(grid.halves is not None for grid in grids):
             parts.append(f"±\u00a095\u00a0% interval, at most {self._widest(grids)}")
         if any(panel.sized for panel in self.panels):
             parts.append("rows by the examples fitted on, fewest first")
-        return "; ".join(part for part in [*parts, *missing] if part)
+        return [part for part in parts if part]
 
     def _widest(self, grids: Sequence[Grid]) -> str:
         """Return the half of the widest interval, in the unit of the colours."""
         pairs = [(grid.halves, grid.values) for grid in grids if grid.halves is not None]
-        if self.raw:
+        if self.what == "raw":
             largest = [np.nanmax(np.abs(values), 1, keepdims=True) for _, values in pairs]
             parts = [
                 half / (top + (top == 0)) for (half, _), top in zip(pairs, largest, strict=True)
@@ -284,25 +393,6 @@ class _Drawing:
         decimals = self.decimals(grids)
         most = decimals if isinstance(decimals, int) else max(decimals)
         return f"{max(np.nanmax(half) for half, _ in pairs):.{most}f}"
-
-
-_TEXTS = {
-    "weights": "lift over uniform (weight x layers read; 1: uniform)",
-    "initial": "lift over uniform before training (weight x layers read; 1: uniform)",
-    "raw": "weight before the softmax / largest of its row",
-    "shares": "share of the logits' variance x layers read (1: an equal share)",
-    "ablation": "rise of the dev loss without the layer",
-}
-"""What the colour bar says."""
-
-_NONE = {
-    "weights": "no layer weights",
-    "initial": "none before training",
-    "raw": "none before the softmax",
-    "shares": "no shares",
-    "ablation": "no layer was left out",
-}
-"""Why a head whose records hold nothing of a measure is not drawn."""
 
 
 def _notes(records: Sequence[Record], what: str) -> str:

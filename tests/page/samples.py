@@ -110,28 +110,46 @@ def _texts(found):
     return tuple(tuple(piece.tolist()) for piece in pieces)
 
 
+def plain_page(**parts):
+    """Data of a page that holds nothing but some parts."""
+    lists = dict.fromkeys(("entries", "commands", "tables", "figures", "absent"), ())
+    texts = {"title": "title", "note": "", "version": "0", "made": "now", "facts": {}}
+    return lists | texts | {"examples": {"grids": [], "sentences": []}} | parts
+
+
 class PageReader(HTMLParser):
-    """The elements of a page with their attributes, and the text of its scripts."""
+    """The elements of a page with their attributes, its texts by element, and its scripts."""
+
+    VOID = ("meta", "input", "br", "link", "img")
 
     def __init__(self, page: str) -> None:
         super().__init__(convert_charrefs=True)
         self.elements = []
         self.scripts = []
-        self._inside = False
+        self._open = []
+        self._texts = {}
         self.feed(page)
 
     def handle_starttag(self, tag, attrs):
         self.elements.append((tag, dict(attrs)))
-        self._inside = tag == "script"
-        if self._inside:
+        if tag not in self.VOID:
+            self._open.append((tag, dict(attrs).get("id")))
+        if tag == "script":
             self.scripts.append("")
 
     def handle_endtag(self, tag):
-        self._inside = False
+        if tag not in self.VOID:
+            assert self._open.pop()[0] == tag
 
     def handle_data(self, data):
-        if self._inside:
+        if self._open and self._open[-1][0] == "script":
             self.scripts[-1] += data
+        for name in {name for pair in self._open for name in pair}:
+            self._texts.setdefault(name, []).append(data)
+
+    def texts(self, name):
+        """What stands in all elements of a tag, or in that of an id, text by text."""
+        return [text.strip() for text in self._texts.get(name, ()) if text.strip()]
 
     @property
     def data(self):
@@ -144,5 +162,5 @@ class PageReader(HTMLParser):
 def links_of(page: PageReader) -> list[str]:
     """Whatever an element of a page would load or lead to, but for places on the page itself."""
     found = [value for _, attrs in page.elements for name, value in attrs.items()
-             if name in ("src", "href", "action", "data", "srcset")]  # fmt: skip
+             if name in ("src", "href", "xlink:href", "action", "data", "srcset")]  # fmt: skip
     return [one for one in found if not re.match("#", one or "")]

@@ -22,37 +22,28 @@ from tests.results.samples import make_record
 pytestmark = pytest.mark.browser
 
 
-def test_every_picture_is_drawn(open_page, data):
+def test_pictures_have_the_size_and_the_ink_of_the_page(open_page):
     page = open_page()
-    figures = page.locator("figure")
-    expect()(figures).to_have_count(len(data["figures"]))
-    for place, figure in enumerate(data["figures"]):
-        node = figures.nth(place)
-        assert node.locator("h3").inner_text() == figure["title"].replace("\u2028", "\n")
-        if figure["kind"] == "cells":
-            cells = node.locator("td[title]")
-            expect()(cells).to_have_count(len(figure["rows"]))
-        else:
-            node.locator("svg[role], .plot svg").first.wait_for()
-            assert node.locator(".plot svg path").count() > 0
-            curves = {row[0] for row in figure["rows"]}
-            assert node.locator(".series bdi").all_inner_texts() == list(
-                dict.fromkeys(row[0] for row in figure["rows"])
-            )
-            assert len(curves) == node.locator(".series bdi").count()
     expect()(page.locator("main > section:visible")).to_have_count(page.locator("nav a").count())
+    figures = page.locator("figure")
+    assert figures.count() >= 5
+    for figure in figures.all():
+        svg = figure.locator("svg[role=img]")
+        assert svg.get_attribute("aria-label") == figure.locator("h3").text_content()
+        assert 0 < svg.bounding_box()["width"] <= figure.bounding_box()["width"]
+        assert svg.locator(".marks title").count() > 0
+    ink = "getComputedStyle(document.querySelector('figure svg text')).fill"
+    page.select_option("#theme", "dark")
+    assert _luminance(page.evaluate(ink)) > 0.5
+    page.select_option("#theme", "light")
+    assert _luminance(page.evaluate(ink)) < 0.05
 
 
-def test_hovering_a_point_says_score_interval_and_seeds(open_page):
+def test_pointing_at_a_point_says_score_interval_and_seeds(open_page):
     page = open_page()
-    point = page.locator("#amount figure .plot svg [aria-label=dot] path").first
-    point.scroll_into_view_if_needed()
-    box = point.bounding_box()
-    page.mouse.move(box["x"] - 20, box["y"] - 20)
-    page.mouse.move(box["x"] + 2, box["y"] + 2, steps=5)
-    tip = page.locator("#amount [aria-label=tip]").first
-    for text in ("95 % interval: ", "n: 3 seeds", "shots K: "):
-        expect()(tip).to_contain_text(text)
+    said = page.locator("#amount .marks title").first.text_content()
+    for text in ("95 % from: ", "seeds: 3", "shots K"):
+        assert text in said
 
 
 def test_hostile_texts_are_read_and_do_nothing(open_page):
@@ -70,20 +61,15 @@ def test_hostile_texts_are_read_and_do_nothing(open_page):
     expect()(page.locator("img, iframe, object, svg[onload], h1 h1, main script")).to_have_count(0)
 
 
-def test_numbers_are_copied_and_saved_as_csv(open_page, data):
+def test_numbers_are_copied_and_saved_as_csv(open_page):
     page = open_page(permissions=["clipboard-read", "clipboard-write"])
-    figure = data["figures"][0]
     page.locator("figure").first.get_by_text("Numbers").click()
-    rows = page.locator("figure").first.locator("details tbody tr")
-    expect()(rows).to_have_count(len(figure["rows"]))
+    rows = page.locator("figure").first.locator("details tr").all()
+    cells = [row.locator("th, td").all_text_contents() for row in rows]
     with page.expect_download() as download:
         page.locator("figure").first.get_by_text("Save CSV").click()
     with open(download.value.path(), encoding="utf-8-sig", newline="") as file:
-        read = list(csv.reader(file))
-    assert read[0] == figure["columns"]
-    assert [row[0] for row in read[1:]] == [row[0] for row in figure["rows"]]
-    np.testing.assert_allclose([float(row[2]) for row in read[1:]],
-                               [row[2] for row in figure["rows"]])  # fmt: skip
+        assert list(csv.reader(file)) == cells
     page.locator("figure").first.get_by_text("Copy CSV").click()
     expect()(page.locator("#said")).to_have_text("CSV copied")
     page.locator("#confusion .csv button").first.click()

@@ -2,29 +2,70 @@
 
 import base64
 import hashlib
-import html
 import json
 import re
-from importlib.resources import files
 
 import pytest
 
-from probekit.page.report_page import LIBRARIES, render, script_json
-from tests.page.samples import HOSTILE, PageReader, links_of
+from probekit.page.asked_facts import EntryFact
+from probekit.page.page_figures import page_figures
+from probekit.page.report_page import ScoreTable, render, script_json
+from tests.page.samples import HOSTILE, PageReader, links_of, plain_page
+from tests.results.samples import make_record
 
-VENDOR = files("probekit.page") / "static" / "vendor"
+
+def _page(text):
+    """Every part of a page, with one text wherever a stranger's may stand."""
+    entry = dict.fromkeys(
+        ("model", "task", "split", "key", "holds", "stored", "created", "verified"), text
+    )
+    table = ScoreTable(
+        title=text, headings=[text], words=[True], rows=[[text]], notes=[text], csv=text
+    )
+    clean = text.encode("utf-8", "replace").decode().translate(dict.fromkeys(range(32)))
+    names = {"model": f"org/{clean}", "task": clean, "label": clean}
+    records = [make_record(seed=seed, shots=8 + seed, **names) for seed in range(2)]
+    figures, _ = page_figures(records, None, 100)
+    assert {one.section for one in figures} == {"amount", "weights"}
+    return plain_page(
+        title=text, note=text, facts={text: text}, commands=[text], absent=[text],
+        entries=[EntryFact(**entry, whole=False)], tables=[table], figures=figures,
+        examples={"grids": [{"title": text}], "sentences": [{"texts": [text]}]},
+    )  # fmt: skip
 
 
-@pytest.mark.parametrize("text", [*HOSTILE, "half \ud800 of a pair", "\x00\x1f\x7f", "\u0130"])
+HARD = [*HOSTILE, "half \ud800 of a pair", "\x00\x1f\x7f", "\u0130", "a $x$ and $\\frac$"]
+
+
+@pytest.mark.parametrize("text", HARD)
 def test_a_text_comes_back_as_it_was_and_ends_no_element(text):
-    page = render(text, {"texts": [text, {text: text}]}).decode()
-    clean = render("title", {"texts": ["a", {"b": "c"}]}).decode()
+    page = render(_page(text)).decode()
     read = PageReader(page)
-    assert read.data == {"texts": [text, {text: text}]}
-    assert [tag for tag, _ in read.elements] == [tag for tag, _ in PageReader(clean).elements]
+    clean = PageReader(render(_page("clean")).decode())
+    assert read.data["sentences"] == [{"texts": [text]}]
+
+    def of_the_page(elements):  # lines of a title are elements of their own
+        return [tag for tag, _ in elements if tag not in ("text", "g")]
+
+    assert of_the_page(read.elements) == of_the_page(clean.elements)
+    assert not [name for _, attrs in read.elements for name in attrs if name.startswith("on")]
     if "\x00" not in text and "\ud800" not in text:  # which no HTML can hold
-        titles = re.findall("<title>(.*?)</title>", page, re.DOTALL)
-        assert list(map(html.unescape, titles)) == [text]
+        for name in ("h1", "pre", "note", "absent", "facts"):
+            assert " ".join(text.split()) in " ".join(" ".join(read.texts(name)).split()), name
+
+
+def test_text_of_a_picture_is_text():
+    records = [make_record(shots=shots, task="<b>task") for shots in (8, 32)]
+    (curve, _), _ = page_figures(records, None, 100)
+    read = PageReader(curve.svg)
+    assert {"8", "32", "p32", "test span F1 (%)", "one seed"} <= set(read.texts("text"))
+    points = [attrs for tag, attrs in read.elements if tag == "circle"]
+    assert len(points) == 2 == len(curve.rows)
+    assert "shots K (K x C sentences, drawn without strata): 8" in read.texts("circle")[0]
+    colours = re.findall("(?<=: )#[0-9a-f]{6}", curve.svg)
+    assert not {"#000000", "#ffffff", "#d9d9d9"} & set(colours)
+    assert "currentColor" in curve.svg and "var(--ground)" in curve.svg
+    assert curve.title == "tiny-model, <b>task, ner" and "<b>" not in curve.svg
 
 
 def test_json_of_a_script_holds_no_sign_of_markup():
@@ -39,7 +80,7 @@ def test_numbers_that_are_none_are_refused():
 
 
 def test_nothing_is_loaded_from_elsewhere():
-    page = PageReader(render("title", {}).decode())
+    page = PageReader(render(plain_page()).decode())
     assert links_of(page) == []
     policy = _policy(page)
     assert policy["default-src"] == ["'none'"]
@@ -47,7 +88,7 @@ def test_nothing_is_loaded_from_elsewhere():
 
 
 def test_the_policy_names_every_script_and_no_other():
-    page = PageReader(render("title", {}).decode())
+    page = PageReader(render(plain_page()).decode())
     plain = [
         script
         for script, attrs in zip(
@@ -66,14 +107,3 @@ def _policy(page):
         if tag == "meta" and attrs.get("http-equiv") == "Content-Security-Policy"
     ]
     return {rule.split()[0]: rule.split()[1:] for rule in content.split("; ")}
-
-
-def test_libraries_are_the_published_ones():
-    table = VENDOR.joinpath("README.md").read_text()
-    listed = dict(re.findall(r"\| `(\S+\.js)` \|.*`([0-9a-f]{64})` \|", table))
-    assert sorted(listed) == sorted(LIBRARIES)
-    for name, expected in listed.items():
-        assert hashlib.sha256(VENDOR.joinpath(name).read_bytes()).hexdigest() == expected
-    licences = [one.read_text() for one in VENDOR.iterdir() if one.name.startswith("LICENSE")]
-    assert len(licences) == 2
-    assert all("Permission to use, copy, modify" in one for one in licences)

@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from probekit import load_records, write_report
+from probekit import write_report
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError
 from probekit.page.example_grids import example_grids
 from probekit.page.report_page import ReportOptions, page_data
-from probekit.results import append_record
 from probekit.results.predictions import Predicted, read_predicted
 from tests.page.samples import (
     DEPTHS,
@@ -51,25 +50,30 @@ def data(folder, depths):
 
 
 def figures(data, section):
-    return [one for one in data["figures"] if one["section"] == section]
+    return [one for one in data["figures"] if one.section == section]
 
 
 def test_every_section_has_a_picture(data):
-    found = {one["section"] for one in data["figures"]}
+    found = {one.section for one in data["figures"]}
     assert found == {"depth", "weights", "amount", "overthinking", "exit"}
     for one in data["figures"]:
-        assert all(len(row) == len(one["columns"]) for row in one["rows"])
+        assert one.rows and all(len(row) == len(one.headings) == len(one.words) for row in one.rows)
+        assert one.svg.count("<title>") >= len(one.rows)
+
+
+def column(figure, name):
+    """Return the numbers of a picture's column."""
+    place = list(figure.headings).index(name)
+    return [float(row[place]) for row in figure.rows]
 
 
 def test_depth_curve_is_the_records(data, depths):
     (figure,) = figures(data, "depth")
-    probes = depths
-    assert [row[1] for row in figure["rows"]] == list(range(DEPTHS))
-    scores = [100 * one.eval_score for one in sorted(probes, key=lambda one: one.depth)]
-    np.testing.assert_allclose([row[2] for row in figure["rows"]], scores, rtol=1e-5)
-    assert [row[3:6] for row in figure["rows"]] == [[None, None, 1]] * DEPTHS
-    best = [row[1] for row in figure["rows"] if "best on dev" in row[6]]
-    assert best[0] == int(np.argmax(scores))
+    assert column(figure, "layer (0 = emb)") == list(range(DEPTHS))
+    scores = [100 * one.eval_score for one in sorted(depths, key=lambda one: one.depth)]
+    np.testing.assert_allclose(column(figure, figure.headings[2]), scores, rtol=1e-5)
+    assert column(figure, "seeds") == [1] * DEPTHS and "95 % from" not in figure.headings
+    assert any("best on dev: layer" in caption for caption in figure.captions)
 
 
 def test_intervals_are_students(data, folder):
@@ -77,18 +81,16 @@ def test_intervals_are_students(data, folder):
     few = [one for one in whole_records(folder) if one.shots == 8 and one.head == "p32"]
     scores = np.array([100 * one.test_score for one in few])
     half = stats.t.ppf(0.975, 2) * scores.std(ddof=1) / math.sqrt(3)
-    (row,) = [row for row in figure["rows"] if row[1] == 8 and row[0].startswith("p32")]
-    expected = [scores.mean(), scores.mean() - half, scores.mean() + half]
-    np.testing.assert_allclose(row[2:5], expected, rtol=1e-5)
-    assert row[5] == 3
+    (row,) = [row for row in figure.rows if row[1] == "8" and row[0].startswith("p32")]
+    expected = [scores.mean(), scores.mean() - half, scores.mean() + half, 3]
+    np.testing.assert_allclose(list(map(float, row[2:6])), expected, rtol=1e-5)
 
 
-def test_cells_are_weights_and_multiples_of_an_equal_part(data):
+def test_cells_are_multiples_of_an_equal_part(data):
     figure = figures(data, "weights")[0]
-    rows = [row for row in figure["rows"] if row[0].startswith("p32, 8")]
-    np.testing.assert_allclose(sum(row[2] for row in rows), 1, rtol=1e-4)
-    np.testing.assert_allclose([row[3] for row in rows], [len(rows) * row[2] for row in rows],
-                               rtol=1e-4)  # fmt: skip
+    rows = [row for row in figure.rows if "8 shots" in row[0]]
+    values = [float(row[list(figure.headings).index("value")]) for row in rows]
+    np.testing.assert_allclose(sum(values), len(values), rtol=1e-4)
 
 
 def named(sentences, numbers):
@@ -96,8 +98,8 @@ def named(sentences, numbers):
 
 
 def test_grid_is_the_side_files(data, depths):
-    (grid,) = [one for one in data["grids"] if one["along"] == "depth"]
-    sentences = data["sentences"][grid["sentences"]]
+    (grid,) = [one for one in data["examples"]["grids"] if one["along"] == "depth"]
+    sentences = data["examples"]["sentences"][grid["sentences"]]
     assert grid["columns"] == ["0 = emb", "1", "2", "3"]
     assert sorted(sentences["names"]) == sorted(LABELS)
     assert sentences["lengths"] == list(LENGTHS)
@@ -118,17 +120,19 @@ def test_grid_is_the_side_files(data, depths):
 
 
 def test_grids_of_one_split_share_their_sentences(data):
-    assert {one["along"] for one in data["grids"]} == {"depth", "head"}
-    assert len(data["sentences"]) == len({one["sentences"] for one in data["grids"]})
+    grids = data["examples"]["grids"]
+    shared = {one["sentences"] for one in grids}
+    assert {one["along"] for one in grids} == {"depth", "head"}
+    assert len(data["examples"]["sentences"]) == len(shared)
 
 
 def test_fewer_examples_are_evenly_spaced(depths):
     data = page_data(depths, replace(QUICK, examples=3))
-    (sentences,) = data["sentences"]
+    (sentences,) = data["examples"]["sentences"]
     assert sentences["ids"] == ["dev-0", "dev-20", "dev-39"]
     assert sentences["lengths"] == [LENGTHS[0], LENGTHS[20], LENGTHS[39]]
     assert sentences["of"] == 40
-    assert page_data(depths, replace(QUICK, examples=0))["grids"] == []
+    assert page_data(depths, replace(QUICK, examples=0))["examples"]["grids"] == []
 
 
 def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
@@ -161,16 +165,14 @@ def test_more_classes_than_a_byte_has_take_two(folder):
 
 
 def test_scores_stand_in_a_table_and_its_csv(data):
-    (table,) = [
-        one for one in data["tables"] if "shots" in one["headings"] and len(one["rows"]) > 2
-    ]
-    place = table["headings"].index("head")
-    heads = {row[place] for row in table["rows"]}
+    (table,) = [one for one in data["tables"] if "shots" in one.headings and len(one.rows) > 2]
+    place = table.headings.index("head")
+    heads = {row[place] for row in table.rows}
     assert heads == {"last", "p32"}
-    read = list(csv.DictReader(io.StringIO(table["csv"])))
-    assert [row["head"] for row in read] == [row[place] for row in table["rows"]]
+    read = list(csv.DictReader(io.StringIO(table.csv)))
+    assert [row["head"] for row in read] == [row[place] for row in table.rows]
     assert all(float(row["test"] or row["dev best"]) > 0 for row in read)
-    assert any("95 % interval" in note or "hence no interval" in note for note in table["notes"])
+    assert any("95 % interval" in note or "hence no interval" in note for note in table.notes)
 
 
 def test_scores_are_compared_with_what_is_asked_for(folder):
@@ -178,30 +180,31 @@ def test_scores_are_compared_with_what_is_asked_for(folder):
     wholes = [one for one in records if one.predictions]
     (plain,) = page_data(wholes, QUICK)["tables"]
     (asked,) = page_data(wholes, replace(QUICK, against="p32"))["tables"]
-    assert any("p32" in line for line in asked["notes"]) and plain["notes"] != asked["notes"]
+    assert any("p32" in line for line in asked.notes) and plain.notes != asked.notes
 
 
 def test_scores_stand_before_how_heads_were_trained():
     records = [make_record("last", lr=lr, epochs=lr and 5) for lr in (1e-3, 2e-3)]
     (table,) = page_data(records, QUICK)["tables"]
-    headings = table["headings"]
+    headings = table.headings
     assert headings[0] == "head" and headings.index("test") < headings.index("lr")
     place = headings.index("lr")
-    assert [row[place] for row in table["rows"]] == ["0.001", "0.002"]
+    assert [row[place] for row in table.rows] == ["0.001", "0.002"]
 
 
 def test_depths_are_compared_in_their_curves_alone(depths):
     probes = depths
     (table,) = page_data(probes, QUICK)["tables"]
-    assert len(table["rows"]) == DEPTHS and not any("--against" in one for one in table["notes"])
+    assert len(table.rows) == DEPTHS and not any("--against" in one for one in table.notes)
 
 
 def test_the_file_holds_all_of_it(tmp_path, depths):
     out = write_report(depths, tmp_path / "report.html", QUICK)
-    read = PageReader(out.read_text(encoding="utf-8")).data
-    assert read["title"].endswith('on own"><h1>task')
-    assert MODEL.rpartition("/")[2] in read["title"]
-    assert read["grids"]
+    read = PageReader(out.read_text(encoding="utf-8"))
+    (title,) = read.texts("h1")
+    assert title.endswith('on own"><h1>task') and MODEL.rpartition("/")[2] in title
+    assert read.data["grids"]
+    assert {"Depth curves", "Overthinking", "Early exit", "Examples"} < set(read.texts("nav"))
     assert [one.name for one in tmp_path.iterdir()] == ["report.html"]
 
 
@@ -209,7 +212,7 @@ def test_records_without_predictions_say_what_to_run():
     records = [make_record(head, seed) for head in ("last", "p32") for seed in range(2)]
     data = page_data(records, QUICK)
     assert data["tables"] and figures(data, "weights")
-    assert data["grids"] == []
+    assert data["examples"]["grids"] == []
     said = "\n".join(data["absent"])
     assert "tiny-model, conll, ner: no predictions were kept by its 4 records" in said
     assert "run `probekit depth`" in said
@@ -220,7 +223,7 @@ def test_a_side_file_that_is_gone_leaves_the_rest(depths):
     gone = [replace(one, predictions="/nowhere/file.parquet") for one in depths]
     data = page_data(gone, QUICK)
     assert figures(data, "depth")
-    assert data["grids"] == []
+    assert data["examples"]["grids"] == []
     said = "\n".join(data["absent"])
     assert "/nowhere/file.parquet: no such file of predictions" in said
 
@@ -234,8 +237,8 @@ def test_losses_have_no_grid():
 def test_values_are_a_grid_of_numbers(folder):
     records = regression_records(folder)
     data = page_data(records, QUICK)
-    (grid,) = data["grids"]
-    sentences = data["sentences"][grid["sentences"]]
+    (grid,) = data["examples"]["grids"]
+    sentences = data["examples"]["sentences"][grid["sentences"]]
     assert sentences["kind"] == "f4" and "probabilities" not in grid
     gold = np.frombuffer(base64.b64decode(sentences["gold"]), "<f4")
     predicted = np.frombuffer(base64.b64decode(grid["predicted"]), "<f4").reshape(-1, len(gold))
@@ -283,9 +286,3 @@ def test_options_are_checked():
         ReportOptions(samples=3)
     with pytest.raises(KeyError, match="train"):
         ReportOptions(split="train")
-
-
-def test_load_records_is_what_a_report_takes(tmp_path):
-    append_record(tmp_path / "runs.jsonl", make_record())
-    out = write_report(load_records(tmp_path), tmp_path / "out.htm", QUICK)
-    assert PageReader(out.read_text(encoding="utf-8")).data["tables"]

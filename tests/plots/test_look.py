@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 from probekit import Look, plot_depth, plot_fewshot, plot_weights
 from probekit.errors import OptionError
 from probekit.plots import PLOTS
-from probekit.plots.naming import fitted_text, text_width, title_text, wrap_phrases
+from probekit.plots.naming import wrap_phrases, wrap_words
 from probekit.plots.style import RC
 from tests.plots.samples import fewshot_records, sample_records
 from tests.plots.test_figures import SAMPLES
@@ -126,13 +126,8 @@ def test_names_are_broken_at_hyphens_only_where_they_are_longer_than_a_line():
         assert " ".join(lines) == title and all(len(line) <= characters for line in lines)
         assert not any(line.endswith("-") for line in lines)
     assert wrap_phrases("one-two-three, x", 9) == "one-two-\nthree, x"
-    assert fitted_text("in mpnet-base", 0.75, 8) == "in\nmpnet-base"
-
-
-def test_a_text_of_lines_is_as_wide_as_its_longest():
-    assert text_width("ab\nabcdef\na") == text_width("abcdef") > text_width("ab")
-    assert title_text("last\n(mpnet-base)", 5.0) == "last (mpnet-base)"
-    assert text_width("") == 0
+    assert wrap_words("in mpnet-base", 10) == "in\nmpnet-base"
+    assert wrap_words("3 seeds; * not converged", 12) == "3 seeds;\n* not\nconverged"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 "use strict";
-// Examples: a grid of words by depths for each sentence, filters, and the confusion matrix, or of
-// values gold against predicted.
+// Examples: a grid of words by depths for each sentence, filters, and the confusion matrix.
 // Rows (words, or whole texts) are numbered through all sentences; a page holds few of these.
 
 const PER_PAGE = 10;
@@ -22,7 +21,7 @@ class Examples {
     this.grids = grids;
     this.given = sentences;
     this.read = new Map(); // grids and sentences that were looked at
-    this.form = document.getElementById("filters");
+    this.form = part("filters");
     this.field = Object.fromEntries([...this.form.elements].filter((one) => one.name).map((one) => [one.name, one]));
     this.field.grid.replaceChildren(...grids.map((grid, place) =>
       element("option", { value: place }, `${grid.title} (${grid.split}, ${grid.seed})`)));
@@ -42,12 +41,12 @@ class Examples {
       clearTimeout(this.typing);
       this.typing = setTimeout(() => this.filter(), 150);
     });
-    document.getElementById("before").addEventListener("click", () => this.turn(-1));
-    document.getElementById("after").addEventListener("click", () => this.turn(1));
+    part("before").addEventListener("click", () => this.turn(-1));
+    part("after").addEventListener("click", () => this.turn(1));
     document.addEventListener("keydown", (event) => this.press(event));
-    document.getElementById("matrix").addEventListener("keydown", (event) => this.move(event));
-    document.querySelector(".pages .csv").append(...csvButtons(() => this.csv(), "matching examples"));
-    document.querySelector("#confusion .csv").append(...csvButtons(() => this.matrixCsv(), "confusion"));
+    part("matrix").addEventListener("keydown", (event) => this.move(event));
+    addCsvButtons(document.querySelector(".pages .csv"), () => this.csv(), "matching examples");
+    addCsvButtons(document.querySelector("#confusion .csv"), () => this.matrixCsv(), "confusion");
   }
 
   /** Take the grid that is chosen: its columns and classes become the choices of the filters. */
@@ -107,7 +106,6 @@ class Examples {
   filter(otherColumn = false) {
     const column = (this.column = +this.field.column.value);
     if (otherColumn && this.ofClasses) this.countConfusions();
-    else if (otherColumn) this.drawValues();
     const kind = this.judge.test(this.field.kind.value, column);
     const fits = this.ofClasses ? this.classTest(column) : this.errorTest(column);
     const words = this.field.search.value.trim().toLowerCase();
@@ -155,7 +153,9 @@ class Examples {
 
   ordered(sentences) {
     const rank = this.judge.rank(this.field.order.value, this.column);
-    return rank ? d3.sort(sentences, (one) => rank(this.found.get(one))) : sentences;
+    if (!rank) return sentences;
+    const ranks = new Map(sentences.map((one) => [one, rank(this.found.get(one))]));
+    return sentences.sort((one, other) => ranks.get(one) - ranks.get(other));
   }
 
   get pages() { return Math.max(1, Math.ceil(this.order.length / PER_PAGE)); }
@@ -172,19 +172,19 @@ class Examples {
     const { ids, of } = this.sentences;
     const units = this.sentences.owner.length === ids.length ? "" : `, ${this.hits.size.toLocaleString("en")} words`;
     const held = ids.length < of ? ` (evenly spaced among ${of.toLocaleString("en")}: probekit report --examples)` : "";
-    document.getElementById("status").textContent =
+    part("status").textContent =
       `${this.order.length.toLocaleString("en")} of ${ids.length.toLocaleString("en")} examples${held}${units}; ` +
       `page ${this.page + 1} of ${this.pages.toLocaleString("en")}`;
-    document.getElementById("before").disabled = this.page === 0;
-    document.getElementById("after").disabled = this.page >= this.pages - 1;
+    part("before").disabled = this.page === 0;
+    part("after").disabled = this.page >= this.pages - 1;
     const shown = this.order.slice(this.page * PER_PAGE, (this.page + 1) * PER_PAGE);
-    document.getElementById("list").replaceChildren(...shown.map((one) => this.article(one)));
+    part("list").replaceChildren(...shown.map((one) => this.article(one)));
   }
 
   article(sentence) {
     const { ids, texts, start } = this.sentences;
     const text = texts[sentence];
-    const rows = d3.range(start[sentence], start[sentence + 1]);
+    const rows = range(start[sentence], start[sentence + 1]);
     const words = this.isWords(text, rows.length) ? text : null;
     const chosen = this.hits.size < this.count; // where all rows match, none of them stands out
     const shown = this.field.only.checked ? rows.filter((row) => this.hits.has(row)) : rows;
@@ -225,55 +225,22 @@ class Examples {
       seen[gold[row]] += 1;
       seen[said] += 1;
     }
-    const used = d3.range(size).filter((one) => seen[one]);
-    const kept = used.length <= MOST_CLASSES ? used
-      : d3.sort(d3.sort(used, (one) => -seen[one]).slice(0, MOST_CLASSES - 1), (one) => one);
+    const used = range(0, size).filter((one) => seen[one]);
+    const frequent = [...used].sort((one, other) => seen[other] - seen[one]).slice(0, MOST_CLASSES - 1);
+    const kept = used.length <= MOST_CLASSES ? used : frequent.sort((one, other) => one - other);
     const rest = used.filter((one) => !kept.includes(one));
     const groups = kept.map((one) => ({ name: names[one], members: [one] }));
     if (rest.length) groups.push({ name: `${rest.length} others`, members: rest });
-    this.matrix = groups.map((row) => groups.map((column) =>
-      d3.sum(row.members, (one) => d3.sum(column.members, (other) => counts[one * size + other]))));
+    this.matrix = groups.map((row) => groups.map((column) => row.members.reduce(
+      (sum, one) => column.members.reduce((inner, other) => inner + counts[one * size + other], sum), 0)));
     this.groups = groups;
     this.others = null;
     this.drawMatrix();
   }
 
-  /** Draw gold against what is predicted at the column; a point leads to its example. */
-  drawValues() {
-    const { gold, owner } = this.sentences;
-    const points = d3.range(this.count).map((row) => ({ row, gold: gold[row], predicted: this.judge.at(this.column, row) }));
-    const shared = { x: "gold", y: "predicted" };
-    const plot = Plot.plot({
-      width: 420, height: 360, marginLeft: 46, marginBottom: 40,
-      style: { fontSize: "12px", fontFamily: "inherit", background: "none", color: "var(--ink)" },
-      ariaLabel: "gold against predicted", grid: true, x: { label: "gold", labelArrow: "none" },
-      y: { label: `predicted at ${this.grid.along} ${this.grid.columns[this.column]}`, labelArrow: "none" },
-      marks: [
-        Plot.lineY(d3.extent(gold), { x: (value) => value, y: (value) => value, stroke: "var(--faint)", strokeDasharray: "4 3" }),
-        Plot.dot(points, { ...shared, r: 2.5, stroke: "var(--c0)", strokeOpacity: 0.55 }),
-        Plot.tip(points, Plot.pointer({ ...shared, maxRadius: 20, fill: "var(--ground)", stroke: "var(--faint)",
-          title: ({ row }) => `${this.sentences.ids[owner[row]]}\ngold: ${this.judge.goldText(row)}\n${this.judge.verdict(this.column, [row])}` })),
-      ],
-    });
-    plot.addEventListener("click", () => { if (plot.value) this.goTo(owner[plot.value.row]); });
-    document.getElementById("plane").replaceChildren(plot);
-  }
-
-  /** Show the page that an example is on, and the example; all examples where filters hide it. */
-  goTo(sentence) {
-    if (!this.found.has(sentence)) {
-      for (const name of ["least", "furthest", "search"]) this.field[name].value = "";
-      this.field.kind.selectedIndex = 0;
-      this.filter();
-    }
-    this.page = Math.floor(this.order.indexOf(sentence) / PER_PAGE);
-    this.show();
-    document.querySelector(`#list article[data-sentence="${sentence}"]`).focus();
-  }
-
   drawMatrix() {
     const { groups, matrix } = this;
-    const most = d3.max(matrix, (line, row) => d3.max(line, (count, column) => (row === column ? 0 : count))) || 1;
+    const most = Math.max(1, ...matrix.flatMap((line, row) => line.filter((_, column) => row !== column)));
     const cell = (row, column) => {
       const count = matrix[row][column];
       const same = row === column;
@@ -291,7 +258,7 @@ class Examples {
     const head = groups.map((one) => element("th", { scope: "col", title: one.name }, element("bdi", {}, one.name)));
     const body = groups.map((one, row) => element("tr", {},
       element("th", { scope: "row" }, element("bdi", {}, one.name)), ...groups.map((_, column) => cell(row, column))));
-    document.getElementById("matrix").replaceChildren(element("table", { class: "matrix" },
+    part("matrix").replaceChildren(element("table", { class: "matrix" },
       element("thead", {}, element("tr", {}, element("th", {}, "gold \\ predicted"), ...head)),
       element("tbody", {}, ...body)));
   }
@@ -311,7 +278,7 @@ class Examples {
     if (off) return;
     this.pressed = button;
     button.setAttribute("aria-pressed", "true");
-    document.getElementById("status").focus({ preventScroll: true });
+    part("status").focus({ preventScroll: true });
     document.querySelector("#examples .pages").scrollIntoView({ block: "start" });
   }
 
@@ -337,12 +304,12 @@ class Examples {
         ? text[row - first] : [text ?? ""].flat().join(" | ");
       return [ids[owner[row]], word, ...this.judge.csvCells(row)];
     });
-    return csvText(["id", "text", "gold", ...this.judge.headings], rows);
+    return csvText([["id", "text", "gold", ...this.judge.headings], ...rows]);
   }
 
   matrixCsv() {
-    return csvText(["gold", ...this.groups.map((one) => one.name)],
-      this.groups.map((one, row) => [one.name, ...this.matrix[row]]));
+    const names = this.groups.map((one) => one.name);
+    return csvText([["gold", ...names], ...names.map((name, row) => [name, ...this.matrix[row]])]);
   }
 
   press(event) {
@@ -360,7 +327,7 @@ class Examples {
       "]": () => this.turn(1),
       c: () => document.querySelector("#matrix button[tabindex='0']")?.focus(),
       r: () => this.form.reset(),
-      "?": () => document.getElementById("keys").showModal(),
+      "?": () => part("keys").showModal(),
     }[event.key];
     if (!act) return;
     event.preventDefault();
@@ -391,3 +358,6 @@ class Examples {
     next.focus();
   }
 }
+
+const DATA = JSON.parse(part("data").textContent);
+const examples = DATA.grids.length ? new Examples(DATA.grids, DATA.sentences) : null;

@@ -5,20 +5,16 @@
 const UNKNOWN = 255;
 const STRONGEST = 254;
 
-function bytesOf(text) {
-  const plain = atob(text);
-  const bytes = new Uint8Array(plain.length);
-  for (let place = 0; place < plain.length; place += 1) bytes[place] = plain.charCodeAt(place);
-  return bytes;
-}
+/** Return the whole numbers from the first up to the last, without it. */
+const range = (from, to) => Array.from({ length: Math.max(0, to - from) }, (_, place) => from + place);
 
 /** Return the numbers of a base64 text: bytes, or wider ones, whose little end comes first. */
 function unpack(text, kind = "u1") {
-  const bytes = bytesOf(text);
-  if (kind === "u1") return bytes;
+  const bytes = Uint8Array.from(atob(text), (sign) => sign.charCodeAt(0));
   const view = new DataView(bytes.buffer);
   if (kind === "u2") return Uint16Array.from({ length: bytes.length / 2 }, (_, n) => view.getUint16(2 * n, true));
-  return Float32Array.from({ length: bytes.length / 4 }, (_, n) => view.getFloat32(4 * n, true));
+  if (kind === "f4") return Float32Array.from({ length: bytes.length / 4 }, (_, n) => view.getFloat32(4 * n, true));
+  return bytes;
 }
 
 class Judge {
@@ -50,17 +46,18 @@ class ClassJudge extends Judge {
 
   /** Return what a row must be for a kind of examples, judged at a column. */
   test(kind, column) {
-    const before = (row) => d3.range(column).some((one) => this.right(one, row));
-    const last = this.grid.columns.length;
+    const every = range(0, this.grid.columns.length);
+    const before = every.slice(0, column);
+    const right = (row) => this.right(column, row);
     return {
       all: () => true,
-      wrong: (row) => !this.right(column, row),
-      right: (row) => this.right(column, row),
-      lost: (row) => !this.right(column, row) && before(row),
-      "just-lost": (row) => column > 0 && !this.right(column, row) && this.right(column - 1, row),
-      gained: (row) => this.right(column, row) && d3.range(column).some((one) => !this.right(one, row)),
-      never: (row) => d3.range(last).every((one) => !this.right(one, row)),
-      differ: (row) => d3.range(1, last).some((one) => this.at(one, row) !== this.at(0, row)),
+      wrong: (row) => !right(row),
+      right,
+      lost: (row) => !right(row) && before.some((one) => this.right(one, row)),
+      "just-lost": (row) => column > 0 && !right(row) && this.right(column - 1, row),
+      gained: (row) => right(row) && before.some((one) => !this.right(one, row)),
+      never: (row) => !every.some((one) => this.right(one, row)),
+      differ: (row) => every.some((one) => this.at(one, row) !== this.at(0, row)),
     }[kind];
   }
 
@@ -84,13 +81,13 @@ class ClassJudge extends Judge {
 
   cell(column, row, name) {
     const probability = this.probability(column, row);
-    const right = this.right(column, row);
+    const right = this.right(column, row) ? "right" : "wrong";
     const said = probability === null ? "probability not kept" : `probability ${probability.toFixed(2)}`;
     const predicted = this.names[this.at(column, row)];
     return element("td", {
-      class: `${right ? "right" : "wrong"}${probability === null ? " unknown" : ""}`,
+      class: `${right}${probability === null ? " unknown" : ""}`,
       style: `--p: ${(probability ?? 0.5).toFixed(3)}`,
-      title: `${this.grid.along} ${name}: ${predicted}, ${said}\ngold: ${this.goldText(row)}, ${right ? "right" : "wrong"}`,
+      title: `${this.grid.along} ${name}: ${predicted}, ${said}\ngold: ${this.goldText(row)}, ${right}`,
     }, element("bdi", {}, predicted));
   }
 
@@ -106,14 +103,14 @@ class ValueJudge extends Judge {
   constructor(grid, sentences) {
     super(grid, sentences);
     this.headings = grid.columns.map((name) => `${grid.along} ${name}`);
-    const errors = Float32Array.from(this.predicted, (value, place) => Math.abs(value - this.gold[place % this.gold.length]));
-    this.far = d3.quantile(errors, 0.95) || 1; // the full colour: few are further off
+    const errors = this.predicted.map((value, place) => Math.abs(value - this.gold[place % this.gold.length])).sort();
+    this.far = errors[Math.floor(0.95 * errors.length)] || 1; // the full colour: few are further off
   }
 
   error(column, row) { return Math.abs(this.at(column, row) - this.gold[row]); }
 
   /** Return how near a row came to gold before a column. */
-  nearest(column, row) { return Math.min(...d3.range(column).map((one) => this.error(one, row))); }
+  nearest(column, row) { return Math.min(...range(0, column).map((one) => this.error(one, row))); }
 
   test(kind, column) {
     return {

@@ -1,66 +1,78 @@
 "use strict";
-// The page: every part from the data that lies inside it.
+// Elements made of text alone, tables as CSV on the clipboard or in a file, the theme, and the keys.
 
-const DATA = JSON.parse(document.getElementById("data").textContent);
 const part = (id) => document.getElementById(id);
 
-function fillAsked() {
-  part("made").textContent = `probekit ${DATA.version}, ${DATA.made}`;
-  if (DATA.note) part("note").append(element("bdi", {}, DATA.note));
-  for (const [name, text] of DATA.facts) {
-    part("facts").append(element("dt", {}, element("bdi", {}, name)), element("dd", {}, element("bdi", {}, text)));
+/** Return a new element; texts in `children` become text, whatever they hold. */
+function element(tag, attributes = {}, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== null && value !== false) made.setAttribute(name, value === true ? "" : value);
   }
-  const columns = ["model", "task", "split", "key", "holds", "stored", "created", "verified"];
-  const rows = DATA.entries.map((entry) => columns.map((name) =>
-    name === "verified" ? element("bdi", { class: entry.whole === false ? "bad" : null }, entry.verified) : entry[name]));
-  part("entries").append(plainTable(columns, rows));
-  for (const command of DATA.commands) {
-    const copy = element("button", { type: "button", "aria-label": `Copy: ${command}` }, "Copy");
-    copy.addEventListener("click", () => copyText(command, "command"));
-    part("commands").append(element("div", { class: "command" }, element("pre", {}, command), copy));
-  }
+  made.append(...children.filter((child) => child !== null));
+  return made;
 }
 
-function fillScores() {
-  for (const table of DATA.tables) {
-    const shown = plainTable(table.headings, table.rows, (_, place) => !table.words[place]);
-    part("scores").append(
-      element("h3", {}, element("bdi", {}, table.title)), element("div", { class: "scroll" }, shown),
-      element("div", { class: "notes" }, ...table.notes.filter(Boolean).map((line) => element("p", {}, line))),
-      element("div", { class: "csv" }, ...csvButtons(() => table.csv, `scores ${table.title}`)));
-  }
+/** Return a table as RFC 4180 has it; nothing stands for what is not there. */
+function csvText(rows) {
+  const cell = (value) => {
+    const text = String(value ?? "");
+    return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
+  };
+  return rows.map((row) => row.map(cell).join(",")).join("\r\n") + "\r\n";
 }
 
-function fillFigures() {
-  for (const [section, figures] of d3.group(DATA.figures, (figure) => figure.section)) {
-    part(section).append(element("div", { class: "figures" }, ...figures.map(pictureOf)));
-  }
+const tableCsv = (table) => csvText([...table.rows].map((row) => [...row.cells].map((one) => one.textContent.trim())));
+
+/** Say something in passing, aloud as well. */
+function say(text) {
+  part("said").textContent = text;
+  part("said").classList.add("shown");
+  clearTimeout(say.timer);
+  say.timer = setTimeout(() => part("said").classList.remove("shown"), 1800);
 }
 
-/** Leave out the parts that records hold nothing of, and lead to the others. */
-function fillNavigation() {
-  for (const line of DATA.absent) part("absent").querySelector("ul").append(element("li", {}, element("bdi", {}, line)));
-  const held = new Set(["asked", "scores", ...DATA.figures.map((figure) => figure.section)]);
-  if (DATA.grids.length) held.add("examples");
-  if (DATA.absent.length) held.add("absent");
-  for (const section of document.querySelectorAll("main > section")) {
-    section.hidden = !held.has(section.id);
-    if (section.hidden) continue;
-    const title = section.querySelector("h2").textContent;
-    document.querySelector("nav").append(element("a", { href: `#${section.id}` }, title));
+async function copyText(text, what) {
+  try {
+    await navigator.clipboard.writeText(text);
+  } catch { // a page that was opened as a file may not have the clipboard
+    const field = element("textarea", { style: "position:fixed;opacity:0" });
+    field.value = text;
+    document.body.append(field);
+    field.select();
+    const copied = document.execCommand("copy");
+    field.remove();
+    if (!copied) return say("The browser does not allow it: save the file instead.");
   }
-  document.querySelector(".skip").hidden = !DATA.grids.length;
+  say(`${what} copied`);
 }
 
+function saveText(text, name) {
+  const url = URL.createObjectURL(new Blob(["\ufeff", text], { type: "text/csv" }));
+  const file = name.replace(/[^\p{L}\p{N}]+/gu, "-").replace(/^-|-$/g, "").slice(0, 80) || "table";
+  element("a", { href: url, download: `${file}.csv` }).click();
+  setTimeout(() => URL.revokeObjectURL(url), 10_000);
+}
+
+/** Add buttons that copy or save what `read` returns when one of them is pressed. */
+function addCsvButtons(place, read, name) {
+  const copy = element("button", { type: "button", "aria-label": `Copy CSV: ${name}` }, "Copy CSV");
+  const save = element("button", { type: "button", "aria-label": `Save CSV: ${name}` }, "Save CSV");
+  copy.addEventListener("click", () => copyText(read(), "CSV"));
+  save.addEventListener("click", () => saveText(read(), name));
+  place.append(copy, save);
+}
+
+for (const place of document.querySelectorAll("[data-table]")) {
+  const table = place.parentElement.querySelector("table");
+  addCsvButtons(place, () => place.dataset.csv ?? tableCsv(table), place.dataset.table);
+}
+for (const command of document.querySelectorAll(".command")) {
+  command.querySelector("button").addEventListener("click", () => copyText(command.querySelector("pre").textContent, "command"));
+}
 part("theme").addEventListener("change", (event) => {
   const theme = event.target.value;
   if (theme) document.documentElement.dataset.theme = theme;
   else delete document.documentElement.dataset.theme;
 });
 part("show-keys").addEventListener("click", () => part("keys").showModal());
-
-fillAsked();
-fillScores();
-fillFigures();
-fillNavigation();
-const examples = DATA.grids.length ? new Examples(DATA.grids, DATA.sentences) : null;

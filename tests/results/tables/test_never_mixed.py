@@ -7,7 +7,6 @@ import json
 
 import pytest
 
-from probekit.page.score_curves import amount_figures, depth_figures
 from probekit.results.summaries.grouping import DATA, series
 from probekit.results.summaries.typeset import text_table
 from probekit.results.tables import score_table, summarise
@@ -81,9 +80,6 @@ def test_a_column_of_weights_is_of_one_and_says_so(option, axis):
 @pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
 def test_a_curve_is_of_one(option, axis):
     assert len(series(records(option, axis), given=[axis])) == 2
-    draw = depth_figures if axis == "depth" else amount_figures
-    for figure in draw(records(option, axis), "dev"):
-        assert len({row[0] for row in figure.rows}) == len(figure.rows)
 
 
 @pytest.mark.parametrize("option", [*VALUES])

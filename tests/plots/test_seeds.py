@@ -46,7 +46,7 @@ def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind)
         assert "3 seeds" in _texts(figure)
         assert _texts(figure).count(f"; 1 of {len(records)} runs diverged") == count
         texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
-        said = " ".join([_texts(figure), *texts])
+        said = " ".join([_texts(figure), *texts]).replace("\n", " ")
         assert said.count("not converged") == count
     if not marked.legends:  # figures of rows: an asterisk stands in a name
         axes = marked.axes[0]

@@ -5,11 +5,9 @@ import os
 
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from transformers import AutoModel
 
-from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone import inspect_backbone, load_backbone, loading
 from probekit.base.machine.process import Heap
 from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
@@ -61,8 +59,9 @@ def _row_error(found, expected):
     return (gap / expected.float().norm(dim=-1)).max().item()
 
 
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"), [*((kind, "float32") for kind in KINDS), ("llama", "bfloat16")]
+)
 def test_layers_are_hidden_states_bit_for_bit(kind, dtype, loaded, tiny_folder):
     backbone = loaded(kind, dtype)
     reference = AutoModel.from_pretrained(tiny_folder(kind), dtype=getattr(torch, dtype)).eval()
@@ -79,9 +78,8 @@ def test_layers_are_hidden_states_bit_for_bit(kind, dtype, loaded, tiny_folder):
             assert torch.equal(layer, state)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_keep_gives_exactly_the_layers_asked_for(kind, loaded):
-    backbone = loaded(kind)
+def test_keep_gives_exactly_the_layers_asked_for(loaded):
+    backbone = loaded("bert")
     batch, lengths = _pad(_encode(backbone), backbone.inspection.pad_id)
     every = backbone.layers(batch, lengths)
     found = backbone.layers(batch, lengths, keep=(3, 0, 0))
@@ -97,8 +95,10 @@ def test_a_layer_that_does_not_exist_is_refused(keep, loaded):
         backbone.layers(torch.tensor([[5, 6]]), torch.tensor([2]), keep=keep)
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [*((kind, "float32") for kind in KINDS), ("bert", "bfloat16"), ("llama", "float16")],
+)
 def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
     backbone = loaded(kind, dtype)
     rows = _encode(backbone)
@@ -109,33 +109,6 @@ def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
         for state, single in zip(together, alone, strict=True):
             error = _row_error(state[index, : len(row)], single[0])
             assert error <= TOLERANCE[dtype], f"row {index}: {error}"
-
-
-@settings(max_examples=20)
-@given(fill=st.integers(0, 50), extra=st.integers(1, 8), seed=st.integers(0, 99))
-def test_a_decoder_ignores_what_fills_the_padding(fill, extra, seed, loaded):
-    backbone = loaded("llama")
-    row = torch.randint(0, 50, (6,), generator=torch.Generator().manual_seed(seed))
-    batch, lengths = _pad([row], fill, extra)
-    alone = backbone.layers(row[None], torch.tensor([6]))
-    padded = backbone.layers(batch, lengths)
-    for state, single in zip(padded, alone, strict=True):
-        assert _row_error(state[:, :6], single) <= TOLERANCE["float32"]
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_no_pad_token_is_no_obstacle(kind, loaded):
-    backbone = loaded(kind)
-    assert backbone.inspection.tokenizer.pad_token_id is None
-    assert 0 <= backbone.inspection.pad_id < backbone.info.vocab_size
-
-
-def test_model_is_frozen_and_evaluating(loaded):
-    model = loaded("bert").model
-    assert not model.training
-    assert not any(parameter.requires_grad for parameter in model.parameters())
-    state = loaded("bert").layers(torch.tensor([[5, 6]]), torch.tensor([2]))[-1]
-    assert not state.requires_grad
 
 
 def test_a_token_id_without_embedding_is_refused(loaded):
@@ -154,22 +127,10 @@ def test_loading_says_nothing(tiny_folder, capfd):
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "llama"])
-def test_final_norm_turns_the_last_block_into_the_last_layer(kind, loaded):
-    backbone = loaded(kind)
-    model = backbone.model
-    blocks = model.h if kind == "gpt2" else model.layers
-    seen = []
-    handle = blocks[-1].register_forward_hook(lambda module, args, out: seen.append(out))
-    last = backbone.layers(torch.tensor([[5, 6, 7]]), torch.tensor([3]))[-1]
-    handle.remove()
-    block = seen[-1][0] if isinstance(seen[-1], tuple) else seen[-1]
-    torch.testing.assert_close(backbone.final_norm(block), last)
-    assert backbone.final_norm.kind == ("layernorm" if kind == "gpt2" else "rmsnorm")
-
-
-@pytest.mark.parametrize("kind", ["gpt2", "llama"])
 def test_a_final_norm_is_read_back_from_its_file(kind, loaded, tmp_path):
     norm, rows = loaded(kind).final_norm, torch.randn(3, loaded(kind).info.dim)
+    assert norm.kind == ("layernorm" if kind == "gpt2" else "rmsnorm")
+    assert loaded("bert").final_norm is None and not loaded("bert").info.final_norm
     assert FinalNorm.from_file(tmp_path / "norm.safetensors") is None
     (tmp_path / "norm.safetensors").write_bytes(norm.to_file())
     again = FinalNorm.from_file(tmp_path / "norm.safetensors")
@@ -178,11 +139,6 @@ def test_a_final_norm_is_read_back_from_its_file(kind, loaded, tmp_path):
     (tmp_path / "norm.safetensors").write_bytes(norm.to_file()[:-3])
     with pytest.raises(EntryError, match=r"cannot be read .* --overwrite"):
         FinalNorm.from_file(tmp_path / "norm.safetensors")
-
-
-def test_an_encoder_has_no_final_norm(loaded):
-    assert loaded("bert").final_norm is None
-    assert not loaded("bert").info.final_norm
 
 
 @pytest.mark.parametrize(
@@ -197,6 +153,13 @@ def test_wrong_dtype_or_device(dtype, device, text, tiny_folder):
     inspection = inspect_backbone(str(tiny_folder("bert")))
     with pytest.raises(OptionError, match=text):
         load_backbone(inspection, device=device, compute_dtype=dtype)
+
+
+@pytest.mark.parametrize("native", [True, False])
+def test_auto_is_bfloat16_where_it_is_native(native, monkeypatch):
+    monkeypatch.setattr(loading, "native_bfloat16", lambda device: native)
+    expected = torch.bfloat16 if native else torch.float32
+    assert loading.resolve_compute_dtype("auto") == expected
 
 
 def test_memory_that_batches_leave_free_is_looked_for_before_each(loaded, monkeypatch):

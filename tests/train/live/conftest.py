@@ -13,11 +13,6 @@ def runs_of(tmp_path_factory):
     return functools.cache(lambda family: Runs(family, tmp_path_factory.mktemp(family)))
 
 
-@pytest.fixture(params=["bert", "llama"])
-def runs(request, runs_of):
-    return runs_of(request.param)
-
-
 @pytest.fixture
 def bert(runs_of):
     """The runs of one family."""

@@ -33,9 +33,11 @@ from tests.train.saved.test_prediction import dev_words
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
 @pytest.mark.parametrize(
-    ("method", "depth"), [("lora:rank=2", None), ("lora:rank=2:targets=linear", 2)]
+    ("kind", "method", "depth"),
+    [("bert", "lora:rank=2", None), ("llama", "lora:rank=2:targets=linear", 2)],
 )
-def test_peft_loads_an_adapter_over_its_base(runs, method, depth):
+def test_peft_loads_an_adapter_over_its_base(runs_of, kind, method, depth):
+    runs = runs_of(kind)
     peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
     folder, result = runs.saved(method, depth)
     plain = AutoModel.from_pretrained(runs.model)
@@ -54,10 +56,17 @@ def test_peft_loads_an_adapter_over_its_base(runs, method, depth):
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
-@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.trains])
-def test_other_programs_read_what_every_method_trained(runs, name):
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [
+        *(("bert", name) for name, one in METHODS.items() if one.trains and name != "prefix"),
+        ("llama", "prefix"),
+    ],
+)
+def test_other_programs_read_what_every_method_trained(runs_of, kind, name):
     """PEFT an adapter, transformers a checkpoint; others lie under their names in the model."""
-    method = asked(name, runs.kind)
+    runs = runs_of(kind)
+    method = asked(name, kind)
     folder, result = runs.saved(method)
     backbone, packaging = folder / "backbone", parse("method", method, METHODS).packaging
     with safe_open(backbone / packaging.file, "pt") as file:
@@ -77,9 +86,16 @@ def test_other_programs_read_what_every_method_trained(runs, name):
         check_states(runs.tuned(method), found)
 
 
-@pytest.mark.parametrize("depth", [None, 2])
-@pytest.mark.parametrize("name", [name for name, one in METHODS.items() if one.trains])
-def test_every_method_is_what_it_was_when_it_is_read_again(runs, name, depth, tmp_path):
+@pytest.mark.parametrize(
+    ("kind", "name", "depth"),
+    [
+        *(("bert", name, 2) for name, one in METHODS.items() if one.trains and name != "prefix"),
+        *(("llama", name, 2) for name in ("full", "prefix")),
+        *((kind, "full", None) for kind in ("bert", "llama")),
+    ],
+)
+def test_every_method_is_what_it_was_when_it_is_read_again(runs_of, kind, name, depth, tmp_path):
+    runs = runs_of(kind)
     method = asked(name, runs.kind)
     folder, result = runs.saved(method, depth)
     at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
@@ -99,8 +115,9 @@ def test_every_method_is_what_it_was_when_it_is_read_again(runs, name, depth, tm
     assert (norm is not None) == (runs.kind == "llama" and depth is None)
 
 
-@pytest.mark.parametrize("depth", [None, 2])
-def test_transformers_loads_a_model_that_was_trained_in_full(runs, depth):
+@pytest.mark.parametrize(("kind", "depth"), [("bert", None), ("llama", 2)])
+def test_transformers_loads_a_model_that_was_trained_in_full(runs_of, kind, depth):
+    runs = runs_of(kind)
     folder, _ = runs.saved("full", depth)
     model, report = AutoModel.from_pretrained(folder / "backbone", output_loading_info=True)
     pooler = {"pooler.dense.weight", "pooler.dense.bias"}
@@ -108,28 +125,26 @@ def test_transformers_loads_a_model_that_was_trained_in_full(runs, depth):
     assert model.config.num_hidden_layers == (depth or 3) and model.dtype == torch.float32
     assert AutoTokenizer.from_pretrained(folder / "backbone").vocab_size
     tuned, found = runs.tuned("full", depth), list(states(model))
-    if depth and "llama" in runs.root.name:
+    if depth:
         tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
     check_states(tuned, found)
     again = inspect_backbone(str(folder / "backbone"))  # a model like any other
     assert again.info.n_blocks == (depth or 3) and again.info.base is None
 
 
-def test_the_same_values_are_the_same_bytes(runs):
+def test_the_same_values_are_the_same_bytes(bert):
     """So that a run that is saved again has the entries that it had."""
     saved = [(f"adapter:size={size}", 2) for size in (2, 3, 4)] + [("full", None), ("full", 2)]
     for method, depth in saved:
-        (file,) = (runs.saved(method, depth)[0] / "backbone").glob("*.safetensors")
+        (file,) = (bert.saved(method, depth)[0] / "backbone").glob("*.safetensors")
         with file.open("rb") as values:  # whose metadata safetensors writes in any order
             begins = values.read(100)[8:]
         assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
 
 
 @pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
-def test_values_are_kept_once(runs, method):
-    if method == "bitfit" and "llama" in runs.root.name:
-        pytest.skip("it has no biases")
-    folder, result = runs.saved(method)
+def test_values_are_kept_once(bert, method):
+    folder, result = bert.saved(method)
     with safe_open(folder / "model.safetensors", "pt") as file:
         assert not [name for name in file.keys() if name.startswith("backbone")]  # noqa: SIM118
     if method == "bitfit":
@@ -139,29 +154,29 @@ def test_values_are_kept_once(runs, method):
             for name in names:
                 own = result.state[f"backbone.{name.replace('.', '/')}"]
                 assert torch.equal(file.get_tensor(name), own)
-        plain = states(AutoModel.from_pretrained(runs.model))
-        assert (plain[3] - runs.tuned(method)[3]).abs().max() > 1e-3
+        plain = states(AutoModel.from_pretrained(bert.model))
+        assert (plain[3] - bert.tuned(method)[3]).abs().max() > 1e-3
 
 
 def rows(entry):
     return entry.arrays["words"].read(entry.examples.rows[entry.examples.valid])
 
 
-def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
-    folder, result = runs.saved("lora:rank=2:targets=linear", 2)
+def test_its_entry_holds_the_rows_that_the_head_was_trained_on(bert, tmp_path):
+    folder, result = bert.saved("lora:rank=2:targets=linear", 2)
     at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
-    entries = extract(str(folder), runs.spec.task, **at)
+    entries = extract(str(folder), bert.spec.task, **at)
     assert [entry.manifest.model for entry in entries] == ["model-lora"] * 2
     train, dev = entries
     assert list(train.arrays["words"].layers) == [0, 1, 2]
     assert verify_rows(train, 10, device="cpu").passed
     # untouched rows differ, but for the embeddings
-    before = extract(str(runs.model), runs.spec.task, **at)[0]
+    before = extract(str(bert.model), bert.spec.task, **at)[0]
     moved = (rows(train) - rows(before)[:, :3]).abs().amax((0, 2))
     assert moved[0] == 0 and moved[1] > 1e-4 and moved[2] > moved[1]
     # what the live model read: its own head says of these rows what it said, and as surely
     location = Location(cache=tmp_path / "cache")
-    view = open_features(str(folder), runs.spec.task, location=location).view("dev")
+    view = open_features(str(folder), bert.spec.task, location=location).view("dev")
     z = torch.zeros(len(view), 1, 32)  # as of words that the tokenizer deletes
     z[torch.tensor(dev.examples.valid)] = rows(dev)[:, 2:]
     labels, said = TrainedHead.from_pretrained(folder).probabilities(z)
@@ -170,7 +185,7 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
     sure = [one[names[target]] for one, target in zip(said, view.targets, strict=True)]
     assert -np.log(sure).mean() == pytest.approx(result.scores["dev/loss"], rel=1e-5)
     # training over it runs the model, or reads its rows
-    spec = replace(runs.spec, model=str(folder), depth=2, rates=())
+    spec = replace(bert.spec, model=str(folder), depth=2, rates=())
     live, cached = (fit(replace(spec, method=m), location=location) for m in ("frozen", None))
     assert [p[1] for p in live.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)
     with pytest.raises(OptionError, match="was trained by a run already"):
@@ -182,12 +197,12 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(runs, tmp_path):
 
 
 @pytest.mark.parametrize("method", ["full", "lora:rank=2", None])
-def test_a_card_for_the_hub(runs, method, tmp_path):
+def test_a_card_for_the_hub(bert, method, tmp_path):
     folder = tmp_path / "run"
     if method is None:
-        fit(replace(runs.spec, rates=()), location=runs.location, save=folder)
+        fit(replace(bert.spec, rates=()), location=bert.location, save=folder)
     else:
-        shutil.copytree(runs.saved(method)[0], folder)
+        shutil.copytree(bert.saved(method)[0], folder)
     assert done("card", str(folder)).out.strip() == str(folder / "README.md")
     card = ModelCard.load(folder / "README.md")
     (result,) = card.data.eval_results
@@ -195,7 +210,7 @@ def test_a_card_for_the_hub(runs, method, tmp_path):
     assert (result.dataset_split, result.metric_value) == ("dev", saved.eval_score)
     assert (result.task_type, result.metric_type) == ("token-classification", "span-f1")
     assert card.data.license == "unknown" and card.data.base_model is None, "it is a folder"
-    assert str(runs.root) not in card.content, "where it lies is nobody's business"
+    assert str(bert.root) not in card.content, "where it lies is nobody's business"
     loading = {"full": "AutoModel.from_pretrained(", None: "which was not trained"}
     assert loading.get(method, "PeftModel.from_pretrained(") in card.text
     assert ("token_type_ids" in card.text) == (method or "").startswith(("prompt", "prefix"))
@@ -203,8 +218,8 @@ def test_a_card_for_the_hub(runs, method, tmp_path):
     assert f"| adam, 2 epochs, batch 16, lr 0.01{rates} |" in card.text
     assert "| all sentences |" in card.text and "the checkpoint was chosen by hold-out" in card.text
     if method is None:
-        solved = replace(runs.spec, rates=(), fit="auto", epochs=None, shots=2, select="dev")
-        fit(solved, location=runs.location, save=tmp_path / "solved")
+        solved = replace(bert.spec, rates=(), fit="auto", epochs=None, shots=2, select="dev")
+        fit(solved, location=bert.location, save=tmp_path / "solved")
         text = write_model_card(tmp_path / "solved").read_text("utf-8")
         assert "| lbfgs |" in text and "| 2 shots |" in text
         assert "the strength of L2 was chosen by dev, whose score is the best" in text
@@ -220,82 +235,82 @@ def test_a_card_for_the_hub(runs, method, tmp_path):
     assert (data.base_model, data.get("base_model_relation")) == ("org/base", relation)
 
 
-def test_runs_are_told_apart(runs, tmp_path):
+def test_runs_are_told_apart(bert, tmp_path):
     at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
-    one, two = (extract(str(runs.saved("full", d)[0]), runs.spec.task, **at)[0] for d in (2, None))
+    one, two = (extract(str(bert.saved("full", d)[0]), bert.spec.task, **at)[0] for d in (2, None))
     assert one.manifest.key != two.manifest.key and one.manifest.model == "model-full"
     for entry, depth in ((one, 2), (two, 3)):  # as cache/README.md says
-        folder = runs.saved("full", depth % 3 or None)[0] / "backbone"
+        folder = bert.saved("full", depth % 3 or None)[0] / "backbone"
         values = (folder / "model.safetensors").read_bytes()
         text = json.dumps([depth, hashlib.sha256(values).hexdigest()], separators=(",", ":"))
         model = entry.manifest.request["model"]
         assert model["tuned"] == hashlib.sha256(text.encode()).hexdigest()
-        assert model["method"] == "full" and entry.manifest.model_info["base"] == str(runs.model)
-    assert extract(str(runs.saved("full")[0]), runs.spec.task, **at)[0].path == two.path
-    shutil.copytree(runs.saved("full")[0], tmp_path / "moved")
-    assert extract(str(tmp_path / "moved"), runs.spec.task, **at)[0].path == two.path
+        assert model["method"] == "full" and entry.manifest.model_info["base"] == str(bert.model)
+    assert extract(str(bert.saved("full")[0]), bert.spec.task, **at)[0].path == two.path
+    shutil.copytree(bert.saved("full")[0], tmp_path / "moved")
+    assert extract(str(tmp_path / "moved"), bert.spec.task, **at)[0].path == two.path
     for wrong in ({"random_init": 1}, {"quantize": "8bit"}):
         with pytest.raises(OptionError, match="of a saved run is what it was trained as"):
             extract(
                 str(tmp_path / "moved"),
-                runs.spec.task,
+                bert.spec.task,
                 **{**at, "options": replace(FLOAT32, **wrong)},
             )
 
 
-def test_a_base_that_is_gone_or_another(runs, tmp_path, monkeypatch):
+def test_a_base_that_is_gone_or_another(bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    corpus = runs.spec.task
-    shutil.copytree(runs.model, "base")
+    corpus = bert.spec.task
+    shutil.copytree(bert.model, "base")
     at = {"cache": "cache", "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
     extract("base", corpus, **{**at, "splits": None})
     location = Location(cache="cache")
     for method in ("full", "lora"):
-        fit(replace(runs.spec, model="base", method=method), location=location, save=method)
+        fit(replace(bert.spec, model="base", method=method), location=location, save=method)
     shutil.move("base", "elsewhere")
     assert predict("full", [["Paris"]], model="elsewhere", device="cpu")
     with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
         extract("full", corpus, **at)
     with pytest.raises(MissingFileError, match=r"model 'base'.* which must lie where it did"):
         extract("lora", corpus, **at)
-    build("llama" if "bert" in runs.root.name else "bert", tmp_path / "base")
+    build("llama", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
         extract("lora", corpus, **at)
 
 
-@pytest.mark.parametrize("command", [("merge", "tuned", "whole"), ("extract", "tuned", "conll")])
-def test_a_folder_of_runs_names_them(runs, tmp_path, monkeypatch, command):
+def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for name in ("b", "a"):
-        shutil.copytree(runs.saved("full")[0], Path("tuned", name))
-    said = refused(*command)
-    assert "tuned: no model here, but saved runs in its folders: a, b. Give one of them." in said
+        shutil.copytree(bert.saved("full")[0], Path("tuned", name))
+    for command in (("merge", "tuned", "whole"), ("extract", "tuned", "conll")):
+        said = "tuned: no model here, but saved runs in its folders: a, b. Give one of them."
+        assert said in refused(*command)
 
 
-def test_what_is_no_trained_model(runs, tmp_path):
+def test_what_is_no_trained_model(bert, tmp_path):
     at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
     head = tmp_path / "head"
-    fit(replace(runs.spec, rates=()), location=runs.location, save=head)
+    fit(replace(bert.spec, rates=()), location=bert.location, save=head)
     with pytest.raises(BackboneError, match=r"whose run trained nothing of its model \(.*model\)"):
-        extract(str(head), runs.spec.task, **at)
+        extract(str(head), bert.spec.task, **at)
     run = tmp_path / "run"
-    shutil.copytree(runs.saved("full")[0], run)
+    shutil.copytree(bert.saved("full")[0], run)
     values = run / "backbone" / "model.safetensors"
-    shutil.copy(runs.saved("full", 2)[0] / "backbone" / "model.safetensors", values)
+    shutil.copy(bert.saved("full", 2)[0] / "backbone" / "model.safetensors", values)
     for command in (
         lambda: predict(run, [["Paris"]]),
-        lambda: extract(str(run), runs.spec.task, **at),
+        lambda: extract(str(run), bert.spec.task, **at),
     ):
         with pytest.raises(RecordError, match="not the file that the run wrote, and its scores"):
             command()
     config = unsealed(run)
     config.pop("tuned")  # the first runs did not say it
     (run / "config.json").write_text(json.dumps(config), "utf-8")
-    shutil.copy(runs.saved("full")[0] / "backbone" / "model.safetensors", values)
+    shutil.copy(bert.saved("full")[0] / "backbone" / "model.safetensors", values)
     values.write_bytes(values.read_bytes()[:-8])
     with pytest.raises(RecordError, match=r"model\.safetensors: cannot be read .*train it again"):
         predict(run, [["Paris"]], device="cpu")
-    shutil.copy(runs.saved("full", 2)[0] / "model.safetensors", values)  # a head's
+    shutil.copy(bert.saved("full", 2)[0] / "model.safetensors", values)  # a head's
     with pytest.raises(RecordError, match=r"Model has no place for decoder\..*train it again"):
         predict(run, [["Paris"]], device="cpu")
     values.unlink()
@@ -310,80 +325,61 @@ DAMAGES = [
 ]
 
 
-def test_what_cannot_be_asked_of_a_run(runs, tmp_path):
+def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
     pytest.importorskip("accelerate", reason="the optional extra device-map is not installed")
     folder = tmp_path / "run"
-    shutil.copytree(runs.saved("full")[0], folder)
+    shutil.copytree(bert.saved("full")[0], folder)
     at = {"cache": tmp_path / "cache", "options": FLOAT32, "splits": ["dev"]}
     with pytest.raises(OptionError, match=r"the model of a saved run .* runs on one device"):
-        extract(str(folder), runs.spec.task, device_map="auto", **at)
+        extract(str(folder), bert.spec.task, device_map="auto", **at)
     config = unsealed(folder)
     for name, wrong in DAMAGES:
         (folder / "config.json").write_text(json.dumps({**config, name: wrong}), "utf-8")
         with pytest.raises(BackboneError, match=rf"config\.json: not what .* \({name}\)\. Train"):
-            extract(str(folder), runs.spec.task, **at)
+            extract(str(folder), bert.spec.task, **at)
 
 
 LIST = "probekit_files.json"
 
 
-def test_what_others_keep_beside_a_head_stays(runs, tmp_path):
-    spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
-    shutil.copytree(runs.model, folder / "backbone")
+def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
+    spec, folder = replace(bert.spec, method="full"), tmp_path / "run"
+    shutil.copytree(bert.model, folder / "backbone")
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
-        fit(spec, location=runs.location, save=folder)
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+        fit(spec, location=bert.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     assert (folder / "backbone" / "config.json").is_file()
     shutil.rmtree(folder / "backbone")
-    fit(spec, location=runs.location, save=folder)
-    fit(replace(spec, seed=1), location=runs.location, save=folder)
+    fit(spec, location=bert.location, save=folder)
+    fit(replace(spec, seed=1), location=bert.location, save=folder)
     for name in ("backbone.old", "backbone.partial", "model.safetensors.partial"):  # somebody's
         (folder / name).mkdir()
         (folder / name / "notes.txt").touch()
     left = folder / f".{'0' * 32}.probekit"  # of a run that was killed
     shutil.copytree(folder / "backbone", left / "backbone")
     os.utime(left, (0, 0))
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
     assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()
 
 
-def test_what_others_keep_beside_a_trained_model_stays(runs, tmp_path):
-    spec, folder = replace(runs.spec, method="full"), tmp_path / "run"
-    fit(spec, location=runs.location, save=folder)
-    written = set((folder / "backbone").iterdir())
-    notes = {folder / "backbone" / "notes.txt", folder / "backbone" / "more" / "notes.txt"}
-    for path in notes:
-        path.parent.mkdir(exist_ok=True)
-        path.write_text("mine")
-    fit(replace(spec, method="lora:rank=2"), location=runs.location, save=folder)
-    assert not (folder / "backbone" / "config.json").exists(), "of the model that was there"
-    fit(spec, location=runs.location, save=folder)
-    assert set((folder / "backbone").iterdir()) == written | {
-        folder / "backbone" / name for name in ("notes.txt", "more")
-    }
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
-    left = {path for path in folder.rglob("backbone/**/*") if path.is_file()}
-    assert left == notes and {path.read_text() for path in left} == {"mine"}
-
-
-@pytest.mark.parametrize("name", ["model.safetensors", "config.json", "mine.model", "vocab.txt"])
-def test_files_that_others_put_in_place_of_a_trained_models_stay(runs, tmp_path, name):
-    spec, folder = replace(runs.spec, method="full", epochs=1), tmp_path / "run"
-    fit(spec, location=runs.location, save=folder)
-    fit(spec, location=runs.location, save=folder)
+@pytest.mark.parametrize("name", ["model.safetensors", "mine.model"])
+def test_files_that_others_put_in_place_of_a_trained_models_stay(bert, tmp_path, name):
+    spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
+    fit(spec, location=bert.location, save=folder)
+    fit(spec, location=bert.location, save=folder)
     (folder / "backbone" / name).write_text("mine")
     with pytest.raises(OptionError, match=rf"something else in .*{name}\)"):
-        fit(spec, location=runs.location, save=folder)
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+        fit(spec, location=bert.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     assert [path.name for path in (folder / "backbone").iterdir()] == [name]
     assert (folder / "backbone" / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize("listed", ["damaged", "gone", "somebody else's"])
-def test_files_that_no_list_names_stay(runs, tmp_path, listed):
-    spec, folder = replace(runs.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
-    fit(spec, location=runs.location, save=folder)
+def test_files_that_no_list_names_stay(bert, tmp_path, listed):
+    spec, folder = replace(bert.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
+    fit(spec, location=bert.location, save=folder)
     (folder / "config.json").unlink()  # as a kill leaves it
     for name in ("tokenizer.json", "vocab.txt", "notes.txt"):
         (folder / "backbone" / name).write_text("mine")
@@ -394,48 +390,28 @@ def test_files_that_no_list_names_stay(runs, tmp_path, listed):
         file.unlink()
     else:
         file.write_text(file.read_text().replace("probekit", "another"))
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     left = {path.name for path in (folder / "backbone").iterdir()} - {LIST}
     assert left == {"notes.txt", "tokenizer.json", "vocab.txt", "adapter_config.json"}
 
 
-def test_values_that_are_damaged_are_replaced(runs, tmp_path):
-    spec, folder = replace(runs.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
-    fit(spec, location=runs.location, save=folder)
-    (values,) = (folder / "backbone").glob("*.safetensors")
-    good = values.read_bytes()
-    values.write_bytes(good[:-1] + bytes([good[-1] ^ 1]))
-    fit(spec, location=runs.location, save=folder)
-    assert values.read_bytes() == good
-
-
-def test_a_folder_that_is_linked_stays(runs, tmp_path):
-    spec, folder, large = replace(runs.spec, method="full", epochs=1), tmp_path / "run", tmp_path
-    (large / "large").mkdir()
-    folder.mkdir()
-    (folder / "backbone").symlink_to(large / "large")
-    fit(spec, location=runs.location, save=folder)
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
-    assert not list((large / "large").iterdir()) and (folder / "config.json").exists()
-
-
-def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(runs, tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(bert, tmp_path):
     folder = tmp_path / "run"
-    fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)
+    fit(replace(bert.spec, method=None, rates=()), location=bert.location, save=folder)
     (folder / "backbone").write_text("mine")
     before = {path: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
-        fit(replace(runs.spec, method="full"), location=runs.location, save=folder)
+        fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
     assert {path: path.read_bytes() for path in folder.iterdir()} == before
 
 
-def test_a_list_of_files_names_none_elsewhere(runs, tmp_path):
-    spec, folder = replace(runs.spec, method="full", epochs=1), tmp_path / "run"
-    fit(spec, location=runs.location, save=folder)
+def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
+    spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
+    fit(spec, location=bert.location, save=folder)
     victim = tmp_path / "victim.txt"
     victim.write_text("mine")
     said = json.loads((folder / "backbone" / LIST).read_text())
     said["files"] |= {"../../victim.txt": digest_file(victim)}
     (folder / "backbone" / LIST).write_text(json.dumps(said))
-    fit(replace(spec, method=None, rates=()), location=runs.location, save=folder)
+    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     assert victim.read_text() == "mine"

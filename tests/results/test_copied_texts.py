@@ -2,7 +2,6 @@
 
 import pytest
 
-from probekit.results import Record
 from probekit.results.summaries.diagnosis import SAID_FROM, copied_texts, marks, notes
 from tests.results.samples import make_record
 
@@ -64,14 +63,3 @@ def test_runs_without_duplicates_and_splits_that_choose_are_not_said():
     without = record(protocol="full, without duplicates", dev=counted(100, 9))
     chooser = record(test={"dev": {"texts": 100, "exact": 9, "normalised": 9}})
     assert copied_texts([without, chooser]) == []
-
-
-def test_records_hold_the_counts_and_do_without():
-    own = record(test=counted(500, 34))
-    assert own.to_json()["duplicates"] == {
-        "test": {"train": {"texts": 500, "exact": 0, "normalised": 34}}
-    }
-    assert Record.from_json(own.to_json()) == own
-    old = make_record()
-    assert "duplicates" not in old.to_json()
-    assert Record.from_json(old.to_json()).duplicates == {}

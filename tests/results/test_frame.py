@@ -31,12 +31,6 @@ def test_numbers_have_columns_of_their_own(records):
     assert list(frame)[:3] == ["model", "task", "label"]
 
 
-def test_groups_are_means_over_seeds(records):
-    frame = Records([make_record("p32", s, eval_score=s / 10) for s in range(5)]).to_pandas()
-    mean = frame.groupby(["head", "shots"], dropna=False)["eval_score"].mean()
-    assert mean.tolist() == [pytest.approx(0.2)]
-
-
 def test_what_is_selected_is_still_a_table_and_knows_its_file(records):
     chosen = select(records, ["head=p32"])
     assert len(chosen.to_pandas()) == 1

@@ -11,7 +11,7 @@ import pytest
 from probekit.errors import OptionError, StorageError, UnknownNameError
 from probekit.features import Location
 from probekit.results import load_records
-from probekit.results.trackers import TRACKERS, tensorboard_runs, wandb_runs
+from probekit.results.trackers import tensorboard_runs, wandb_runs
 from probekit.results.tracking import Tracking, options_of_run, scores_of
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
@@ -248,9 +248,3 @@ def test_runs_that_serve_others_are_not_shown(tmp_path, monkeypatch):
     for serving in ({"trial": True}, {"left_out": 2}):
         tracking.follow(make_record("p32", 0, **serving), "x")
     assert list((tmp_path / "r-tensorboard").iterdir()) == []
-
-
-def test_every_tracker_says_what_it_is():
-    for name, tracker in TRACKERS.items():
-        assert tracker.name == name and tracker.summary
-        assert tracker().curves is False

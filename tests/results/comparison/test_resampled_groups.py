@@ -185,29 +185,39 @@ def alone(found):
     return found
 
 
-def test_runs_are_compared_over_documents(tmp_path):
-    found = compare(*both(add_heads(tmp_path / "r.jsonl", in_documents)), samples=500)
-    plain = compare(*both(add_heads(tmp_path / "plain.jsonl", alone)), samples=500)
-    assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
-    assert (found.difference, found.n_sentences) == (plain.difference, 60)
-    assert (found.low, found.high) != (plain.low, plain.high)
-    *_, first, second, _ = comparison_table(found).text().splitlines()
-    assert "interval over 3 seeds and 12 documents (crossed, Student's t" in first
-    assert second.endswith("(paired bootstrap, 500 samples of 12 documents)")
+def called_otherwise(found):
+    return grouped(found, 20 - DOCUMENTS, "document", "x")
 
 
-def test_settings_are_judged_over_documents(tmp_path):
-    path = add_heads(tmp_path / "r.jsonl", in_documents)
-    (one,) = compare_all(load_records(path), samples=500)
-    assert (one.over, one.drawn) == ("seeds and documents", Drawn(12, "documents"))
-    runs = compare(*reversed(both(path)), samples=500)
-    assert one.p == pytest.approx(max(runs.p, runs.over_both.p))
-    assert (one.low, one.high) == pytest.approx((runs.over_both.low, runs.over_both.high))
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(in_documents, in_documents), (in_documents, alone), (in_documents, called_otherwise)],
+)
+def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, other):
+    """Files of an earlier version know none, and what sentences share is no matter of the run."""
+    path = add_heads(tmp_path / "r.jsonl", one, other)
+    for runs in (both(path), reversed(both(path))):
+        found = compare(*runs, samples=500)
+        assert (found.over_both.over, found.over_both.drawn.n) == ("seeds and documents", 12)
+        lines = comparison_table(found).notes
+        assert "interval over 3 seeds and 12 documents (crossed, Student's t" in lines[0]
+        assert lines[1].endswith("(paired bootstrap, 500 samples of 12 documents)")
+    (judged,) = compare_all(load_records(path), samples=500)
+    assert (judged.over, judged.drawn) == ("seeds and documents", Drawn(12, "documents"))
+    assert judged.p == pytest.approx(max(found.p, found.over_both.p))
+    assert (judged.low, judged.high) == pytest.approx((found.over_both.low, found.over_both.high))
     (line,) = (line for line in verdicts(load_records(path)).lines if line.startswith("p over"))
     assert line == (
         "p over seeds and 12 documents (the larger one of a paired bootstrap, 10,000 samples, and "
         "of crossed variance components)"
     )
+
+
+def test_other_intervals_of_the_same_difference(tmp_path):
+    found = compare(*both(add_heads(tmp_path / "r.jsonl", in_documents)), samples=500)
+    plain = compare(*both(add_heads(tmp_path / "plain.jsonl", alone)), samples=500)
+    assert (found.difference, found.n_sentences) == (plain.difference, 60)
+    assert (found.low, found.high) != (plain.low, plain.high)
 
 
 def test_one_seed_is_judged_over_documents_alone(tmp_path):
@@ -231,22 +241,6 @@ def test_depths_are_held_against_the_best_over_documents(tmp_path):
     found = best_depth(records)
     assert found.drawn == Drawn(12, "documents")
     assert noise_text([found]) == "paired over 12 documents"
-
-
-def test_a_run_without_groups_has_those_of_the_other(tmp_path):
-    """Files of an earlier version know none, and what sentences share is no matter of the run."""
-    path = add_heads(tmp_path / "r.jsonl", in_documents, alone)
-    for runs in (both(path), reversed(both(path))):
-        assert compare(*runs, samples=100).over_both.over == "seeds and documents"
-    (one,) = compare_all(load_records(path), samples=100)
-    assert one.over == "seeds and documents"
-
-
-def test_other_names_of_the_same_groups_are_the_same(tmp_path):
-    path = add_heads(
-        tmp_path / "r.jsonl", in_documents, lambda one: grouped(one, 20 - DOCUMENTS, "doc", "x")
-    )
-    assert compare(*both(path), samples=100).over_both.over == "seeds and documents"
 
 
 def test_runs_that_know_other_groups_are_refused(tmp_path):

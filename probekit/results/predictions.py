@@ -19,7 +19,6 @@ and ``gold`` and ``predicted``, or ``loss``.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -263,15 +262,19 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
         if pa.types.is_list(chosen[column].type) and column != "words"
     }
     offsets = _offsets(lists["predicted" if "predicted" in lists else "loss"])
-    if any(not np.array_equal(offsets, _offsets(one)) for one in lists.values()):
+    if any(not np.array_equal(offsets, _offsets(column)) for column in lists.values()):
         raise ValueError(f"{name}: as many predictions as labels were expected in every row")
-    rows = {column: one.flatten() for column, one in lists.items()}
-    found = _losses if "predicted" not in rows else _values
+    rows = {column: values.flatten() for column, values in lists.items()}
     if "gold" in rows and pa.types.is_string(rows["gold"].type):
-        found = partial(_classes, classes=about.classes if about else ())
+        content = _classes(rows, about.classes if about else ())
+    elif "predicted" in rows:
+        predicted, gold = _numbers(rows["predicted"]), _numbers(rows["gold"])
+        content = {"content": "values", "predicted": predicted, "gold": gold}
+    else:
+        content = _losses(rows)
     ids = tuple(chosen["id"].to_pylist())
     shared = {"texts": _texts(chosen), **_groups(chosen)}
-    return Predicted(ids=ids, offsets=offsets, **shared, **found(rows))
+    return Predicted(ids=ids, offsets=offsets, **shared, **content)
 
 
 def _groups(table: pa.Table) -> dict[str, Any]:
@@ -298,11 +301,6 @@ def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
     if "loss" in rows:
         held["row_scores"] = _row_scores(rows, predicted == gold)
     return {"content": "classes", "predicted": predicted, "gold": gold, "names": names} | held
-
-
-def _values(rows: Rows) -> dict[str, Any]:
-    found, gold = _numbers(rows["predicted"]), _numbers(rows["gold"])
-    return {"content": "values", "predicted": found, "gold": gold}
 
 
 def _losses(rows: Rows) -> dict[str, Any]:

@@ -168,15 +168,11 @@ def _both_text(over: Crossed) -> str:
     """Return what the half widths of the table are over, and how sure the difference is of both."""
     seeds = f"{over.n_seeds} seeds and " * bool(over.seed_share)
     how = "crossed" if seeds else "jackknife"
+    degrees = f"{over.df:,.0f}" if over.df >= 100 else f"{over.df:.3g}"
     return (
         f"± is the half width of the 95 % interval over {seeds}{over.drawn.text} ({how}, "
-        f"Student's t with "
-        f"{_df_text(over.df)} degrees of freedom), p = {over.p:.2g}"
+        f"Student's t with {degrees} degrees of freedom), p = {over.p:.2g}"
     )
-
-
-def _df_text(df: float) -> str:
-    return f"{df:,.0f}" if df >= 100 else f"{df:.3g}"
 
 
 def _seeds_text(over: Interval, decimals: int) -> str:
@@ -184,8 +180,5 @@ def _seeds_text(over: Interval, decimals: int) -> str:
         return "one seed each: how much another seed would change is not known"
     if over.half is None:
         return f"the same difference with each of {over.n} seeds: {over.mean:+z.{decimals}f}"
-    return (
-        f"over {over.n} paired seeds: {over.mean:+z.{decimals}f} ± "
-        f"{over.half:.{decimals}f} "
-        "(95 % interval, Student's t)"
-    )
+    mean, half = f"{over.mean:+z.{decimals}f}", f"{over.half:.{decimals}f}"
+    return f"over {over.n} paired seeds: {mean} ± {half} (95 % interval, Student's t)"

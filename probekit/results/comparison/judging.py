@@ -246,14 +246,13 @@ def judge(
 
 def family(found: Sequence[Judged]) -> list[Judged]:
     """Return comparisons with the verdict of each, corrected for their number."""
-    corrected = holm({place: one.p for place, one in enumerate(found) if one.p is not None})
-    return [_with_verdict(one, corrected.get(place)) for place, one in enumerate(found)]
-
-
-def _with_verdict(one: Judged, corrected: float | None) -> Judged:
-    sure = corrected is not None and corrected < LEVEL
-    way: Literal["higher", "lower"] = "higher" if one.difference > 0 else "lower"
-    return replace(one, corrected=corrected, verdict=way if sure else None)
+    p = holm({place: one.p for place, one in enumerate(found) if one.p is not None})
+    judged = []
+    for place, one in enumerate(found):
+        way: Literal["higher", "lower"] = "higher" if one.difference > 0 else "lower"
+        sure = place in p and p[place] < LEVEL
+        judged.append(replace(one, corrected=p.get(place), verdict=way if sure else None))
+    return judged
 
 
 def difference(

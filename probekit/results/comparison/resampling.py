@@ -55,11 +55,11 @@ class Drawn:
         return drawn_text([self])
 
 
-def drawn_text(found: Iterable[Drawn]) -> str:
+def drawn_text(several: Iterable[Drawn]) -> str:
     """Return what several intervals are over: ``277 to 872 sentences or 231 documents``."""
     counts: dict[tuple[str, str], list[int]] = {}
-    for one in found:
-        counts.setdefault((one.noun, one.remark), []).append(one.n)
+    for drawn in several:
+        counts.setdefault((drawn.noun, drawn.remark), []).append(drawn.n)
     parts = (f"{range_text(n)} {noun}, {remark}" for (noun, remark), n in counts.items())
     return " or ".join(part.removesuffix(", ") for part in parts)
 
@@ -132,26 +132,26 @@ class Groups:
             yield self.counts(1.0 - np.eye(min(at_once, n - first), n, k=first))
 
 
-def shared_groups(found: Iterable[tuple[str, Groups]]) -> Groups:
+def shared_groups(named: Iterable[tuple[str, Groups]]) -> Groups:
     """Return the groups of some sentences, given those that every run knows: all alike, or none.
 
     Args:
-        found: whose they are, for messages, and the groups.
+        named: whose they are, for messages, and the groups.
 
     Raises:
         RecordError: two runs divide the sentences in other ways.
     """
-    (first, known), *others = found
-    for origin, one in others:
-        if known.numbers is None:
-            first, known = origin, one
-        elif one.numbers is not None and not np.array_equal(one.numbers, known.numbers):
+    (first, groups), *others = named
+    for origin, other in others:
+        if groups.numbers is None:
+            first, groups = origin, other
+        elif other.numbers is not None and not np.array_equal(other.numbers, groups.numbers):
             raise RecordError(
-                f"{first} knows other groups of the sentences ({known.grouped_by}) than {origin} "
-                f"({one.grouped_by}), and whole groups are resampled. Delete the predictions of "
+                f"{first} knows other groups of the sentences ({groups.grouped_by}) than {origin} "
+                f"({other.grouped_by}), and whole groups are resampled. Delete the predictions of "
                 "both, and train again with --predictions and the same --group."
             )
-    return known
+    return groups
 
 
 @dataclass(frozen=True, slots=True)

@@ -171,11 +171,8 @@ def rates_text(rates: Mapping[str, float]) -> str:
 
 def plugins_text(plugins: Mapping[str, Mapping[str, str]]) -> str:
     """Return which code the plug-ins of third parties are, such as ``head 1a2b3c4d``."""
-    return ", ".join(f"{kind} {_code_text(origin)}" for kind, origin in sorted(plugins.items()))
-
-
-def _code_text(origin: Mapping[str, str]) -> str:
-    return origin.get("code") or origin.get("package", "")
+    code = {kind: own.get("code") or own.get("package", "") for kind, own in plugins.items()}
+    return ", ".join(f"{kind} {text}" for kind, text in sorted(code.items()))
 
 
 def _setting_text(value: Any) -> str:

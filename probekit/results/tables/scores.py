@@ -408,12 +408,12 @@ def _scores(
     """Return a column of scores, marked; a verdict stands at the split that it is about."""
     scales = [scale_of(row.metric) for row in rows]
     values = [one and one.scaled(by.factor) for one, by in zip(found, scales, strict=True)]
-    signs = [MARK * bool(row.marks) + _arrow(row.verdict, split) for row in rows]
+    arrows = [
+        ARROWS[row.verdict.verdict] if row.verdict and row.verdict.split == split else ""
+        for row in rows
+    ]
+    signs = [MARK * bool(row.marks) + arrow for row, arrow in zip(rows, arrows, strict=True)]
     return interval_column(title, values, [one.decimals for one in scales], signs)
-
-
-def _arrow(verdict: Judged | None, split: str) -> str:
-    return ARROWS[verdict.verdict] if verdict is not None and verdict.split == split else ""
 
 
 def _said_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:

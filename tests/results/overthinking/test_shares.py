@@ -189,3 +189,8 @@ def test_examples_are_destructive_first_and_seeded():
     assert row.predicted == tuple(names[n] for n in probes[:, 9]) and row.kind == "destructive"
     assert row.probability == pytest.approx([0.8] * 3, abs=1e-3)
     assert shown.text == "w9" and row.gold == names[gold[9]] and row.word is None
+    one, other = names[1 - gold[9]], names[gold[9]]
+    assert (
+        f"\ndev-9 (seed 0)\n  w9\n  gold {other}, destructive: 0 {one} (0.80), 1 {other} (0.80), "
+        f"2 {one} (0.80)\n"
+    ) in overthinking_text([measure(records, examples=4)])

@@ -17,8 +17,13 @@ from probekit.metrics.gold import (
     encode_gold,
 )
 from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
-from probekit.metrics.probability_metrics import UNSEEN, Brier, CalibrationError, LogLoss
-from probekit.metrics.row_scores import ROW_SCORES
+from probekit.metrics.probability_metrics import (
+    ROW_SCORES,
+    UNSEEN,
+    Brier,
+    CalibrationError,
+    LogLoss,
+)
 from probekit.metrics.span_f1 import SpanF1
 
 _OWN: Mapping[str, type[Metric]] = {

@@ -9,7 +9,7 @@ from jaxtyping import Int64, Shaped
 from probekit.errors import OptionError
 from probekit.metrics.contract import Metric
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
-from probekit.metrics.row_scores import ROW_SCORES
+from probekit.metrics.probability_metrics import ROW_SCORES
 from probekit.testing.promises import (
     Check,
     admit_class,

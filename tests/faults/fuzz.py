@@ -45,10 +45,10 @@ def readers() -> dict[str, tuple[str, Reader]]:
     from probekit.base.selection import Selection
     from probekit.cli.app import app
     from probekit.cli.arguments import parse_bytes
-    from probekit.cli.record_tables import scores_text
     from probekit.page.report_page import ReportOptions, page_data
     from probekit.results import select
     from probekit.results.predictions import read_predicted
+    from probekit.results.tables import score_table
     from probekit.store.entry import Entry
     from probekit.store.labels import read_labels
     from probekit.tasks import TextOptions, get_task
@@ -61,8 +61,8 @@ def readers() -> dict[str, tuple[str, Reader]]:
         return get_task(str(path), TextOptions(kind="tagging")).read("train")
 
     def records(path: Path) -> object:
-        found = load_records(path)
-        return [scores_text(found, style) for style in ("text", "csv", "html", "latex")]
+        table = score_table(load_records(path))
+        return [table.text(style) for style in ("text", "csv", "html", "latex")]
 
     def of_entry(read: Callable[[Entry], object]) -> Reader:
         return lambda path: read(Entry.open(_entry_of(path)))

@@ -11,7 +11,8 @@ import pytest
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, DataError, EntryError, RecordError
-from probekit.results.log import append_record, load_records
+from probekit.results import load_records
+from probekit.results.log import append_record
 from probekit.results.summaries.wording import layers_text
 from probekit.store.tables import read_table
 from probekit.tasks import TextOptions, get_task

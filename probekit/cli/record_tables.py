@@ -157,16 +157,14 @@ def _rows_of_options(records: "Sequence[Record]") -> list[dict[str, Any]]:
     Raises:
         RecordError: no command makes a record by itself, or it is of an earlier version.
     """
-    rows: list[dict[str, Any]] = []
+    rows: dict[str, dict[str, Any]] = {}
     for record in records:
         options = _options_of(record)
         seed = options.pop("seed")
-        same = next((r for r in rows if {**r, "seeds": None} == {**options, "seeds": None}), None)
-        if same is None:
-            rows.append({**options, "seeds": [seed]})
-        elif seed not in same["seeds"]:
-            same["seeds"].append(seed)
-    return rows
+        row = rows.setdefault(dumps(options, sort_keys=True), {**options, "seeds": []})
+        if seed not in row["seeds"]:
+            row["seeds"].append(seed)
+    return list(rows.values())
 
 
 def _options_of(record: "Record") -> dict[str, Any]:

@@ -173,11 +173,6 @@ class Estimate:
     high: float
     p: float
 
-    @property
-    def holds_zero(self) -> bool:
-        """Whether the interval holds 0."""
-        return self.low <= 0 <= self.high
-
     def text(self, factor: float = 1.0, *, signed: bool = False, decimals: int = 1) -> str:
         """Return it times a factor as ``12.3 (10.1 to 14.6)``; the value, and its interval."""
         plus = "+" if signed else ""

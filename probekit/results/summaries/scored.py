@@ -42,23 +42,6 @@ def score_on(record: Record, split: str, metric: str | None = None) -> float | N
     return record.scores.get(f"{split}/{record.metric}")
 
 
-def scored_on(records: Sequence[Record], split: Scored) -> list[Record]:
-    """Return the records that have a score on a split.
-
-    Raises:
-        UnknownNameError: there is no such split.
-        RecordError: there were records, and none of them has.
-    """
-    field = choose("split", split, SCORE_OF)
-    found = [record for record in records if getattr(record, field) is not None]
-    if records and not found:
-        raise RecordError(
-            f"none of {len(records)} records has a {split} score; extract the {split} split "
-            "(--split) and train again."
-        )
-    return found
-
-
 def reported_split(records: Sequence[Record]) -> Scored:
     """Return test, which chose nothing, where all of some records have a score there, else dev."""
     tested = [record.test_score is not None for record in records]
@@ -66,9 +49,21 @@ def reported_split(records: Sequence[Record]) -> Scored:
 
 
 def shown(records: Sequence[Record], split: Scored | None) -> tuple[list[Record], Scored]:
-    """Return the records with a score on a split, and the split: unset the reported one."""
+    """Return the records with a score on a split, and the split: unset the reported one.
+
+    Raises:
+        UnknownNameError: there is no such split.
+        RecordError: there were records, and none of them has a score there.
+    """
     split = split or reported_split(records)
-    return scored_on(records, split), split
+    field = choose("split", split, SCORE_OF)
+    scored = [record for record in records if getattr(record, field) is not None]
+    if records and not scored:
+        raise RecordError(
+            f"none of {len(records)} records has a {split} score; extract the {split} split "
+            "(--split) and train again."
+        )
+    return scored, split
 
 
 def has_two_scores(records: Sequence[Record]) -> bool:

@@ -22,7 +22,6 @@ from probekit.results.comparison import Verdicts, verdicts
 from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
-from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.grouping import full_depth, grouped
 from probekit.results.summaries.scored import SCORE_OF, Scored
 from probekit.results.summaries.typeset import NOTHING
@@ -229,25 +228,21 @@ def score_tables(
     """
     for group in grouped(records, _SAME).values():
         shown = beside_heads(full_depth(group))
-        rows = tables.summarise(shown)
         of_depths = against is None and any(record.depth is not None for record in shown)
-        said: Sequence[str] = []
-        if len(rows) > 1 and not of_depths:
-            judged = _judged(shown, against, split, samples)
-            said = judged.lines if isinstance(judged, Verdicts) else [judged]
-            rows = tables.summarise(shown, judged=judged) if isinstance(judged, Verdicts) else rows
-        columns = tables.score_columns(rows)
-        columns = [one for one in columns if any(cell.strip() != NOTHING for cell in one.cells)]
+        wanted = not of_depths and len(tables.summarise(shown)) > 1
+        judged = _judged(shown, against, split, samples) if wanted else ""
+        verdict = judged if isinstance(judged, Verdicts) else None
+        table = tables.score_table(shown, judged=verdict)
+        columns = [one for one in table.columns if any(c.strip() != NOTHING for c in one.cells)]
         columns.sort(key=lambda one: one.heading in _HOW)
-        cells = zip(*(column.cells for column in columns), strict=True)
         first = group[0]
         yield ScoreTable(
             title=f"{first.task}, {first.label}" if first.label else task_title(first),
             headings=[column.heading for column in columns],
             words=[column.words for column in columns],
-            rows=[[cell.strip() for cell in row] for row in cells],
-            notes=[*said, *notes(shown), tables.caption(rows)],
-            csv=tables.table(rows, "csv"),
+            rows=[*zip(*([cell.strip() for cell in one.cells] for one in columns), strict=True)],
+            notes=["" if verdict else str(judged), *table.notes, table.caption],
+            csv=table.text("csv"),
         )
 
 

@@ -136,6 +136,20 @@ def _same(one: Record, other: Record, names: Sequence[str]) -> bool:
 
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
+_PALE: dict[str, Any] = {
+    "alpha": 0.45,
+    "linewidth": _BROAD,
+    "solid_capstyle": "round",
+    "zorder": 2.5,
+}
+_RING: dict[str, Any] = {
+    "linestyle": "none",
+    "marker": "o",
+    "markersize": 8,
+    "markerfacecolor": "none",
+    "markeredgewidth": 1.0,
+    "zorder": 4,
+}
 
 
 @styled
@@ -227,55 +241,21 @@ def _draw_panel(
 
 
 def _mark_best(
-    axes: Axes,
-    curve: Mapping[float, Interval],
-    best: BestDepth,
-    style: CurveStyle,
-    top: int,
+    axes: Axes, curve: Mapping[float, Interval], best: BestDepth, style: CurveStyle, top: int
 ) -> None:
-    """Put a ring around the best depth, and a pale line under those within noise of it."""
-    axes.add_line(_ring(style.colour, [best.best / top], [curve[best.best].mean]))
+    """Put a ring around the best depth, and a pale line under those within noise of it.
+
+    A depth without neighbours has a pale dot.
+    """
+    axes.plot([best.best / top], [curve[best.best].mean], color=style.colour, **_RING)
     for run in best.runs:
-        places = [depth / top for depth in run]
-        axes.add_line(_pale(style.colour, places, [curve[depth].mean for depth in run]))
+        means = [curve[depth].mean for depth in run]
+        alone = {"marker": "o", "markersize": _BROAD, "markeredgewidth": 0} if len(run) == 1 else {}
+        axes.plot([depth / top for depth in run], means, color=style.colour, **_PALE | alone)
 
 
 def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
     """Return what the legend says of the best depths."""
-    within = _pale(_GREY, label=f"within noise of it ({noise_text(best)})")
-    return [_ring(_GREY, label="best depth on dev"), within]
-
-
-def _pale(colour: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
-    """Return a broad pale line, or a dot for a depth without neighbours."""
-    alone = len(x) == 1
-    return Line2D(
-        x,
-        y,
-        label=label,
-        color=colour,
-        alpha=0.45,
-        linestyle="none" if alone else "-",
-        linewidth=_BROAD,
-        solid_capstyle="round",
-        marker="o" if alone else "none",
-        markersize=_BROAD,
-        markeredgewidth=0,
-        zorder=2.5,
-    )
-
-
-def _ring(colour: str, x: Sequence[float] = (), y: Sequence[float] = (), label: str = "") -> Line2D:
-    """Return a ring around a point."""
-    return Line2D(
-        x,
-        y,
-        label=label,
-        color=colour,
-        linestyle="none",
-        marker="o",
-        markersize=8,
-        markerfacecolor="none",
-        markeredgewidth=1.0,
-        zorder=4,
-    )
+    ring = Line2D([], [], color=_GREY, label="best depth on dev", **_RING)
+    within = f"within noise of it ({noise_text(best)})"
+    return [ring, Line2D([], [], color=_GREY, label=within, **_PALE)]

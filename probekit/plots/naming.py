@@ -27,7 +27,7 @@ from probekit.results.summaries.wording import (
 NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
-_EM = 0.58  # width of a character, ems: more than most are, less than a capital
+_EM = 0.55  # width of a character, ems: more than most are, less than a capital
 _GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
 Size = Literal["axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize"]
 """The setting of matplotlib that says how large a text is."""

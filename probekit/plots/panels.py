@@ -56,6 +56,7 @@ PANEL_HEIGHT = 1.55
 _FLATTEST = 0.5  # least height of a panel, as a share of its width
 _NARROWEST = 2.1  # width of a panel beside others, inches
 _SAMPLE, _MARKER = 9, 5  # characters that a sample of a line, or a marker, takes in a legend
+_AROUND = 2  # characters beside a legend
 _PHRASE = 18  # characters of a line of a legend's phrase, at least
 _CLEAR, _MOST = 8.0, 0.7  # pixels below a legend inside axes, and most of their height it takes
 
@@ -330,7 +331,7 @@ def put_legend(
     """
     inside = isinstance(where, Axes)
     width = size_of(where) if isinstance(where, Axes) else where.get_figwidth()
-    room = line_length(width, "legend.fontsize")
+    room = line_length(width, "legend.fontsize") - _AROUND
     handles = [*curves, *phrases]
     sample = _SAMPLE if connected else _MARKER
     longest = max([len(str(one.get_label())) for one in curves] + [_PHRASE] * bool(phrases))

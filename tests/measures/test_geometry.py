@@ -154,7 +154,7 @@ def records_of(found: Geometry, **options):
 
 def test_the_figure_has_a_panel_per_measure(found):
     plain = plot_geometry(found)
-    titles = [axes.get_title(loc="left") for axes in plain.axes]
+    titles = [" ".join(axes.get_title(loc="left").split()) for axes in plain.axes]
     assert "linear CKA" in titles and "effective rank (covariance)" in titles
     probed = plot_geometry(found, records_of(found), split="dev")
     assert len(probed.axes) == len(plain.axes) + 1

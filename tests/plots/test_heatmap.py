@@ -3,7 +3,6 @@
 import re
 from itertools import pairwise
 
-import matplotlib
 import numpy as np
 import pytest
 
@@ -166,16 +165,6 @@ def test_heatmap_says_that_concat_has_shares_of_the_logits():
     for text in (figure.axes[1].xaxis.label, *figure.texts):
         box = text.get_window_extent(figure.canvas.get_renderer())
         assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
-
-
-def test_values_are_printed_only_where_they_fit():
-    assert plot_weights(sample_records(n_blocks=12)).axes[0].texts
-    assert not plot_weights(sample_records(n_blocks=30)).axes[0].texts
-
-
-def test_colour_map_darkens_monotonously():
-    colours = matplotlib.colormaps["magma_r"](np.linspace(0, 1, 64))[:, :3]
-    assert (np.diff(colours @ [0.299, 0.587, 0.114]) < 0).all()
 
 
 def test_heatmap_without_weights():

@@ -209,11 +209,6 @@ def test_options_that_do_not_fit():
         plot_weights([make_record()], raw=True, of="shares")
 
 
-def test_one_layer_and_one_record():
-    figure = plot_weights([make_record("dwatt", 0, 1, weights={1: 1.0})])
-    assert _cells(figure.axes[0]).compressed().tolist() == [1]
-
-
 def test_no_key_stands_in_a_figure_or_table():
     models = ("org/tiny-model", "fork/tiny-model")  # whose names are written in full
     keys = [{"labels_fingerprint": str(n) * 64, "entry": str(n + 2) * 64} for n in (3, 4)]

@@ -4,7 +4,7 @@ Also the attention-fusion paper's Fig. 2. One panel per model, and per head wher
 tasks, each with the layers of its own model.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,22 +12,19 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.plots.cells import Grid, layer_values
+from probekit.plots.cells import Grid
 from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
 from probekit.plots.heatmap import heatmap_figure, stacked_heights
 from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.naming import (
-    NAME_WIDTH,
     choice_text,
     line_length,
-    one_last_name,
-    rows,
     runs_text,
-    shared_text,
 )
 from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, refuse_many
+from probekit.plots.weight_panels import NARROW, WeightPanel, weight_panels
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import BASELINES, grouped, varying
+from probekit.results.summaries.grouping import BASELINES, grouped
 from probekit.results.summaries.layer_measures import (
     MEASURES,
     RAW_WEIGHTS,
@@ -35,14 +32,12 @@ from probekit.results.summaries.layer_measures import (
     caution_text,
     one_ablation,
 )
-from probekit.results.summaries.scored import mean_values
 
 MAX_ROWS = 60
 MAX_PANELS = 12
 _LINEAR = 50  # the largest rise of a loss, over where orders of magnitude begin
 _TALL, _TALLEST = 9.0, 22.0  # height from which on there are two columns, and the most, inches
 _MANY = 12  # from more rows on, they are low and have no numbers
-_NARROW = 4.5  # width of a page on which names have shorter lines, inches
 _WIDE, _SLIM = 20.0, 9.0  # width of the cells of a row without numbers: on a page, a column; ems
 _LEAST, _MOST = 0.7, 1.8  # width of one of these cells, ems
 _GAP = 3  # characters between panels
@@ -141,79 +136,7 @@ def plot_weights(
     )
 
 
-@dataclass(frozen=True)
-class _Panel:
-    """One panel: its title, its rows' records by name, and the last layer of its model.
-
-    ``sized`` says that rows are in the order of what they were fitted on.
-    """
-
-    title: str
-    rows: Mapping[str, Sequence[Record]]
-    top: int
-    sized: bool
-
-    def means(self, measure: LayerMeasure) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean over seeds of every row and layer, and half its interval.
-
-        Raises:
-            RecordError: a row would average over more than seeds.
-        """
-        found = [
-            mean_values(group, measure.shown, " ".join(name.split()))
-            for name, group in self.rows.items()
-        ]
-        means = [{n: one.mean for n, one in row.items()} for row in found]
-        halves = [
-            {n: np.nan if one.half is None else one.half for n, one in row.items()} for row in found
-        ]
-        return layer_values(means, self.top), layer_values(halves, self.top)
-
-    def strips(self, measure: LayerMeasure) -> list[np.ndarray]:
-        """Return the numbers of every row, shape (seeds, layers), seeds ascending."""
-        ordered = [sorted(group, key=lambda record: record.seed) for group in self.rows.values()]
-        return [layer_values([measure.shown(one) for one in group], self.top) for group in ordered]
-
-
-def _panels(records: Sequence[Record], measure: LayerMeasure, width: float) -> list[_Panel]:
-    """Return the panels: one per model, of several tasks one per head and model."""
-    tasks = bool(varying(records, ["task", "label"]))
-    characters = NAME_WIDTH * 3 // 4 if width < _NARROW else NAME_WIDTH
-    tops = {
-        model: max(layer for one in group for layer in (*one.layers, *measure.values(one)))
-        for (model,), group in grouped(records, ["model"]).items()
-    }
-    panels = []
-    for key, group in grouped(records, ["head", "model"] if tasks else ["model"]).items():
-        shared = shared_text(group, one_last_name(records))
-        title = f"{key[0]}, {shared}" if tasks else shared
-        found = rows(group, "task" if tasks else "head", _size_text if tasks else None, characters)
-        if tasks:
-            found = dict(sorted(found.items(), key=lambda item: _size_rank(item[1])))
-        sized = tasks and any(_size(one) is not None for one in found.values())
-        panels.append(_Panel(title, found, tops[key[-1]], sized))
-    return panels
-
-
-def _size(group: Sequence[Record]) -> int | None:
-    """Return how many examples the runs of a row were fitted on, if the records say so."""
-    found = [record.seen["examples"] for record in group if "examples" in record.seen]
-    return max(found, default=None)
-
-
-def _size_text(group: Sequence[Record]) -> str:
-    size = _size(group)
-    return "" if size is None else f"n={size:,}"
-
-
-def _size_rank(group: Sequence[Record]) -> tuple[bool, int, int]:
-    """Sort rows by what they were fitted on, then by what there was; unknown sizes last."""
-    size = _size(group)
-    there = max((record.seen.get("of_examples", 0) for record in group), default=0)
-    return (size is None, size or 0, there)
-
-
-def _check_count(panels: Sequence[_Panel]) -> None:
+def _check_count(panels: Sequence[WeightPanel]) -> None:
     """Refuse more panels or rows than a reader can take in."""
     by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
@@ -304,9 +227,9 @@ class _Drawing:
     halves: bool = False
 
     @property
-    def panels(self) -> list[_Panel]:
+    def panels(self) -> list[WeightPanel]:
         """The panels; in two columns, those that are alike beside each other."""
-        found = _panels(self.records, self.measure, self.width)
+        found = weight_panels(self.records, self.measure, self.width)
         return sorted(found, key=lambda panel: -len(panel.rows)) if self.halves else found
 
     @property
@@ -319,7 +242,7 @@ class _Drawing:
         """Return a heatmap for each panel."""
         return [self._grid(panel, self._compact) for panel in self.panels]
 
-    def _grid(self, panel: _Panel, compact: bool) -> Grid:
+    def _grid(self, panel: WeightPanel, compact: bool) -> Grid:
         values, halves = panel.means(self.measure)
         strips = panel.strips(self.measure) if self.per_seed else []
         shades = np.concatenate(strips) if strips else values
@@ -327,7 +250,7 @@ class _Drawing:
             counts = [len(strip) for strip in strips] or [1] * len(values)
             own = np.split(shades, np.cumsum(counts)[:-1])
             shades = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in own])
-        wide = _SLIM if self.width < _NARROW else _WIDE
+        wide = _SLIM if self.width < NARROW else _WIDE
         cell = float(np.clip(wide / (panel.top + 1), _LEAST, _MOST))
         return Grid(
             list(panel.rows),

@@ -102,7 +102,7 @@ def test_thirty_tasks_of_several_heads_are_legible(width):
         assert all(low.y1 <= high.y0 + 0.5 for high, low in pairwise(boxes))
         assert axes.get_window_extent().width / 13 / figure.dpi > 0.05  # a cell, inches
     left = {round(axes.get_window_extent().x0) for axes in figure.axes[:-1]}
-    assert len(left) == (1 if width < 4 else 2)
+    assert len(left) == 2
 
 
 def test_one_strip_per_seed():

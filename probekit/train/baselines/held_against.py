@@ -13,7 +13,12 @@ from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
 from probekit.store.manifest import read_manifest
-from probekit.train.baselines.records import CODE_SCORES, Ledger, code_records, guess_records
+from probekit.train.baselines.baseline_records import (
+    CODE_SCORES,
+    Ledger,
+    code_records,
+    guess_records,
+)
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_views import open_splits

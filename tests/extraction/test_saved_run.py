@@ -4,10 +4,8 @@ import pytest
 
 from probekit import Location, TrainSpec, fit
 from probekit.extraction import extract
-from probekit.store.builder import EntryBuilder
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.extracted import interrupted_after, run
 from tests.extraction.test_kill import check_kills, digests, processes  # noqa: F401
 
 
@@ -21,18 +19,6 @@ def tuned(tmp_path_factory):
     spec = TrainSpec(model=str(model), task=few, label="2", head="last", method="lora", epochs=1)
     fit(spec, location=Location(cache=root / "cache"), save=root / "run", device="cpu")
     return str(root / "run"), str(write_corpus(root / "many", sentences=120))
-
-
-@pytest.mark.usefixtures("small_units")
-def test_an_extraction_that_is_broken_off_goes_on_to_the_same_bytes(tuned, tmp_path, monkeypatch):
-    run(*tuned, tmp_path / "whole")
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
-        with pytest.raises(KeyboardInterrupt):
-            run(*tuned, tmp_path / "again")
-    assert list((tmp_path / "again").glob("*/*/*.partial/building/units/*.json"))
-    run(*tuned, tmp_path / "again")
-    assert digests(tmp_path / "again") == digests(tmp_path / "whole")
 
 
 @pytest.mark.slow

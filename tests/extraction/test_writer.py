@@ -8,16 +8,6 @@ import pytest
 from probekit.extraction.compute import writer_thread
 
 
-def test_items_are_written_in_order_by_one_other_thread():
-    seen = []
-    with writer_thread(lambda item: seen.append((item, threading.current_thread().name))) as put:
-        for item in range(20):
-            put(item)
-    assert [item for item, _ in seen] == list(range(20))
-    (name,) = {name for _, name in seen}
-    assert name.startswith("probekit-writer")
-
-
 def test_put_waits_while_one_item_is_written():
     release = threading.Event()
     written = []

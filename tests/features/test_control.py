@@ -101,11 +101,6 @@ def test_labels_are_drawn_from_how_often_they_occur_in_train():
     assert 0.6 < Counter(pairs.values())["O"] / len(pairs) < 0.8
 
 
-def test_labels_of_other_splits_have_no_part_in_the_draw():
-    found, _ = drawn(train=WORDS, dev=WORDS)
-    assert "O" not in found["dev"].values()
-
-
 def test_seeds_differ_and_are_known_by_their_fingerprints():
     (zero, about), (one, other) = (drawn(seed=seed, train=WORDS, dev=["x"]) for seed in (0, 1))
     same = sum(zero["train"][word] == one["train"][word] for word in WORDS)

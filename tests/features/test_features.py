@@ -49,13 +49,6 @@ def test_labels_become_the_classes_of_train(tmp_path):
     assert names == list(splits.labels["dev"].values)
 
 
-def test_folders_may_be_written_as_text(tmp_path):
-    text, path = open_here(str(plant_all(tmp_path))), open_here(tmp_path)
-    assert {s: e.manifest.key for s, e in text.entries.items()} == {
-        s: e.manifest.key for s, e in path.entries.items()
-    }
-
-
 def test_taking_examples_takes_their_rows(tmp_path):
     view = open_here(plant_all(tmp_path)).view("train")
     taken = view.take(np.array([7, 2]))
@@ -216,12 +209,3 @@ def test_encoding_is_undone_by_the_names(train, other):
     names = label_map.names + unseen
     assert [names[number] for number in numbers] == other
     assert all((name in unseen) == (name not in train) for name in other)
-
-
-def test_what_is_printed_is_short(tmp_path):
-    splits = open_here(plant_all(tmp_path))
-    view = splits.view("train")
-    for one in (splits, splits.entries["train"], view, view.array):
-        assert len(repr(one)) < 2000 and type(one).__name__ in repr(one)
-    counts = f"{view.n_examples} examples, {len(view)} rows of 'words'"
-    assert repr(view) == f"FeatureView({MODEL}, {TASK} train: {counts})"

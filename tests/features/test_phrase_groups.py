@@ -52,22 +52,6 @@ def test_a_group_is_called_by_its_shortest_text():
     assert found["train"] == ("one of the best",) * 3 + ("the best films",)
 
 
-def test_three_words_join_nothing_but_their_like():
-    assert groups_of("the best films", "The best films!", "of the best films") == {
-        "train": ("the best films", "the best films", "of the best films")
-    }
-
-
-def test_words_count_whole():
-    assert len(set(groups_of("a lot of fun", "a lot of funny films")["train"])) == 2
-
-
-def test_texts_that_hold_one_phrase_are_joined_though_neither_holds_the_other():
-    one, phrase, other = groups_of("x a b c d", "a b c d", "a b c d y")["train"]
-    assert one == phrase == other == "a b c d"
-    assert len(set(groups_of("x a b c d", "a b c d y")["train"])) == 2
-
-
 def test_groups_go_over_splits_and_pairs():
     found = groups_of("x a b c d", "e", dev=["a b c d", "f"])
     assert found == {"train": ("a b c d", "e"), "dev": ("a b c d", "f")}

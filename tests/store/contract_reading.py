@@ -130,13 +130,6 @@ class ReadingContract(Backed):
         start, stop = sorted(data.draw(st.tuples(*[st.integers(0, array.rows)] * 2)))
         assert torch.equal(array.read(slice(start, stop)), whole[start:stop])
 
-    @pytest.mark.parametrize("ordered", [False, True])
-    def test_long_gathers(self, entry, ordered):
-        array = entry.arrays["words"]
-        rows = torch.randint(array.rows, (1500,), generator=torch.Generator().manual_seed(0))
-        rows = rows.sort().values if ordered else rows
-        assert torch.equal(array.read(rows, [4, 1]), array.read(slice(None))[rows][:, [3, 1]])
-
     @pytest.mark.parametrize("rows", [slice(3, 40), torch.tensor([7, 2, 7])], ids=["run", "gather"])
     def test_layers_come_first_in_memory(self, entry, rows):
         array = entry.arrays["words"]

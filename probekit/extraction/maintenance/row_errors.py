@@ -1,9 +1,10 @@
 """Compare cached rows with a fresh float32 pass, or with another entry of the same text."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -13,7 +14,7 @@ from torch import Tensor
 from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import LAST_ONLY, POOLED
-from probekit.base.numbers.ragged import ragged_arange
+from probekit.base.numbers.ragged import bounds_of, ragged_arange
 from probekit.base.numbers.seeding import numpy_generator
 from probekit.data.alignment import learn_specials
 from probekit.data.batches import Batching, batches_by_length
@@ -29,40 +30,20 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class RowSample:
-    """Rows of several arrays of an entry, or of any entry of the same text.
+class ArraySample(NamedTuple):
+    """Rows of an array of an entry, or of any entry of the same text.
 
     Attributes:
-        arrays: names of the arrays.
-        array: for each row, which of them.
         example: for each row, its example.
         within: for each row, its place among the rows that its example has in the array.
     """
 
-    arrays: tuple[str, ...]
-    array: Int64[np.ndarray, " rows"]
     example: Int64[np.ndarray, " rows"]
     within: Int64[np.ndarray, " rows"]
 
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.array)
 
-    def array_of(self, place: int) -> str:
-        """Return the name of a row's array."""
-        return self.arrays[int(self.array[place])]
-
-    def by_example(self) -> dict[int, list[int]]:
-        """Return the places of the sample's rows, example by example."""
-        return {
-            int(example): np.flatnonzero(self.example == example).tolist()
-            for example in np.unique(self.example)
-        }
-
-
-def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
-    """Draw rows from all that mean something, each at most once.
+def sample_rows(entry: Entry, count: int, seed: int) -> dict[str, ArraySample]:
+    """Draw rows from all that mean something, each at most once; return them by array.
 
     Besides random ones these are all rows of the texts with the most and the least padding beside
     them, two of every unit: if padding changed any, then those.
@@ -76,33 +57,35 @@ def sample_rows(entry: Entry, count: int, seed: int) -> RowSample:
         EntryError: the entry keeps nothing but subwords, there is no valid row, or the manifest
             does not say how rows were computed.
     """
-    arrays = tuple(name for name in entry.arrays if name not in LAST_ONLY)
-    found = [_valid_places(entry.examples, name) for name in arrays]
-    total = sum(len(example) for example, _ in found)
+    arrays = [name for name in entry.arrays if name not in LAST_ONLY]
+    valid = {name: _valid_places(entry.examples, name) for name in arrays}
+    bounds = bounds_of(np.array([len(rows.example) for rows in valid.values()], np.int64))
+    total = int(bounds[-1])
     if not total:
         raise EntryError(f"{entry.path} holds no valid row to compare.")
-    number = np.repeat(np.arange(len(found)), [len(example) for example, _ in found])
-    examples, within = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    examples = np.concatenate([rows.example for rows in valid.values()])
     generator = numpy_generator(seed, "verify")
     random = generator.choice(total, size=min(count, total), replace=False)
     drawn = np.union1d(random, np.flatnonzero(np.isin(examples, _most_and_least_padded(entry))))
-    return RowSample(
-        arrays=arrays, array=number[drawn], example=examples[drawn], within=within[drawn]
-    )
+    sample = {}
+    for (name, rows), (start, stop) in zip(valid.items(), pairwise(bounds), strict=True):
+        places = drawn[(drawn >= start) & (drawn < stop)] - start
+        sample[name] = ArraySample(rows.example[places], rows.within[places])
+    return sample
 
 
-def read_sample(entry: Entry, sample: RowSample) -> Float[Tensor, "rows layers dim"]:
-    """Return the rows of a sample, in its order, in float32.
+def read_sample(
+    entry: Entry, sample: Mapping[str, ArraySample]
+) -> Float[Tensor, "rows layers dim"]:
+    """Return the rows of a sample, array after array, in float32.
 
     Raises:
         EntryError: the entry does not hold an array of the sample.
     """
     parts = []
-    for number, name in enumerate(sample.arrays):  # the sample is sorted by array
-        mine = sample.array == number
-        starts = entry.examples.starts(name)[sample.example[mine]]
-        rows = torch.from_numpy(starts + sample.within[mine])
-        parts.append(entry.arrays[name].read(rows).float())
+    for name, rows in sample.items():
+        numbers = torch.from_numpy(entry.examples.starts(name)[rows.example] + rows.within)
+        parts.append(entry.arrays[name].read(numbers).float())
     return torch.cat(parts)
 
 
@@ -144,17 +127,15 @@ def _units(entry: Entry) -> list[tuple[int, int, int]]:
     return [(start, stop, tokens[unit]) for unit, (start, stop) in enumerate(pairwise(bounds))]
 
 
-def _valid_places(
-    examples: ExampleTable, array: str
-) -> tuple[Int64[np.ndarray, " rows"], Int64[np.ndarray, " rows"]]:
-    """Return example and place within the example of every row that means something."""
+def _valid_places(examples: ExampleTable, array: str) -> ArraySample:
+    """Return every row that means something."""
     if array in POOLED:
         read = np.flatnonzero(examples.n_tokens)
-        return read, np.zeros_like(read)
+        return ArraySample(read, np.zeros_like(read))
     counts = examples.n_rows.astype(np.int64)
     owner = np.repeat(np.arange(len(counts)), counts)
     within = ragged_arange(np.zeros_like(counts), counts)
-    return owner[examples.valid], within[examples.valid]
+    return ArraySample(owner[examples.valid], within[examples.valid])
 
 
 # Median relative error of a row that is allowed per layer, by what made the row. The 99th
@@ -309,7 +290,7 @@ def verify_against(entry: Entry, other: Entry, count: int, *, seed: int = 0) -> 
 
 def _compare(
     entry: Entry,
-    sample: RowSample,
+    sample: Mapping[str, ArraySample],
     fresh: Float[Tensor, "rows layers dim"],
     reference: str,
     computed: str,
@@ -322,8 +303,8 @@ def _compare(
     return RowErrors(
         entry=str(entry.path),
         reference=reference,
-        rows=len(sample),
-        layers=tuple(entry.arrays[sample.arrays[0]].layers),
+        rows=len(cached),
+        layers=tuple(entry.arrays[next(iter(sample))].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
         tolerance=max(_COMPUTE_TOLERANCE[computed], _stored_tolerance(entry.manifest)),
@@ -337,14 +318,18 @@ def _stored_tolerance(manifest: Manifest) -> float:
 
 
 def _fresh_rows(
-    backbone: Backbone, entry: Entry, sample: RowSample
+    backbone: Backbone, entry: Entry, sample: Mapping[str, ArraySample]
 ) -> Float[Tensor, "rows layers dim"]:
     """Run the model on each example alone and return the sample's rows."""
     manifest = entry.manifest
-    layers = {name: entry.arrays[name].layers for name in sample.arrays}
-    fresh = torch.empty(len(sample), len(next(iter(layers.values()))), manifest.dim)
-    for example, places in sample.by_example().items():
-        rows = read_arrays(
+    layers = {name: entry.arrays[name].layers for name in sample}
+    fresh = {
+        name: torch.empty(len(rows.example), len(layers[name]), manifest.dim)
+        for name, rows in sample.items()
+    }
+    examples = np.unique(np.concatenate([rows.example for rows in sample.values()]))
+    for example in examples.tolist():
+        computed = read_arrays(
             backbone,
             _encoded(backbone, entry, example),
             0,
@@ -354,9 +339,10 @@ def _fresh_rows(
             batch_tokens=1,  # every window is a batch of its own
             dtype=torch.float32,
         )
-        for place in places:
-            fresh[place] = rows[sample.array_of(place)][sample.within[place]]
-    return fresh
+        for name, rows in sample.items():
+            mine = np.flatnonzero(rows.example == example)
+            fresh[name][mine] = computed[name][rows.within[mine]]
+    return torch.cat([*fresh.values()])
 
 
 def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:

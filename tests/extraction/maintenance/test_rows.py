@@ -130,7 +130,7 @@ def test_a_sample_holds_the_most_and_the_least_padded_text_of_every_unit(places,
     found = make(places, dtype="float32", batch_tokens=64)
     starts = [*found.manifest.extra["units"], len(found.examples)]
     assert len(starts) > 3
-    drawn = set(sample_rows(found, 0, seed=0).example.tolist())
+    drawn = set(sample_rows(found, 0, seed=0)["words"].example.tolist())
     windows = window_lengths(found.examples)
     for start, stop in pairwise(starts):
         lengths = windows.values[windows.bounds[start] : windows.bounds[stop]]
@@ -140,14 +140,16 @@ def test_a_sample_holds_the_most_and_the_least_padded_text_of_every_unit(places,
             padding[batch] = lengths[batch].max() - lengths[batch]
         most = padding[[example in drawn for example in owner]].max()
         assert most == padding.max() and 1 <= len(drawn & set(range(start, stop))) <= 2
-    assert len(sample_rows(found, 10_000, seed=0)) == found.manifest.counts["valid_words"]
+    everything = sample_rows(found, 10_000, seed=0)["words"]
+    assert len(everything.example) == found.manifest.counts["valid_words"]
 
 
 def test_a_sample_holds_rows_of_every_array(places):
     found = make(places, keep=("words", "cls", "mean", "last", "tokens"))
     count = found.manifest.counts["valid_words"] + 3 * len(found.examples)
     sample = sample_rows(found, 10_000, seed=0)
-    assert len(sample) == count and sample.arrays == ("words", "cls", "mean", "last")
+    assert sum(len(rows.example) for rows in sample.values()) == count
+    assert tuple(sample) == ("words", "cls", "mean", "last")
     assert verify_rows(found, count).passed
     subwords = make(places, keep=("tokens",))
     with pytest.raises(EntryError, match="holds no valid row to compare"):

@@ -203,7 +203,7 @@ def test_a_manifest_that_does_not_say_how_rows_were_computed(cache, manifest, ex
     good = manifest.read_bytes()
     try:
         manifest.write_text(json.dumps(put(json.loads(good), ("extra",), EXTRA)))
-        assert len(sample_rows(Entry.open(manifest.parent), 3, 0)) >= 3
+        assert len(sample_rows(Entry.open(manifest.parent), 3, 0)["words"].example) >= 3
         manifest.write_text(json.dumps(put(json.loads(good), ("extra",), extra)))
         with pytest.raises(EntryError, match="its extra does not say"):
             sample_rows(Entry.open(manifest.parent), 3, 0)

@@ -135,18 +135,19 @@ class ExtractTarget:
         if self.given is not None or self.examples is not None or named:
             return self._call(options)
         words = [self.model, self.task, *self.own.typed]
-        for name in self._typed:
-            value = getattr(self, name)
-            if value != getattr(ExtractTarget, name):
-                option = "--split" if name == "splits" else flag(name)
-                words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+        for name, value in self._changed.items():
+            option = "--split" if name == "splits" else flag(name)
+            words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
         words += ["--trust-remote-code"] if self.trust_remote_code else []
         return shlex.join(["probekit", "extract", *words, *options.words()])
 
     @property
-    def _typed(self) -> list[str]:
-        """What was typed of the target besides model, task and own data."""
-        return [name for name in _TYPED if name != "shard" or self.workers == 1]
+    def _changed(self) -> dict[str, Any]:
+        """What was typed of the target besides model, task and own data, by name."""
+        values = {name: getattr(self, name) for name in _TYPED}
+        if self.workers != 1:
+            del values["shard"]
+        return {n: value for n, value in values.items() if value != getattr(ExtractTarget, n)}
 
     def _call(self, options: ExtractOptions) -> str:
         """Return the call of the library that extracts what no command line can name."""
@@ -156,10 +157,8 @@ class ExtractTarget:
             *(["examples=EXAMPLES"] if self.examples is not None else []),
             *(f"{name}={value!r}" for name, value in self.own.given.items()),
         ]
-        for name in _TYPED:
-            value = getattr(self, name)
-            if value != getattr(ExtractTarget, name):
-                words.append(f"{name}={str(value) if isinstance(value, Path | Shard) else value!r}")
+        for name, value in self._changed.items():
+            words.append(f"{name}={str(value) if isinstance(value, Path | Shard) else value!r}")
         changed = {
             field.name: getattr(options, field.name)
             for field in fields(options)

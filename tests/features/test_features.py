@@ -209,3 +209,12 @@ def test_encoding_is_undone_by_the_names(train, other):
     names = label_map.names + unseen
     assert [names[number] for number in numbers] == other
     assert all((name in unseen) == (name not in train) for name in other)
+
+
+def test_what_is_printed_is_short(tmp_path):
+    splits = open_here(plant_all(tmp_path))
+    view = splits.view("train")
+    for one in (splits, splits.entries["train"], view, view.array):
+        assert len(repr(one)) < 2000 and type(one).__name__ in repr(one)
+    counts = f"{view.n_examples} examples, {len(view)} rows of 'words'"
+    assert repr(view) == f"FeatureView({MODEL}, {TASK} train: {counts})"

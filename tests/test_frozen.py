@@ -26,7 +26,7 @@ from tests.faults.world import TEXTS, write_texts
 from tests.store import synthetic
 
 ARCHIVE = Path(__file__).with_name("frozen.tar.gz")
-STEPS = ("--epochs", "2", "--lr", "0.01", "--batch-size", "8")
+STEPS = ("--epochs", "2", "--lr", "0.01", "--protocol", "steps.toml")
 CACHES = {"zarr": (), "hdf5": ("--format", "hdf5"), "int8": ("--dtype", "int8")}
 WRITTEN = [
     *(("extract", *TEXTS, "--cache", name, *options) for name, options in CACHES.items()),
@@ -34,7 +34,7 @@ WRITTEN = [
     ("train", *TEXTS, "--head", "dwatt", *STEPS, "--save", "head", "--cache", "zarr"),
     ("depth", *TEXTS, "--out", "runs/depth.jsonl", "--predictions", "--cache", "hdf5"),
     *(
-        ("finetune", *TEXTS, "--method", method, "--head", "mean", *STEPS, "--cache", "zarr",
+        ("train", *TEXTS, "--method", method, "--head", "mean", *STEPS, "--cache", "zarr",
          "--out", "runs/tuned.jsonl", "--save", f"run-{method}")
         for method in ("lora", "bitfit")
     ),
@@ -81,6 +81,7 @@ def frozen(tmp_path, monkeypatch):
     """The folder of the files, which is the current one."""
     with tarfile.open(ARCHIVE) as archive:
         archive.extractall(tmp_path, filter="data")
+    (tmp_path / "steps.toml").write_text("batch_size = 8\n")
     monkeypatch.chdir(tmp_path)
     return json.loads((tmp_path / "said.json").read_text())
 

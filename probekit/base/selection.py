@@ -4,8 +4,9 @@ A strength of L2, a checkpoint or a learning rate that was chosen by its score o
 score too good, so the split that is reported should not be the one that chose.
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from probekit.errors import OptionError
 
@@ -17,6 +18,17 @@ PUBLISHED, FIXED, SEARCHED = "published", "fixed", "searched"
 
 RANDOM, SOLVED = "random", "solved"
 """Where head and decoder of a run that trains the model start, if not from a saved head."""
+
+PROTOCOL_DEFAULTS: Mapping[str, Any] = {
+    "optimizer": "adamw",
+    "schedule": "linear",
+    "warmup": 0,
+    "weight_decay": 0.01,
+    "batch_size": 16,
+    "evals": 10,
+    "batch_tokens": 4096,
+}
+"""Training options that the file of a ``--protocol`` states, and what they are without one."""
 
 HELD_OUT = "held-out"
 """The split that ``--hold-out`` makes of a part of train, beside a dev split that is there."""

@@ -9,10 +9,10 @@ import re
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 from probekit.base.fingerprint import unchecked
 from probekit.base.markup import spelled_out
@@ -30,48 +30,39 @@ from probekit.cli import (
     saved_runs,
     train,
 )
+from probekit.cli.command import COMMAND, USAGE, Command, Group, everywhere_first
 from probekit.cli.completion import offer_completion
-from probekit.cli.config_option import offer_config
-from probekit.cli.help_panels import InPanels, in_panels
-from probekit.cli.messages import end_messages, start_messages
+from probekit.cli.messages import end_messages, log_to, start_messages
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")
 
 
-# The error of wrong usage: typer itself reports it, and exits with 2.
-_USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
-_ANYWHERE = ("--debug", "--quiet", "-q", "--trust-plugins", "--no-check")
 _SYSTEM = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 _RESUMABLE = (
-    *("extract", "train", "sweep", "depth", "finetune", "demo"),
+    *("extract", "train", "sweep", "depth", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
 )
 
 
-class Commands(TyperGroup):
+class Commands(Group):
     """Turn errors into one line on stderr and an exit code."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let the options of all commands stand anywhere on the line."""
-        # "train bert conll -q -- --debug" is read as "-q train bert conll -- --debug": what stands
-        # after -- is no option
-        end = args.index("--") if "--" in args else len(args)
-        words, rest = args[:end], args[end:]
-        first = [word for word in words if word in _ANYWHERE]
-        return super().parse_args(ctx, first + [w for w in words if w not in _ANYWHERE] + rest)
+        return super().parse_args(ctx, everywhere_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; ``--debug`` lets the traceback through."""
         try:
             return super().invoke(ctx)
-        except (_USAGE, typer.Exit, typer.Abort, BrokenPipeError):
+        except (USAGE, typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except KeyboardInterrupt as interrupt:
             if sys.stderr.isatty():  # where ^C stands
                 typer.echo(err=True)
             kept = " What is finished is kept: run the same command again to resume."
-            logger.error("interrupted.%s", kept * (_named(ctx) in _RESUMABLE))
+            logger.error("interrupted.%s", kept * (ctx.meta.get(COMMAND) in _RESUMABLE))
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):
@@ -82,11 +73,6 @@ class Commands(TyperGroup):
             end_messages()
 
 
-def _named(ctx: Any) -> str:
-    """Return the words of the command that runs: ``extract``, or ``cache push``."""
-    return " ".join(filter(None, (ctx.invoked_subcommand, ctx.meta.get(cache.SUBCOMMAND))))
-
-
 def _one_line(error: Exception) -> str:
     text = spelled_out(" ".join(str(error).splitlines()))
     if isinstance(error, ProbekitError):
@@ -94,8 +80,8 @@ def _one_line(error: Exception) -> str:
     if type(error).__name__ == "OutOfMemoryError":  # of torch, which is not imported here
         return (
             f"the device's memory is full ({text[:200]}). Give it less at a time: a smaller "
-            "--batch-tokens when extracting or fine-tuning, a smaller --memory or fewer --workers "
-            "when training."
+            "--batch-tokens when extracting, fewer batch_tokens in the --protocol when the model "
+            "learns, fewer --workers when training from the cache."
         )
     where, reason = "", None
     if isinstance(error, OSError) and error.strerror:
@@ -147,6 +133,18 @@ def _configure(
         bool,
         typer.Option("--no-check", help="Do not compare rows of the cache with their checksums."),
     ] = False,
+    config: Annotated[
+        Path | None,
+        typer.Option(
+            "--config",
+            metavar="FILE.toml",
+            help="Take the command's options from here; those on the command line go before.",
+        ),
+    ] = None,
+    log_file: Annotated[
+        Path | None,
+        typer.Option("--log-file", help="Append all messages here too, each with its time."),
+    ] = None,
     version: Annotated[
         bool,
         typer.Option(
@@ -157,6 +155,7 @@ def _configure(
     # The Hub's client notes each attempt at a download; the error at the end says what counts.
     os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
     start_messages(debug=debug, quiet=quiet)
+    log_to(log_file)
     ctx.with_resource(trusting(trust_plugins))
     ctx.with_resource(unchecked(no_check))
 
@@ -166,7 +165,6 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "train": train.train,
     "sweep": train.sweep,
     "depth": train.depth,
-    "finetune": train.finetune,
     "predict": saved_runs.predict,
     "plot": record_reading.plot,
     "table": record_reading.table,
@@ -182,16 +180,25 @@ _COMMANDS: dict[str, Callable[..., object]] = {
     "heads": catalogue.heads,
     "demo": demo.demo,
 }
+_OF_CACHE: dict[str, Callable[..., object]] = {
+    "ls": cache.list_entries,
+    "info": cache.info,
+    "verify": cache.verify,
+    "merge": cache.merge,
+    "rm": cache.rm,
+    "path": cache.path,
+    "copy": cache_exchange.copy,
+    "convert": cache_exchange.convert,
+    "import": cache_exchange.import_entries,
+    "push": cache_exchange.push,
+    "pull": cache_exchange.pull,
+}
 for _name, _command in _COMMANDS.items():
-    app.command(_name, cls=InPanels)(in_panels(_name, _command))
-cache.app.command("copy")(cache_exchange.copy)
-cache.app.command("convert")(cache_exchange.convert)
-cache.app.command("import", cls=InPanels)(in_panels("import", cache_exchange.import_entries))
-cache.app.command("push")(cache_exchange.push)
-cache.app.command("pull")(cache_exchange.pull)
-app.add_typer(cache.app, name="cache")
+    app.command(_name, cls=Command)(_command)
+for _name, _command in _OF_CACHE.items():
+    cache.app.command(_name, cls=Command)(_command)
+app.add_typer(cache.app, name="cache", cls=Group)
 offer_completion([app, cache.app])
-offer_config({"": app, "cache": cache.app})
 
 
 def main() -> None:

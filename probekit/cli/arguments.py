@@ -1,7 +1,5 @@
 """Arguments and options that several commands share, so that they mean the same everywhere."""
 
-import logging
-import re
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,16 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from probekit.base.registry import flag, option
-from probekit.cli.messages import log_to
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.plots.look import Look
     from probekit.tasks import TextOptions
-
-logger = logging.getLogger(__name__)
-
-_UNITS = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 Model = Annotated[
     str,
@@ -63,27 +56,9 @@ Cache = Annotated[
 ]
 
 
-def parse_bytes(text: str | None, named: str) -> int | None:
-    """Read a size such as ``8GB`` or ``500MB`` (powers of 1000), or ``8GiB`` (of 1024).
-
-    Args:
-        text: as it was typed, if it was.
-        named: the option, for the message.
-
-    Raises:
-        OptionError: it is no size.
-    """
-    if text is None:
-        return None
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?", text.strip().lower())
-    if not found:
-        raise OptionError(f"{named} {text!r} is not a size. Write 8GB, 500MB or 2GiB.")
-    return int(float(found[1]) * (1024 if found[3] else 1000) ** _UNITS[found[2]])
-
-
 @dataclass(frozen=True, kw_only=True)
-class OwnData:
-    """How the user's own data is read, as he types it."""
+class OwnText:
+    """Which of the user's own data is meant, as he types it."""
 
     kind: str | None = option(
         None,
@@ -92,6 +67,18 @@ class OwnData:
     text: str | None = option(
         None, "For your own data: name or index of the text column; A,B for pairs."
     )
+
+    def parse(self) -> "TextOptions":
+        """Return the library's options."""
+        from probekit.tasks import TextOptions
+
+        return TextOptions(**asdict(self))
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnData(OwnText):
+    """How the user's own data is read, as he types it; entries keep it."""
+
     separator: str | None = option(
         None,
         "For your own tables: what divides the columns (a character, or comma, semicolon, tab, "
@@ -108,12 +95,6 @@ class OwnData:
     skip_unlabelled: bool = option(
         False, "For your own data: leave out texts without a label where others have one."
     )
-
-    def parse(self) -> "TextOptions":
-        """Return the library's options."""
-        from probekit.tasks import TextOptions
-
-        return TextOptions(**asdict(self))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -172,12 +153,6 @@ ModelNow = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
 Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
-LogFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--log-file", callback=log_to, help="Append all messages here too, each with its time."
-    ),
-]
 SEEDS_HELP = "How many seeds (3 is 0,1,2), or which: 0,3,7 or 10:15."
 
 

@@ -24,21 +24,12 @@ app = typer.Typer(
     no_args_is_help=True, help="List, describe, verify, copy, convert, share and remove entries."
 )
 
-SUBCOMMAND = f"{__name__}.subcommand"
-"""In a context's ``meta``: which of these commands runs."""
-
 Entries = Annotated[
     list[str],
     typer.Argument(metavar="ENTRY...", help="Paths of entries, or MODEL TASK [SPLIT]."),
 ]
 
 
-@app.callback()
-def _note_subcommand(context: typer.Context) -> None:
-    context.meta[SUBCOMMAND] = context.invoked_subcommand
-
-
-@app.command("ls")
 def list_entries(
     cache: arguments.Cache = Path("cache"),
     sort: Annotated[
@@ -67,7 +58,6 @@ def _totals(rows: Sequence[Mapping[str, Any]]) -> str:
     return f"{total}; {over}: `probekit cache rm --stale` removes them" if left else total
 
 
-@app.command()
 def info(
     entry: Entries, cache: arguments.Cache = Path("cache"), json: arguments.Json = False
 ) -> None:
@@ -81,7 +71,6 @@ def info(
             print_pairs(maintenance.describe(path))
 
 
-@app.command()
 def verify(
     entry: Entries,
     rows: Annotated[
@@ -136,7 +125,6 @@ def verify(
         raise typer.Exit(1)
 
 
-@app.command()
 def merge(
     source: Annotated[
         list[Path] | None,
@@ -154,7 +142,6 @@ def merge(
     print_entries(entries, json=json)
 
 
-@app.command()
 def rm(
     entry: Annotated[
         list[str] | None,
@@ -244,7 +231,6 @@ def _confirm(what: str, yes: bool) -> None:
         typer.confirm(f"Remove {what}?", abort=True, err=True)
 
 
-@app.command()
 def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
     for found in maintenance.select_folders(entry, cache):

@@ -2,7 +2,7 @@
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -125,10 +125,7 @@ class ImportPlace:
         None, "Splits, where STATES is a PATH alone, e.g. train,dev; all by default."
     )
     cache: arguments.Cache = Path("cache")
-    overwrite: bool = option(False, "Replace a complete entry of the same key.")
-    restart: bool = option(
-        False, "Throw away what an unfinished import with other options has finished."
-    )
+    overwrite: bool = option(False, "Replace an entry of the same key, finished or not.")
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
     revision: str | None = option(None, "Hub branch, tag or commit.")
 
@@ -142,7 +139,6 @@ def import_entries(
     place: ImportPlace,
     own: arguments.OwnData,
     label: Label = None,
-    log_file: arguments.LogFile = None,
     json: arguments.Json = False,
     shared: ImportOptions,
 ) -> None:
@@ -165,6 +161,7 @@ def import_entries(
         options=shared,
         label=label,
         progress=progress_wanted(),
+        restart=place.overwrite,
         **vars(own),
         **given,
     )
@@ -268,13 +265,12 @@ def pull(
         ),
     ] = None,
     label: Label = None,
-    own: arguments.OwnData,
     dry_run: DryRun = False,
     cache: arguments.Cache = Path("cache"),
     json: arguments.Json = False,
 ) -> None:
     """Pull entries, or some of their layers, to a cache; the same command goes on after a kill."""
-    source = exchange.TextSource(data=data, label=label, **asdict(own))
+    source = exchange.TextSource(data=data, label=label)
     planned = exchange.Pull.of(
         url,
         cache,

@@ -104,8 +104,6 @@ VALUES: Mapping[str, Values] = {
     "pooling": _poolings,
     "fit": _some(*FITS, kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
-    "optimizer": _some("adamw", "adam"),
-    "schedule": _some("linear", "constant"),
     "protocol": _protocols,
     "model": _models,
     "task": _tasks,
@@ -141,6 +139,7 @@ def offer_completion(apps: Iterable[typer.Typer]) -> None:
     """Let a shell complete the values of all parameters that have some in ``VALUES``."""
     for app in apps:
         for command in app.registered_commands:
+            assert command.callback is not None
             for name, hint, info in parameters_of(command.callback):
                 if info is not None and name in VALUES and Path not in (hint, *get_args(hint)):
                     info.autocompletion = _completer(VALUES[name])

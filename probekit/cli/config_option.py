@@ -1,6 +1,5 @@
 """``--config FILE`` for every command: its options are defaults that the command line overrides."""
 
-import functools
 import inspect
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,16 +8,17 @@ from pathlib import Path
 from types import UnionType
 from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
-import typer
-from typer.models import ArgumentInfo, CommandInfo, OptionInfo
+from typer.models import OptionInfo, ParameterInfo
 
 from probekit.base.registry import flag, nearest
-from probekit.cli.help_panels import MACHINE
-from probekit.cli.training_options import OF_RUNS
+from probekit.cli.messages import log_to
 from probekit.errors import MissingFileError, OptionError
 
 _TYPED_ALONE = frozenset({"trust_remote_code"})
 """Options that must be typed anew every time."""
+
+_LOG_FILE, _PROTOCOL = "log_file", "protocol"
+"""An option of all commands, and one whose value may be a table."""
 
 _WORDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
 _LIST_WORDS = "text, a number, or an array of these"
@@ -32,8 +32,7 @@ class Setting:
         parameter: its name in the command's signature.
         type: ``str``, ``int``, ``float`` or ``bool``; a path is text.
         repeated: whether it may be given several times, so that a list is a list.
-        listed: whether its text may hold several values with commas between them, which an array
-            stands for.
+        listed: whether an array stands for its text, the values with commas between them.
     """
 
     parameter: str
@@ -54,6 +53,8 @@ class Setting:
         Raises:
             ValueError: it is of another type.
         """
+        if self.parameter == _PROTOCOL and isinstance(value, dict):
+            return value
         items = value if isinstance(value, list) else [value]
         if self.repeated:
             return [self._one(item) for item in items]
@@ -95,8 +96,13 @@ def read_config(path: Path, command: str, commands: Commands) -> dict[str, Any]:
         MissingFileError: there is no such file.
         OptionError: it is no TOML; a key or section is unknown, or a value has the wrong type.
     """
-    found = _load(path)
-    sections = {name: one for name, one in found.items() if isinstance(one, dict)}
+    found = {
+        name if isinstance(one, dict) else name.replace("-", "_"): one
+        for name, one in load_toml(path, "--config").items()
+    }
+    sections = {
+        name: one for name, one in found.items() if isinstance(one, dict) and name != _PROTOCOL
+    }
     shared = {name: one for name, one in found.items() if name not in sections}
     sections = _by_command(path, sections, commands)
     for name, section in sections.items():
@@ -104,18 +110,26 @@ def read_config(path: Path, command: str, commands: Commands) -> dict[str, Any]:
     return _read(path, shared | sections.get(command, {}), command, commands)
 
 
-def _load(path: Path) -> dict[str, Any]:
+def load_toml(path: Path, option: str) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Args:
+        path: the file.
+        option: which names it, for messages.
+
+    Raises:
+        MissingFileError: there is no such file.
+        OptionError: it is no TOML, or cannot be read.
+    """
     try:
-        found = tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a mark in front
+        return tomllib.loads(path.read_text("utf-8-sig"))  # some editors write a mark in front
     except FileNotFoundError:
-        raise MissingFileError(f"--config {path}: no such file.") from None
+        raise MissingFileError(f"{option} {path}: no such file.") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise OptionError(f"--config {path}: not TOML ({error}).") from None
+        raise OptionError(f"{option} {path}: not TOML ({error}).") from None
     except OSError as error:
         reason = error.strerror or error
-        raise OptionError(f"--config {path}: cannot be read ({reason}).") from None
-    return {name.replace("-", "_") if not isinstance(one, dict) else name: one
-            for name, one in found.items()}  # fmt: skip
+        raise OptionError(f"{option} {path}: cannot be read ({reason}).") from None
 
 
 def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> dict[str, Any]:
@@ -187,53 +201,61 @@ def _shown(value: Any) -> str:
     return f"{kinds.get(type(value), f'a {type(value).__name__}, ')}{text:.80}"
 
 
-_LISTED = {
-    *OF_RUNS.lists,
-    *("head", "depth", "seeds", "layers", "split", "keep", "text", "also", "classes", "overlay"),
-}
-"""Options whose text may hold several values with commas between them."""
-
-_BY_NUMBER = ("sentences",)
-"""Options that name a column, which a number may do."""
-
-
-def offer_config(apps: Mapping[str, typer.Typer]) -> None:
-    """Give every command of some apps the option ``--config``.
+def apply_config(context: Any) -> None:
+    """Let the file of ``--config``, if one was given, say what is not typed.
 
     Args:
-        apps: by what stands before their commands on the line; "" for the root.
+        context: of the command that is about to read its words.
+
+    Raises:
+        MissingFileError: there is no such file.
+        OptionError: see `read_config`.
     """
-    found: dict[str, CommandInfo] = {}
-    for before, app in apps.items():
-        for info in app.registered_commands:
-            assert info.callback is not None
-            name = info.name or info.callback.__name__.replace("_", "-")
-            found[f"{before} {name}".strip()] = info
-    commands = {name: settings_of(info.callback) for name, info in found.items()}
-    for info in found.values():
-        info.callback = _with_option(info.callback, commands)
+    root = context.find_root()
+    if root.params.get("config") is None:
+        return
+    commands = {name: _settings(command) for name, command in _commands(root.command)}
+    found = read_config(root.params["config"], command_words(context), commands)
+    log_file = found.pop(_LOG_FILE, None)
+    if log_file is not None and root.params[_LOG_FILE] is None:
+        log_to(Path(log_file))
+    context.default_map = found
 
 
-Info = OptionInfo | ArgumentInfo
-"""What typer knows of a parameter besides its type."""
+def command_words(context: Any) -> str:
+    """Return a command's words, without the program's: ``extract``, or ``cache ls``."""
+    before = [] if context.parent is None else [command_words(context.parent)]
+    return " ".join([*before, context.info_name]).strip() if before else ""
 
 
-def parameters_of(command: Callable[..., Any] | None) -> Iterator[tuple[str, Any, Info | None]]:
+def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield every command, and its words."""
+    for name, command in group.commands.items():
+        words = f"{before} {name}".strip()
+        if hasattr(command, "commands"):
+            yield from _commands(command, words)
+        else:
+            yield words, command
+
+
+def _settings(command: Any) -> dict[str, Setting]:
+    """Return what a file may set of a command, by key: flags without dashes, or arguments."""
+    found = {_LOG_FILE: Setting(parameter=_LOG_FILE, type=str)}
+    for name, hint, info in parameters_of(command.callback.__wrapped__):  # as typer was given it
+        found[_key(name, info)] = _setting(name, hint, isinstance(info, OptionInfo))
+    return found
+
+
+def parameters_of(command: Callable[..., Any]) -> Iterator[tuple[str, Any, ParameterInfo | None]]:
     """Yield the parameters of a command: name, type, and what was declared for typer."""
-    assert command is not None
     hints = get_type_hints(command, include_extras=True)
     for name in inspect.signature(command).parameters:
         annotated = get_origin(hints[name]) is Annotated
         hint, *about = get_args(hints[name]) if annotated else [hints[name]]
-        yield name, hint, next((one for one in about if isinstance(one, Info)), None)
+        yield name, hint, next((one for one in about if isinstance(one, ParameterInfo)), None)
 
 
-def settings_of(command: Callable[..., Any] | None) -> dict[str, Setting]:
-    """Return what a file may set of a command, by key: flags without dashes, or arguments."""
-    return {_key(name, info): _setting(name, hint) for name, hint, info in parameters_of(command)}
-
-
-def _key(name: str, info: Info | None) -> str:
+def _key(name: str, info: ParameterInfo | None) -> str:
     """Return the key of a parameter: of ``--all`` it is ``all``, whatever its name in Python."""
     if not isinstance(info, OptionInfo):
         return name
@@ -243,53 +265,11 @@ def _key(name: str, info: Info | None) -> str:
     return (flags[0] if flags else name).removeprefix("--").replace("-", "_")
 
 
-def _setting(name: str, hint: Any) -> Setting:
+def _setting(name: str, hint: Any, is_option: bool) -> Setting:
     union = get_origin(hint) in (Union, UnionType)
     plain = next(one for one in get_args(hint) if one is not type(None)) if union else hint
     repeated = get_origin(plain) is list
-    kind = get_args(plain)[0] if repeated else plain
-    kind = str if kind is Path else kind
-    listed = kind is str and name in _LISTED | set(_BY_NUMBER) and plain is not Path
-    return Setting(parameter=name, type=kind, repeated=repeated, listed=listed and not repeated)
-
-
-def _with_option(command: Callable[..., Any] | None, commands: Commands) -> Callable[..., Any]:
-    """Return a command with the parameter ``config``, which it never sees."""
-    assert command is not None
-
-    def load(ctx: typer.Context, value: Path | None) -> Path | None:
-        if value is not None and not ctx.resilient_parsing:
-            ctx.default_map = read_config(value, _path(ctx), commands)
-        return value
-
-    option = typer.Option(
-        "--config",
-        is_eager=True,
-        callback=load,
-        metavar="FILE.toml",
-        rich_help_panel=MACHINE,
-        help="Take options from here; those on the command line go before.",
-    )
-    annotation = Annotated[Path | None, option]
-    signature = inspect.signature(command)
-    keyword = inspect.Parameter.KEYWORD_ONLY
-    added = inspect.Parameter("config", keyword, default=None, annotation=annotation)
-
-    @functools.wraps(command)
-    def run(*arguments: Any, config: Path | None = None, **given: Any) -> Any:
-        return command(*arguments, **given)
-
-    parameters = [*signature.parameters.values(), added]
-    run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
-    run.__annotations__ = {**command.__annotations__, "config": annotation}
-    return run
-
-
-def _path(ctx: typer.Context) -> str:
-    """Return the command's words, without the program's."""
-    words: list[str] = []
-    here: Any = ctx
-    while here.parent is not None:
-        words.insert(0, str(here.info_name))
-        here = here.parent
-    return " ".join(words)
+    item = get_args(plain)[0] if repeated else plain
+    kind = item if item in (bool, int, float) else str
+    listed = is_option and item is str and not repeated
+    return Setting(parameter=name, type=kind, repeated=repeated, listed=listed)

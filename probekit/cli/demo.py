@@ -34,7 +34,6 @@ def demo(
     seeds: Annotated[
         str, typer.Option("--seeds", callback=arguments.check_seeds, help=arguments.SEEDS_HELP)
     ] = "3",
-    log_file: arguments.LogFile = None,
 ) -> None:
     """Cache MiniLM-L6 over a small NER corpus, train six heads, probe every depth, report."""
     from probekit.backbone import demo_model_folder

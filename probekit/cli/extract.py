@@ -24,9 +24,8 @@ class Place:
     device: arguments.Device = "auto"
     device_map: arguments.DeviceMap = None
     cache: arguments.Cache = Path("cache")
-    overwrite: bool = option(False, "Replace a complete entry of the same key.")
-    restart: bool = option(
-        False, "Throw away what an unfinished run with other options has finished."
+    overwrite: bool = option(
+        False, "Replace an entry of the same key, finished or not, whatever its options were."
     )
     shard: str | None = option(
         None,
@@ -58,7 +57,6 @@ def extract(
     place: Place,
     own: arguments.OwnData,
     label: Label = None,
-    log_file: arguments.LogFile = None,
     crew: Crew,
     json: arguments.Json = False,
     dry_run: DryRun = False,
@@ -82,6 +80,7 @@ def extract(
     splits = None if split is None else tuple(arguments.split_list(split))
     target = ExtractTarget(
         model=model, task=task, own=own.parse(), label=label, splits=splits, **given,
+        restart=place.overwrite,
         shard=Shard.asked(shard, crew.workers), workers=crew.workers,
     )  # fmt: skip
     session, chosen = open_session(target, shared, progress=progress_wanted())

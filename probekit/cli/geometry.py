@@ -78,7 +78,7 @@ def geometry(
         typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
     ] = None,
     cache: arguments.Cache = Path("cache"),
-    own: arguments.OwnData,
+    own: arguments.OwnText,
     json: arguments.Json = False,
 ) -> None:
     """Measure every layer without labels: CKA, rank, anisotropy, dimension, norms, outliers.

@@ -119,7 +119,12 @@ def rows_as_config(records: "Sequence[Record]", cache: Path, best_on: str | None
 
 def config_text(row: Mapping[str, Any]) -> str:
     """Return a TOML file of options: texts, numbers, truths and lists of them, by key."""
-    lines = [f"{name} = {_toml_value(value)}" for name, value in row.items()]
+    lines = [
+        f"{name} = {_toml_value(one)}" for name, one in row.items() if not isinstance(one, dict)
+    ]
+    for name, one in row.items():
+        if isinstance(one, dict):
+            lines += ["", f"[{name}]", *(f"{key} = {_toml_value(own)}" for key, own in one.items())]
     return "\n".join(["# probekit train --config FILE", *lines, ""])
 
 
@@ -183,7 +188,7 @@ def _options_of(record: "Record") -> dict[str, Any]:
         raise RecordError(
             f"{what} started from a saved head ({record.init}), and records do not know its "
             "folder: no config can be written of it. Choose others with --where, or give "
-            "--init-from or --fusion-from on the command line."
+            "--start DIR on the command line."
         )
     if stated is None:
         raise RecordError(

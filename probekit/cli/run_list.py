@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from probekit.base.numbers.seeding import parse_seeds
 from probekit.base.registry import flag
 from probekit.cli.arguments import split_list
+from probekit.cli.protocol_option import read_protocol
 from probekit.cli.training_options import OF_RUNS, Target, TrainingOptions
 from probekit.errors import OptionError
 from probekit.train.option_groups import number_or_search
-from probekit.train.sweeps.protocols import Protocol, get_protocol
+from probekit.train.sweeps.protocols import Protocol
+from probekit.train.sweeps.run_options import start_of
 
 if TYPE_CHECKING:
     from probekit.train.sweeps.specs import TrainSpec
@@ -33,10 +35,11 @@ def make_plan(
     Raises:
         OptionError: an option names no value, or one that cannot be used.
         UnknownNameError: no protocol has the name of the preset.
+        MissingFileError: the file of a protocol is not there.
     """
     from probekit.train.sweeps.specs import TrainSpec, product
 
-    preset = get_protocol(shared.protocol)
+    preset = read_protocol(shared.protocol)
     lists = _read(asked, preset)
     labels = lists.pop("label", [None])
     if not labels:
@@ -45,7 +48,11 @@ def make_plan(
     heads = preset.heads if head is None else split_list(head)
     seeds = parse_seeds(preset.seeds if shared.seeds is None else shared.seeds)
     varied = {"head": heads, "depth": depths, **lists, "seed": seeds}
-    usual = {name: [one] for name, one in preset.options.items() if name not in varied}
+    usual = {
+        name: one if isinstance(one, list) else [one]
+        for name, one in preset.options.items()
+        if name not in varied
+    }
     first = next(iter(heads), "last")
     base = TrainSpec(model=target.model, task=target.task, head=first)
     # --label ner,pos --head last,p32 --seeds 2 are eight runs, in this order: last-0 and last-1 of
@@ -56,8 +63,8 @@ def make_plan(
         if own is None:  # a preset has some for what the column labels; None is its default
             own = [preset.decoders.get(target.kind(label)) if preset.decoders else None]
         plan += product(base, {"label": [label], "decoder": own, **usual, **varied})
-    if not preset.tunes and shared.protocol is not None:
-        _check_frozen(shared.protocol, plan)
+    if preset.name and not preset.tunes:
+        _check_frozen(preset.name, plan)
     # without training, no seed differs from another
     return [spec for spec in plan if not (spec.untrained and spec.seed)]
 
@@ -89,6 +96,8 @@ def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]
         if name == "lr":
             rates, groups = each_rate(value)
             lists |= {"lr": rates or [usual], "rates": groups, "rate_from": [None]}
+        elif name == "start":
+            lists |= _starts(value)
         elif "each" not in field.metadata:
             lists[name] = [value]
         else:
@@ -96,6 +105,14 @@ def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]
         if name == "epochs":  # of which every protocol has its own
             lists[name] = [usual if one is None else one for one in lists[name]]
     return lists
+
+
+def _starts(text: str) -> dict[str, Sequence[Any]]:
+    """Read ``--start``: how head and decoder start, several with commas, or one saved head."""
+    found = [start_of(item) for item in split_list(text)]
+    if all("start" in one for one in found):
+        return {"start": [one["start"] for one in found]}
+    return {name: [value] for name, value in start_of(text).items()}
 
 
 def first_label(asked: Mapping[str, Any]) -> str | None:

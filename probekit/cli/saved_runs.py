@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _DIGITS = 6
 """Decimals of a probability."""
 
-_OF_FILES = OptionsOf((arguments.OwnData,), apart=("kind", "skip_unlabelled"))
+_OF_FILES = OptionsOf((arguments.OwnText,), apart=("kind",))
 
 
 @spread

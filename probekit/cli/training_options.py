@@ -6,7 +6,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from probekit.base.registry import option
+from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.cli import arguments
+from probekit.cli.protocol_option import name_or_table
 from probekit.cli.spread import OptionsOf
 from probekit.errors import OptionError
 from probekit.train.sweeps.run_options import GROUPS
@@ -14,7 +16,7 @@ from probekit.train.sweeps.run_options import GROUPS
 if TYPE_CHECKING:
     from probekit.features import Location, Splits
 
-OF_RUNS = OptionsOf(GROUPS)
+OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
 """The options of runs: their help stands where the library keeps them."""
 
 Asked = Annotated[Mapping[str, Any], OF_RUNS]
@@ -28,23 +30,26 @@ class TrainingOptions:
     seeds: str | None = option(
         None, arguments.SEEDS_HELP, callback=arguments.check_seeds, show_default="1"
     )
-    protocol: str | None = option(
+    protocol: Any = option(
         None,
         "Preset of what is not given: dwatt, attention-fusion, p32; the same with the model "
-        "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`).",
+        "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`); or the file of "
+        "your own: " + ", ".join(PROTOCOL_DEFAULTS) + ". NAME,FILE.toml is both.",
+        parser=name_or_table,
+        metavar="NAME|FILE.toml",
     )
     entry: str | None = option(None, "Which entry, if several match: key, folder name or path.")
     data: Path | None = option(None, "Read the labels (only the labels) afresh from here.")
     cache: arguments.Cache = Path("cache")
     out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.")
-    memory: str | None = option(None, "Memory to use, e.g. 8GB; half of what is free if unset.")
+    save: Path | None = option(None, "Folder to save the trained heads in.")
     device: arguments.Device = "auto"
     track: str | None = option(
         None,
         "Show finished runs by tensorboard or wandb as well; with options: wandb:project=NAME, "
         "tensorboard:curves=true.",
     )
-    log_file: arguments.LogFile = None
+    trust_remote_code: arguments.TrustRemoteCode = False
     json: arguments.Json = False
 
 
@@ -67,7 +72,7 @@ class Target:
         cls,
         model: str,
         task: str | None,
-        own: arguments.OwnData,
+        own: arguments.OwnText,
         shared: TrainingOptions,
         group: str | None = None,
     ) -> Self:

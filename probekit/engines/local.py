@@ -131,7 +131,7 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
         )
     name = signal.Signals(-min(codes, default=-signal.SIGKILL)).name
     why = ", most likely for lack of memory" if name == "SIGKILL" else f" of {name}"
-    return f"a worker process died{why}. {kept} with a smaller --memory or fewer --workers."
+    return f"a worker process died{why}. {kept} with fewer --workers."
 
 
 def _start_worker(news: Any, threads: int, level: int) -> None:

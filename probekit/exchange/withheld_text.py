@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -76,21 +76,17 @@ class TextSource(TextOptions):
         """
         name, split = manifest.task, manifest.split
         if name.partition("/")[0] in TASKS:
-            task, data = get_task(name, self._options, self.label), self.data
+            task, data = get_task(name, TextOptions(**self.given), self.label), self.data
         elif self.data is None:
             raise OptionError(
                 f"{name} {split} was pushed without its text, so say where you have it: --data "
-                "PATH, with the options that say how it is read."
+                "PATH."
             )
         else:
-            options = replace(self._options, kind=self.kind or manifest.kind)
+            options = self.or_as({"kind": manifest.kind, **(manifest.read or {})})
             task, data = get_task(str(self.data), options, self.label), None
         found = task.read(split, data).first(manifest.limit)
         return check_text(found, manifest), task
-
-    @property
-    def _options(self) -> TextOptions:
-        return TextOptions(**self.given)
 
 
 def check_text(split: Split, manifest: Manifest) -> Split:

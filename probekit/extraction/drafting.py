@@ -27,7 +27,9 @@ from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.store.unfinished import Draft
 from probekit.tasks import Split, Task, is_own
+from probekit.tasks.given_examples import GivenExamples
 from probekit.tasks.sentences import DOCUMENT
+from probekit.tasks.user_files import OwnCorpus
 from probekit.version import __version__
 
 _RANGE = {
@@ -86,7 +88,8 @@ def make_draft(
         origin=split.origin,
         versions={"probekit": __version__, **{name: version(name) for name in _LIBRARIES}},
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        extra={
+        extra=_read_as(task)
+        | {
             "limit": split.limit,
             "computed": [],
             "batching": asdict(backbone.batching),
@@ -94,6 +97,14 @@ def make_draft(
         },
     )
     return Draft(manifest=manifest, examples=example_table(split, plan).table, files=files)
+
+
+def _read_as(task: Task) -> dict[str, Any]:
+    """Return how the user's own text was read, as an entry keeps it; nothing of other tasks."""
+    corpus = task.corpus
+    if not isinstance(corpus, OwnCorpus) or isinstance(corpus, GivenExamples):
+        return {}
+    return {"read": corpus.choice.given}
 
 
 def seal(builder: EntryBuilder, draft: Draft) -> Entry:

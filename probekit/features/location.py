@@ -62,14 +62,38 @@ class Location(TextOptions):
         Raises:
             UnknownNameError: no such task or column.
             MissingFileError: a path that does not exist.
+            OptionError: entries of the cache keep several ways of reading what lies there.
         """
         try:
-            return get_task(name, self, label, self.group)
+            return get_task(name, self._read_as(name), label, self.group)
         except (UnknownNameError, MissingFileError):
             task = _cached_task(typed_path(self.cache), name, label)
             if task is None:
                 raise
             return task
+
+    def _read_as(self, name: str) -> TextOptions:
+        """Return how the user's own data is read: as is typed, else as entries of it keep it."""
+        if name.partition("/")[0] in TASKS:
+            return self
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for folder in list_entries(typed_path(self.cache)):
+            read = (
+                folder.manifest.read if folder.manifest and is_called(folder.task, name) else None
+            )
+            if read is not None and self.fits(read):
+                ways = found.setdefault(folder.task, [])
+                ways += [] if read in ways else [read]
+        ways = [read for own in found.values() for read in own]
+        if any(read != ways[0] for read in ways):
+            listed = "; ".join(
+                f"{task}: {_said(read)}" for task, own in found.items() for read in own
+            )
+            raise OptionError(
+                f"{name} was read in several ways ({listed}). Name one as the cache calls it, "
+                f"{next(iter(found))} for instance, or say --kind or --text."
+            )
+        return self.or_as(ways[0]) if ways else self
 
     def task_of(self, entries: Sequence[Entry], label: str | None = None) -> Task:
         """Return the task of entries that are at hand.
@@ -105,6 +129,11 @@ class Location(TextOptions):
             text=_own_text(task) if is_own(task) else None,
             typed=typed,
         )
+
+
+def _said(read: Mapping[str, Any]) -> str:
+    """Return a way of reading as it was typed."""
+    return " ".join(TextOptions().or_as(read).typed) or "without options"
 
 
 def _own_text(task: Task) -> Callable[[str, int | None], str | None]:
@@ -203,8 +232,9 @@ def find_split_entries(
             raise OptionError(f"{model!r} of which task? Name it; or give entries in their place.")
         about = location.task(task, label)
         _check_labelled(about)
-        described = isinstance(about.corpus, OwnCorpus)  # by the options of a command
-        typed = [*location.typed, *(["--label", label] if label and described else [])]
+        typed = location.typed
+        if isinstance(about.corpus, OwnCorpus):  # by the options of a command
+            typed = [*about.corpus.choice.typed, *(["--label", label] if label else [])]
         found = _entries(model, about, location, fit_on, typed)
         if is_own(about):  # by one name, wherever its files lie and however their path is typed
             name = found["train"].manifest.task

@@ -1,11 +1,13 @@
 """Commands that make records again, from what they say of themselves."""
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from probekit.base.fingerprint import digest
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.registry import flag
 from probekit.base.selection import SOLVED
@@ -13,7 +15,7 @@ from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import is_baseline
 from probekit.results.summaries.grouping import head_order
 from probekit.store.manifest import Manifest
-from probekit.tasks import TASKS
+from probekit.tasks import TASKS, TextOptions
 from probekit.tasks.formats.file_names import split_of, stem_of
 
 _LISTED = ("shots", "fraction")
@@ -37,6 +39,7 @@ class _Run:
     predictions: bool
     listed: tuple[Any, ...]
     depth: int | None
+    protocol: Mapping[str, Any]
 
 
 def rerun_commands(
@@ -112,7 +115,8 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     asked, kind = manifest.request, own_kind(manifest)
     if manifest.origin == EXAMPLES_IN_MEMORY:
         return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
-    words = [model_source(manifest), text_source(manifest) or task, *_kind_words(kind)]
+    read = TextOptions(kind=kind).or_as(manifest.read or {})
+    words = [model_source(manifest), text_source(manifest) or task, *read.typed]
     if (said := manifest.imported) is not None:
         words[2:2] = [f"{manifest.split}=STATES"]
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
@@ -184,6 +188,7 @@ def _run(
         predictions=record.predictions is not None and record.depth is None,
         listed=tuple(getattr(record, name) for name in _LISTED),
         depth=record.depth,
+        protocol=options.get("protocol", {}),
     )
 
 
@@ -191,8 +196,10 @@ def _words(record: Record, options: Mapping[str, Any]) -> list[str]:
     """Return what all runs of a command share, as typed."""
     shared = {name: value for name, value in options.items() if name not in _OF_EACH}
     if record.init not in (None, SOLVED):
-        whole = record.init.endswith("with decoder")
-        shared["init_from" if whole else "fusion_from"] = _SAVED
+        frozen = "frozen-fusion:" if record.freeze else "fusion:"
+        shared["start"] = _SAVED if record.init.endswith("with decoder") else frozen + _SAVED
+    if protocol := shared.pop("protocol", None):
+        shared["protocol"] = f"protocol-{digest(protocol)[:8]}.toml"
     if record.ablated:
         shared["ablate"] = record.ablated
     pairs = [(flag(name), value) for name, value in shared.items()]
@@ -214,10 +221,20 @@ def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:
                 words += [flag(name), ",".join(f"{value:g}" for value in values)]
         words += [*_seeds([run.seed for run in own]), *_every([run.depth for run in own])]
         words += ["--predictions"] if own[0].predictions else []
-        line = shlex.join([*words, *root])
+        line = _protocol_made(own[0]) + shlex.join([*words, *root])
         if line not in lines:
             lines.append(line)
     return lines
+
+
+def _protocol_made(run: _Run) -> str:
+    """Return what writes the file of a run's protocol, before the command that reads it."""
+    if not run.protocol:
+        return ""
+    file = run.words[run.words.index("--protocol") + 1]
+    fields = [f"{name} = {json.dumps(value)}" for name, value in run.protocol.items()]
+    lines = shlex.join(["printf", r"%s\n", *fields])
+    return f"{lines} > {file} && "
 
 
 def _crossed(run: _Run, among: Sequence[_Run]) -> tuple[Any, ...]:

@@ -65,7 +65,7 @@ def plot_learning(
     if not records:
         raise RecordError(
             "no record holds a learning curve of at least two points; run `probekit train` with "
-            "--evals 2 or more."
+            "evals = 2 or more (--protocol FILE.toml)."
         )
     panels = split_panels(records, by=["shots", "fraction", "depth"], along=[])
     if of == "loss":

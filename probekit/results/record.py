@@ -7,7 +7,7 @@ from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
 from probekit.base.markup import html_pairs, html_view
-from probekit.base.selection import Selection
+from probekit.base.selection import PROTOCOL_DEFAULTS, Selection
 from probekit.errors import RecordError
 from probekit.metrics import scale_of
 from probekit.results import plain
@@ -221,14 +221,22 @@ class Record:
         return tuple(text if wrong else None for text, wrong in found.items())
 
     def stated(self) -> dict[str, Any] | None:
-        """Return the options of a run as they are typed; None of one of an earlier version."""
+        """Return the options of a run as they are typed; None of one of an earlier version.
+
+        What the file of a protocol states, where it is not the default, is a table of them.
+        """
         if not self.spec:
             return None
         stated = {name: value for name, value in self.spec.items() if value is not False}
+        stated.pop("freeze_fusion", None)  # of a saved head, whose folder no record knows
         if rates := stated.pop("rates", ()):
             stated["lr"] = ",".join(
                 [f"{stated['lr']}", *(f"{name}={rate}" for name, rate in rates)]
             )
+        details = {name: stated.pop(name) for name in PROTOCOL_DEFAULTS if name in stated}
+        changed = {name: one for name, one in details.items() if one != PROTOCOL_DEFAULTS[name]}
+        if changed:
+            stated["protocol"] = changed
         if "folds" in self.diagnosis:  # the default, of which the draw allowed less
             stated.pop("select", None)
         return stated

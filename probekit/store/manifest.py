@@ -79,7 +79,12 @@ _COMPUTED = {
     "units": _COUNTS,
 }
 _BATCHING = {"padded_to": types.optional(_COUNT), "alone": types.boolean}
+_READ = {
+    **dict.fromkeys(("kind", "text", "separator", "encoding", "sentences"), types.text),
+    "skip_unlabelled": types.boolean,
+}
 _EXTRA = {
+    "read": types.fields_of(_READ),
     "limit": types.optional(_COUNT),
     "computed": types.list_of(types.fields_of(_COMPUTED, needed=("batch_tokens", "units"))),
     "batching": types.fields_of(_BATCHING, needed=_BATCHING),
@@ -122,7 +127,8 @@ class Manifest:
         versions: library versions.
         created: UTC time, ISO 8601.
         extra: ``limit``; how rows were computed (``computed``, ``batching``, ``units``), which
-            `check_says` requires where it is read; ``reduced_from``, ``converted_from``; room for
+            `check_says` requires where it is read; how the user's own files were read (``read``);
+            ``reduced_from``, ``converted_from``; room for
             minor additions.
         files: bytes (``nbytes``) and checksum (``xxh128``) of every file but this one and those
             that hold chunks alone, by its path in the entry; of an HDF5 file the checksum is that
@@ -176,6 +182,11 @@ class Manifest:
     def limit(self) -> int | None:
         """N where the entry holds only the first N examples of its split; None if it has all."""
         return self.extra.get("limit")
+
+    @property
+    def read(self) -> Mapping[str, Any] | None:
+        """How the user's own files were read, by option; None of other text, or if unknown."""
+        return self.extra.get("read")
 
     @property
     def imported(self) -> Mapping[str, Any] | None:

@@ -145,11 +145,11 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
     if isinstance(made_by := begun.get("made_by"), str):
         raise EntryError(
             f"{finished}, of `probekit {made_by:.20}`. Run that command again to go on with it, or "
-            "give --restart to throw them away."
+            "give --overwrite to throw them away."
         )
     raise EntryError(
         f"{finished}, of another extraction: {'; '.join(plan_differences(begun, plan))}. Give the "
-        "options of that one to go on with it, or --restart to throw them away."
+        "options of that one to go on with it, or --overwrite to throw them away."
     )
 
 

@@ -230,7 +230,7 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
         meaning = f" ({mark} means none; a class needs another name)" if mark else ""
         raise DataError(
             f"{fields.place(without[0])}: no label in column {column!r}{meaning}, but others have "
-            "one; label all rows of a split or none, or leave such rows out in every command with "
+            "one; label all rows of a split or none, or extract without such rows: "
             "--skip-unlabelled."
         )
     if without:

@@ -1,6 +1,6 @@
 """What the user types to say how his own data is read."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -42,6 +42,21 @@ class TextOptions:
         """What was typed, by the names above."""
         values = {field.name: getattr(self, field.name) for field in fields(TextOptions)}
         return {name: value for name, value in values.items() if value}
+
+    def or_as(self, read: Mapping[str, Any]) -> "TextOptions":
+        """Return the options that were typed, and the others as an entry keeps them.
+
+        Args:
+            read: by name, of anybody's entry; other names are left out.
+        """
+        known = {field.name for field in fields(TextOptions)}
+        kept = {name: value for name, value in read.items() if name in known}
+        return TextOptions(**kept | self.given)
+
+    def fits(self, read: Mapping[str, Any]) -> bool:
+        """Say whether what was typed is no other way of reading than an entry keeps."""
+        usual = {"kind": "tagging"}
+        return all(read.get(name, usual.get(name, one)) == one for name, one in self.given.items())
 
     @property
     def typed(self) -> list[str]:

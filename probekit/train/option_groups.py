@@ -10,11 +10,12 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, Self, TypeVar
 
 from probekit.base.registry import choose, flag, option
-from probekit.base.selection import SEARCH
+from probekit.base.selection import PROTOCOL_DEFAULTS, SEARCH
 from probekit.errors import OptionError
 
-DEFAULT_EPOCHS, DEFAULT_BATCH_SIZE, DEFAULT_EVALS = 50, 16, 10
-DEFAULT_WEIGHT_DECAY = 0.01
+DEFAULT_EPOCHS = 50
+DEFAULT_BATCH_SIZE, DEFAULT_EVALS = PROTOCOL_DEFAULTS["batch_size"], PROTOCOL_DEFAULTS["evals"]
+DEFAULT_WEIGHT_DECAY = PROTOCOL_DEFAULTS["weight_decay"]
 TUNING_EPOCHS = 3
 """Passes over the training sentences where the model learns too (Devlin et al. 2019: 2 to 4)."""
 
@@ -51,7 +52,8 @@ class Group:
 
     What a field says of itself besides its help: ``unset``, the value that None stands for;
     ``each``, what reads one item of a list, for an option that may have several values on the
-    command line; and ``show_default``, the default in words.
+    command line; and ``show_default``, the default in words. An option of `PROTOCOL_DEFAULTS` is
+    stated in the file of a ``--protocol``, and is none of the command line.
     """
 
     @property
@@ -70,12 +72,18 @@ class Group:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values, without later ones (see above) at their default."""
-        usual = {one.name: (one.default, one.metadata.get("unset")) for one in fields(self)}
-        return {
-            name: value
-            for name, value in asdict(self).items()
-            if name in ALWAYS_WRITTEN or value not in usual[name]
-        }
+        changed = self.changed
+        values = asdict(self).items()
+        return {name: one for name, one in values if name in ALWAYS_WRITTEN or name in changed}
+
+    @property
+    def changed(self) -> frozenset[str]:
+        """The options that are neither the default nor what stands for it."""
+        return frozenset(
+            one.name
+            for one in fields(self)
+            if getattr(self, one.name) not in (one.default, one.metadata.get("unset"))
+        )
 
 
 G = TypeVar("G", bound=Group)
@@ -161,7 +169,7 @@ class Descent(Group):
         decay = self.weight_decay
         check_range("weight_decay", decay, BELOW_ZERO, math.inf, "0 or more")
         if self.optimizer == "adam" and decay not in (None, 0, DEFAULT_WEIGHT_DECAY):
-            raise OptionError("--weight-decay: --optimizer adam has none; leave one of them out.")
+            raise OptionError("weight_decay: the optimizer adam has none; leave one of them out.")
 
     @property
     def rates_text(self) -> str:
@@ -200,12 +208,17 @@ class Descent(Group):
         return f"Adam, {rate}" if decay is None else f"AdamW, weight decay {decay:g}, {rate}"
 
 
+def as_typed(name: str) -> str:
+    """Return an option as users state it: on the command line, or in the file of a protocol."""
+    return name if name in PROTOCOL_DEFAULTS else flag(name)
+
+
 def check_whole(name: str, value: object, *, least: int) -> None:
     """Refuse what is neither None nor a whole number that is large enough."""
     whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
     if value is not None and not whole:
         raise OptionError(
-            f"{flag(name)} must be a whole number of at least {least}; found {value!r}."
+            f"{as_typed(name)} must be a whole number of at least {least}; found {value!r}."
         )
 
 
@@ -213,4 +226,4 @@ def check_range(name: str, value: Any, low: float, high: float, expected: str) -
     """Refuse what is neither None nor a number between two others."""
     number = isinstance(value, int | float) and not isinstance(value, bool)
     if value is not None and not (number and low < value < high):
-        raise OptionError(f"{flag(name)} must be {expected}; found {value!r}.")
+        raise OptionError(f"{as_typed(name)} must be {expected}; found {value!r}.")

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from typer import testing
@@ -44,6 +45,14 @@ def done(*arguments: object, text: str | bytes | None = None) -> Outcome:
     outcome = run(*arguments, text=text)
     assert outcome.code == 0, outcome.err
     return outcome
+
+
+def stated(**options: object) -> tuple[str, str]:
+    """Write a protocol of some options here, and return the words that name it."""
+    lines = [f"{name} = {json.dumps(value)}" for name, value in options.items()]
+    file = Path(f"{'-'.join(options)}-{len(list(Path().glob('*.toml')))}.toml")
+    file.write_text("\n".join(lines), "utf-8")
+    return "--protocol", str(file)
 
 
 def refused(*arguments: object, text: str | bytes | None = None) -> str:

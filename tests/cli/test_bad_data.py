@@ -91,11 +91,8 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
             ("--decoder", "pooler"),
             r"decoder 'pooler' does not fit tagging labels; choose .*linear.*",
         ),
-        (("--freeze-fusion",), r"--freeze-fusion needs a fusion to freeze: --fusion-from DIR\."),
-        (("--fusion-from", "none"), r".*none: no saved head here .*"),
-        (("--fusion-from", "a", "--init-from", "b"), r".* were both given; choose one\."),
-        (("--optimizer", "sgd"), r"unknown optimizer 'sgd'\. Choose from: adam, adamw\."),
-        (("--schedule", "cosine"), r"unknown schedule 'cosine'\. .*constant, linear\."),
+        (("--start", "fusion:none"), r".*none: no saved head here .*"),
+        (("--start", "a,random"), r".*a,random: no saved head here .*"),
         (("--protocol", "p33"), r"unknown protocol 'p33'. Did you mean 'p32'\? .*"),
         (("--pooling", "cls"), r"--pooling cls chooses a row for a whole text; .*"),
         (("--control", "-1"), r"--control must be a whole number of at least 0; found -1\."),
@@ -109,7 +106,7 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
             r"K here is 40\.",
         ),
         (("--shots", "many"), r"--shots: 'many' is not a whole number\."),
-        (("--shots", "0"), r"--shots 0 trains on nothing: give more, or .* --init-from DIR\."),
+        (("--shots", "0"), r"--shots 0 trains on nothing: give more, or .* --start DIR\."),
         (("--fraction", "2"), r"--fraction must be a number from 0 to 1; found 2\.0\."),
         (("--shots", "2", "--fraction", "0.5"), r".* were both given; choose one\."),
         (("--hold-out", "1"), r"--hold-out must be a number between 0 and 1; found 1\.0\."),
@@ -153,7 +150,6 @@ def test_a_sentence_longer_than_the_limit(bert, corpus, here):
         ),
         (("--seeds", "0"), r"--seeds must be at least 1\."),
         (("--head", ","), r"--head names no value\."),
-        (("--memory", "lots"), r"--memory 'lots' is not a size. Write 8GB, 500MB or 2GiB\."),
         (("--device", "gpu"), r"--device 'gpu' is unknown. Write .*"),
         (("--entry", "zz"), r"no entry of .* matches --entry zz; there are: dev-.*, train-.*\."),
         (("--data", "none"), r"none: no such file or folder\."),
@@ -174,10 +170,10 @@ def test_other_engines_depths_and_workers(bert, corpus, cache, here, monkeypatch
     for command in ("extract", "sweep"):
         message = refused(command, bert, corpus, "--engine", "ray")
         assert message.startswith("--engine ray needs the package ray. Run `pip install")
-        message = refused(command, bert, corpus, "--gpus-per-worker", "0.5")
-        assert message.startswith("--gpus-per-worker 0.5: workers of the engine local are on this")
-        message = refused(command, bert, corpus, "--address", "auto")
-        assert message == "--address auto is for --engine ray: leave it out."
+        message = refused(command, bert, corpus, "--engine", "local:gpus_per_worker=1")
+        assert message.startswith("unknown engine 'local:gpus_per_worker=1'.")
+        message = refused(command, bert, corpus, "--engine", "ray:gpus=1")
+        assert message.startswith("engine 'ray' has no option 'gpus=1'. Write ray:OPTION=VALUE")
     message = refused("sweep", bert, corpus, "--workers", "0")
     assert message == "--workers must be at least 1; found 0."
     message = refused("depth", bert, corpus, "--every", "0")

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.conftest import FLOAT32
-from tests.cli.console import done, refused
+from tests.cli.console import done, refused, run, stated
 
 
 @pytest.fixture
@@ -16,17 +16,18 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     steps = ("--head", "last", "--fit", "adam", "--epochs", "1", "--out", "runs.jsonl")
     steps = (*steps, "--predictions")
     cached = done("train", *extracted, *steps, "--json").rows[0]
-    frozen = done("finetune", *extracted, *steps, "--method", "frozen", "--json").rows[0]
+    frozen = done("train", *extracted, *steps, "--method", "frozen", "--json").rows[0]
     assert frozen["scores"] == pytest.approx(cached["scores"], rel=1e-3)
-    tuned = done("finetune", *extracted, *steps, "--save", "head", "--json").rows[0]
+    full = ("--method", "full", "--save", "head")
+    tuned = done("train", *extracted, *steps, *full, "--json").rows[0]
     assert tuned["method"] == "full" and tuned["backbone_share"] == 1.0
     table = done("table", "runs.jsonl").out
     assert "method" in table and "frozen" in table and "full" in table
     pairs = done("compare", "--all", "runs.jsonl", "--samples", "100", "--split", "dev").out
     assert all(f"last, {name}" in pairs for name in ("frozen", "full", "from the cache"))
-    assert "1 of 1 runs are recorded" in done("finetune", *extracted, *steps, "--save", "head").err
+    assert "1 of 1 runs are recorded" in done("train", *extracted, *steps, *full).err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
-    said = refused("train", *extracted, "--head", "last", "--init-from", "head")
+    said = refused("train", *extracted, "--head", "last", "--start", "head")
     assert "the model was trained with this head (--method full), and no run starts from" in said
     assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
 
@@ -39,39 +40,42 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
             "unknown method 'ful'. Did you mean 'full'? Choose from: adapter, bit",
         ),
         (("--method", "lora:rank=0"), "rank and alpha must be at least 1"),
-        (("--fit", "lbfgs"), "--method full trains what makes them; leave --fit out"),
-        (("--batch-tokens", "0"), "--batch-tokens must be a whole number of at least 1"),
-        (("--depth", "9"), "--depth 9: this model has"),
+        (
+            ("--method", "full", "--fit", "lbfgs"),
+            "--method full trains what makes them; leave --fit out",
+        ),
+        (("--method", "full", "--depth", "9"), "--depth 9: this model has"),
     ],
 )
 def test_what_cannot_be_fine_tuned(extracted, words, says):
-    assert says in refused("finetune", *extracted, *words)
+    assert says in refused("train", *extracted, *words)
 
 
 def test_rates_of_groups_and_a_protocol_that_trains_the_model(extracted):
     steps = ("--head", "p32", "--epochs", "1", "--shots", "2", "--seeds", "1", "--json")
     lr = ("--lr", "backbone=2e-5,weights=2e-3,mixing=1e-2")
-    (row,) = done("finetune", *extracted, *steps, *lr, "--method", "bitfit").rows
+    (row,) = done("train", *extracted, *steps, *lr, "--method", "bitfit").rows
     assert (row["lr"], row["rates"]) == (2e-3, {"backbone": 2e-5, "mixing": 1e-2})
-    (row,) = done("finetune", *extracted, *steps, "--protocol", "p32-ft").rows
+    (row,) = done("train", *extracted, *steps, "--protocol", "p32-ft").rows
     assert (row["method"], row["lr"], row["rates"]["backbone"]) == ("full", 2e-5, 2e-5)
-    said = refused("finetune", *extracted, "--head", "p32", "--lr", "backbones=2e-5")
+    said = refused(
+        "train", *extracted, "--method", "full", "--head", "p32", "--lr", "backbones=2e-5"
+    )
     assert "has no parameters called backbones; it trains weights and mixing and backbone" in said
 
 
-@pytest.mark.parametrize("command", ["finetune", "train"])
-def test_a_rate_of_frozen_features_is_none_for_the_model(extracted, command):
+def test_a_rate_of_frozen_features_is_none_for_the_model(extracted):
     asked = ("--head", "last", "--protocol", "p32", "--epochs", "1", "--seeds", "1", "--json")
-    said = refused(command, *extracted, *asked, "--method", "full")
+    said = refused("train", *extracted, *asked, "--method", "full")
     assert "no rate for the model that --method full trains. Give --protocol p32-ft, or" in said
     given = ("--method", "full", "--lr", "backbone=2e-5")
-    (row,) = done(command, *extracted, *asked, *given).rows
+    (row,) = done("train", *extracted, *asked, *given).rows
     assert (row["lr"], row["rates"]) == (2e-3, {"backbone": 2e-5})
 
 
 def test_batches_are_asked_for_with_any_method(extracted):
-    steps = ("--head", "last", "--epochs", "1", "--batch-tokens", "64", "--json")
-    (row,) = done("finetune", *extracted, *steps).rows
+    steps = ("--head", "last", "--epochs", "1", "--json", *stated(batch_tokens=64))
+    (row,) = done("train", *extracted, *steps, "--method", "full").rows
     assert (row["method"], row["batch_tokens"]) == ("full", 64)
     rows = done("sweep", *extracted, *steps, "--method", "bitfit,frozen", "--seeds", "1").rows
     assert [row["batch_tokens"] for row in rows] == [64, 64]
@@ -79,4 +83,9 @@ def test_batches_are_asked_for_with_any_method(extracted):
 
 
 def test_without_an_entry_it_says_how_to_make_one(bert, corpus, here):
-    assert "Type: probekit extract" in refused("finetune", bert, corpus)
+    assert "Type: probekit extract" in refused("train", bert, corpus, "--method", "full")
+
+
+def test_the_command_of_earlier_versions_says_what_to_type():
+    outcome = run("finetune", "bert", "conll")
+    assert outcome.code == 2 and "`probekit train --method full`" in outcome.err

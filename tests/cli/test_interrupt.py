@@ -24,6 +24,10 @@ from probekit.extraction import plan, units
 units.UNIT_BYTES = 8_000
 plan.chunk_rows_for = lambda dim, dtype, rows: 16
 """
+LITTLE_MEMORY = """
+from probekit.train.sweeps import run
+run.default_memory = lambda device: 1000
+"""
 MAIN = "from probekit.cli import main; main()"
 MESSAGE = "interrupted. What is finished is kept: run the same command again to resume."
 
@@ -109,18 +113,18 @@ def test_what_a_group_has_finished_is_recorded(here):
 
 
 def test_sweep(bert, corpus, cache, here):
-    """Groups of one run each: --memory leaves room for no second."""
+    """Groups of one run each: there is memory for no second."""
     file = here / "r.jsonl"
     words = ("sweep", bert, corpus, "--head", "p32", "--epochs", "60", "--seeds", "12")
-    words = (*words, "--memory", "1kB", "--out", file)
+    words = (*words, "--out", file)
 
     def recorded():
         return file.exists() and file.stat().st_size > 0
 
-    interrupted(here, MAIN, words, recorded)
+    interrupted(here, LITTLE_MEMORY + MAIN, words, recorded)
     kept = file.read_text().splitlines()
     assert 1 <= len(kept) < 12
-    outcome = done(*words, "--memory", "1GB")
+    outcome = done(*words)
     assert f"{len(kept)} of 12 runs are recorded in " in outcome.err
     assert file.read_text().splitlines()[: len(kept)] == kept
     assert len(file.read_text().splitlines()) == 12

@@ -22,18 +22,13 @@ def data(here):
     return "own"
 
 
-def test_every_command_takes_the_options(bert, here, data):
-    message = refused("train", bert, data, *OWN, "--label", "tag", "--head", "last")
-    assert message.endswith(
-        f"Type: probekit extract {bert} {data} --text word --separator '^' --encoding cp1251 "
-        "--sentences key --label tag"
-    )
+def test_what_extract_is_told_no_other_command_needs(bert, here, data):
     dry = done("extract", bert, data, *OWN, "--label", "tag", "--dry-run", "--json").rows
     assert [row["examples"] for row in dry] == [3, 3]
     done("extract", bert, data, *OWN, "--label", "tag", *FLOAT32)
     words = ("--label", "tag", "--head", "last", "--epochs", "2", "--save", "head")
-    done("train", bert, data, *OWN, *words)
-    rows = done("predict", "head", "own/dev.csv", *OWN, "--json").rows
+    done("train", bert, data, *words)
+    rows = done("predict", "head", "own/dev.csv", "--json").rows
     assert [row["words"] for row in rows] == [[word] for word, _ in WORDS]
 
 
@@ -103,12 +98,6 @@ def test_predict_reads_labelled_texts(bert, here, kind):
     message = refused("predict", "head", "words.conll")
     assert "unknown format '.conll'" in message
     assert message.endswith("For .conll use --kind tagging.")
-
-
-def test_running_text_in_another_encoding(head, here):
-    (here / "new.txt").write_bytes("Мария left\n".encode("cp1251"))
-    rows = done("predict", head, "new.txt", "--encoding", "cp1251", "--json").rows
-    assert [row["words"] for row in rows] == [["Мария", "left"]]
 
 
 def test_a_data_set_of_the_hub(bert, here, monkeypatch):

@@ -4,13 +4,13 @@ from dataclasses import fields, replace
 
 import pytest
 
-from probekit.cli.arguments import OwnData
+from probekit.cli.arguments import OwnText
 from probekit.cli.run_list import make_plan
 from probekit.cli.training_options import Target, TrainingOptions
-from probekit.errors import OptionError
+from probekit.errors import MissingFileError, OptionError, ProbekitError
 from probekit.train.sweeps.protocols import PROTOCOLS, get_protocol
 from probekit.train.sweeps.specs import TrainSpec
-from tests.cli.console import done
+from tests.cli.console import done, stated
 from tests.planted import MODEL, plant_all
 from tests.planted_texts import plant_all_texts
 
@@ -58,7 +58,7 @@ DECODERS = {
 
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seeds=None, **options):
     shared = TrainingOptions(protocol=protocol, seeds=seeds)
-    target = Target.of(MODEL, task, OwnData(), shared)
+    target = Target.of(MODEL, task, OwnText(), shared)
     asked = options | {"epochs": epochs}
     return make_plan(target, shared, asked, head=head, depths=depths)
 
@@ -96,15 +96,55 @@ def test_without_a_protocol_nothing_is_filled_in():
     assert values(plan(None), "head") == ["last", "p32", "concat", "dwatt"]
 
 
+STATED = {"batch_size": 7, "optimizer": "adam", "schedule": "constant", "warmup": 0.5, "evals": 2}
+STATED |= {"weight_decay": 0.5}
+
+
+@pytest.mark.parametrize("detail", STATED)
+@pytest.mark.parametrize("name", FILLED)
+def test_every_detail_of_a_protocol_can_be_stated_alone(name, detail, here):
+    if detail == "weight_decay" and FILLED[name].get("optimizer") == "adam":
+        return  # which has none
+    _, file = stated(**{detail: STATED[detail]})
+    before, after = plan(name), plan(f"{name},{file}")
+    assert [replace(spec, **{detail: STATED[detail]}) for spec in before] == after
+    assert plan(f"{file},{name}") == after
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("lr = 1", "p.toml: unknown field 'lr'. A protocol states optimizer, schedule, warmup"),
+        ("optimizers = 'adam'", "p.toml: unknown field 'optimizers'. Did you mean 'optimizer'? A"),
+        (
+            "batch_size = 'x'",
+            "p.toml: batch_size must be a number, or an array of these; found 'x'",
+        ),
+        ("optimizer = 3", "p.toml: optimizer must be text, or an array of these; found 3."),
+        ("evals = []", "p.toml: evals must be a number, or an array of these; found []."),
+        ("evals = true", "p.toml: evals must be a number, or an array of these; found True."),
+        ("evals = 0", "evals must be a whole number of at least 1; found 0."),
+        ("optimizer = 'sgd'", "unknown optimizer 'sgd'. Choose from: adam, adamw."),
+        ("schedule = 'cosine'", "unknown schedule 'cosine'."),
+        ("evals", "--protocol p.toml: not TOML"),
+    ],
+)
+def test_a_file_that_is_no_protocol_is_told(here, text, message):
+    (here / "p.toml").write_text(text)
+    with pytest.raises(ProbekitError) as told:
+        plan("p.toml")
+    assert str(told.value).startswith(message)
+
+
+def test_a_protocol_that_is_not_there():
+    with pytest.raises(MissingFileError, match=r"--protocol p.toml: no such file"):
+        plan("p.toml")
+
+
 OVERRIDES = [
     ("method", "bitfit", "bitfit"),
     ("lr", "0.1", 0.1),
     ("lr", "auto", None),  # the head's published rate
-    ("batch_size", "7", 7),
-    ("optimizer", "adamw", "adamw"),
-    ("optimizer", "adam", "adam"),
-    ("schedule", "linear", "linear"),
-    ("schedule", "constant", "constant"),
     ("decoder", "linear", "linear"),
     ("decoder", "mlp:hidden=8", "mlp:hidden=8"),
 ]
@@ -175,13 +215,8 @@ def test_records_hold_the_options_and_not_the_name(here):
             "2e-3,mixing=2e-3,transitions=2e-3",
             "--select",
             "dev",
-            "--batch-size",
-            "32",
-            "--optimizer",
-            "adam",
-            "--schedule",
-            "constant",
         ),
+        *stated(batch_size=32, optimizer="adam", schedule="constant"),
     )
     outcome = done(*by_hand, "--epochs", "1", "--seeds", "3", "--json")
     assert outcome.rows == rows and "3 of 3 runs are recorded" in outcome.err

@@ -8,11 +8,12 @@ from typing import get_args, get_type_hints
 
 import pytest
 
+from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.cli import train as commands
 from probekit.cli.training_options import OF_RUNS, TrainingOptions
 from probekit.train.sweeps.run_options import GROUPS
 from probekit.train.sweeps.specs import TrainSpec
-from tests.cli.console import done, refused
+from tests.cli.console import done, refused, stated
 from tests.planted import plant, plant_all
 
 
@@ -39,8 +40,9 @@ def test_every_option_of_runs_with_help_is_an_option_of_the_command(command):
     assert "asked" not in found
     arguments, named_apart = {"model", "task"}, {"head", "depth", "seed", "rates"}
     apart = arguments | named_apart | {"as_published", "rate_from", "trial", "left_out"}
+    apart |= {"fusion_from", "freeze_fusion", "init_from"}  # typed as --start
     every = {field.name: field for group in GROUPS for field in fields(group)}
-    assert OF_RUNS.fields.keys() == every.keys() - apart
+    assert OF_RUNS.fields.keys() == every.keys() - apart - PROTOCOL_DEFAULTS.keys()
     for name, field in OF_RUNS.fields.items():
         several = "each" in field.metadata
         assert found[name].default == (None if several else field.default)
@@ -57,7 +59,6 @@ def test_the_help_of_a_sweep_names_the_options_that_may_have_several_values():
     assert named == {name.replace("_", "-") for name in several | {"head", "depth"}}
     assert several >= {
         "decoder", "label", "normalize", "pooling", "shots", "fraction", "epochs", "lr", "l2",
-        "batch_size", "optimizer", "schedule", "weight_decay",
     }  # fmt: skip
 
 
@@ -65,7 +66,7 @@ def test_shared_options_reach_the_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")
     words = ("--head", "last,mean", "--lr", "1e-3,auto", "--seeds", "2", "--epochs", "1", "--json")
-    outcome = done("sweep", "planted", "conll", *words, "--weight-decay", "0.5")
+    outcome = done("sweep", "planted", "conll", *words, *stated(weight_decay=0.5))
     records = [json.loads(line) for line in outcome.out.splitlines()]
     settings = [(record["head"], record["lr"], record["seed"]) for record in records]
     assert settings == [(h, lr, s) for h in ("last", "mean") for lr in (1e-3, 1e-2) for s in (0, 1)]
@@ -86,7 +87,9 @@ def test_seeds_may_be_listed(tmp_path, monkeypatch, command):
 def test_how_a_head_is_trained_may_vary(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")
-    words = ("--batch-size", "8,16", "--optimizer", "adam,adamw", "--schedule", "linear,constant")
+    words = stated(
+        batch_size=[8, 16], optimizer=["adam", "adamw"], schedule=["linear", "constant"], evals=1
+    )
     rows = done("sweep", "planted", "conll", "--head", "last", "--epochs", "1", "--json", *words)
     found = {(row["batch_size"], row["optimizer"]) for row in rows.rows}
     decay = "AdamW, weight decay 0.01"
@@ -94,18 +97,27 @@ def test_how_a_head_is_trained_may_vary(tmp_path, monkeypatch):
         f"{name}, {how}" for name in ("Adam", decay) for how in ("linear decay", "constant rate")
     ]
     assert found == {(size, kind) for size in (8, 16) for kind in kinds}
-    words = ("--weight-decay", "0,0.5", "--epochs", "1", "--head", "last", "--json")
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        (
+            {"weight_decay": [0, 0.5]},
+            [f"AdamW, weight decay {decay}, linear decay" for decay in ("0", "0.5")],
+        ),
+        (
+            {"warmup": [0, 0.5]},
+            [f"AdamW, weight decay 0.01, linear decay{rise}" for rise in ("", ", warm-up 0.5")],
+        ),
+    ],
+)
+def test_a_detail_of_a_protocol_may_have_several_values(tmp_path, monkeypatch, options, expected):
+    monkeypatch.chdir(tmp_path)
+    plant_all(tmp_path / "cache")
+    words = ("--epochs", "1", "--head", "last", "--json", *stated(**options))
     rows = done("sweep", "planted", "conll", *words).rows
-    assert [row["optimizer"] for row in rows] == [
-        f"AdamW, weight decay {decay}, linear decay" for decay in ("0", "0.5")
-    ]
-    words = ("--warmup", "0,0.5", "--epochs", "1", "--head", "last", "--json")
-    rows = done("sweep", "planted", "conll", *words).rows
-    assert [row["optimizer"] for row in rows] == [
-        f"{decay}, linear decay{rise}" for rise in ("", ", warm-up 0.5")
-    ]
-    bad = refused("sweep", "planted", "conll", "--batch-size", "8,x")
-    assert bad == "--batch-size: 'x' is not a whole number."
+    assert [row["optimizer"] for row in rows] == expected
 
 
 @pytest.mark.parametrize(
@@ -121,7 +133,7 @@ def test_rates_of_groups_are_typed_beside_the_rate(tmp_path, monkeypatch, text, 
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")
     decoder = "crf" if "transitions" in text else "linear"
-    words = ("--head", "p32", "--epochs", "1", "--evals", "1", "--decoder", decoder, "--json")
+    words = ("--head", "p32", "--epochs", "1", "--decoder", decoder, "--json")
     rows = done("sweep", "planted", "conll", *words, "--lr", text).rows
     assert [(row["lr"], row["rates"]) for row in rows] == expected
 
@@ -143,7 +155,7 @@ def test_rates_that_cannot_be_read(tmp_path, text, message):
 def test_a_search_from_the_command_line(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache")
-    words = ("--head", "p32,last", "--lr", "search", "--epochs", "1", "--evals", "1")
+    words = ("--head", "p32,last", "--lr", "search", "--epochs", "1", *stated(evals=1))
     printed = done("sweep", "planted", "conll", *words).out
     assert printed.count(" searched ") == 2
     shown = done("table", "runs/planted/conll.jsonl").out

@@ -10,7 +10,14 @@ import typer.main
 
 from probekit import __version__
 from probekit.cli import app
-from probekit.cli.help_panels import FIRST, MOST_FIRST, OF_ALL, OF_EXTRACT, OF_IMPORT
+from probekit.cli.help_panels import (
+    FIRST,
+    MOST_FIRST,
+    OF_ALL,
+    OF_EXTRACT,
+    OF_IMPORT,
+    in_panels,
+)
 from tests.cli.console import done, refused, run
 
 COMMANDS = (
@@ -50,21 +57,20 @@ def test_help_lists_every_command():
 
 def options_of(name):
     """The options of a command by panel, in order."""
-    panels = {}
-    for one in COMMAND_OF[name].params:
-        if one.param_type_name == "option":
-            panels.setdefault(one.rich_help_panel, []).append(one.name)
-    return panels
+    found = in_panels(name, COMMAND_OF[name].params)
+    return {
+        title: [one.name for one in own] for title, own in found.items() if title != "Arguments"
+    }
 
 
 @pytest.mark.parametrize("name", COMMAND_OF)
 def test_the_options_that_matter_first_stand_first(name):
     panels = options_of(name)
-    assert len(panels.get(None, ())) <= MOST_FIRST, (
-        f"{panels[None]}: name the new one in FIRST or PANELS of probekit/cli/help_panels.py"
+    assert len(panels.get("Options", ())) <= MOST_FIRST, (
+        f"{panels}: name the new one in FIRST or PANELS of probekit/cli/help_panels.py"
     )
     if name in FIRST:
-        assert panels[None][: len(FIRST[name])] == list(FIRST[name])
+        assert panels["Options"][: len(FIRST[name])] == list(FIRST[name])
 
 
 @pytest.mark.parametrize("name", ["extract", "sweep", "geometry", "plot"])
@@ -72,9 +78,9 @@ def test_help_has_its_options_in_panels(name):
     panels = options_of(name)
     text = done(name, "--help").out
     titles = re.findall(r"^(\w.*):$", text, re.MULTILINE)
-    assert titles == ["Arguments", "Options", *(title for title in panels if title)]
+    assert titles == ["Arguments", *panels]
     for title, options in panels.items():
-        section = text.split(f"\n{title or 'Options'}:\n")[1].split("\n\n")[0]
+        section = text.split(f"\n{title}:\n")[1].split("\n\n")[0]
         shown = re.findall(r"^  (?:-\w, )?--([a-z0-9-]+)", section, re.MULTILINE)
         assert [one for one in shown if one != "help"] == [one.replace("_", "-") for one in options]
 
@@ -100,6 +106,12 @@ def test_panels_name_options_that_exist():
         (("extract", "m", "conll", "--limit", "ten"), "Invalid value for '--limit'"),
         (("train", "m", "conll", "--seeds", "two"), "Invalid value for '--seeds'"),
         (("train", "m", "conll", "--engine", "ray"), "No such option: --engine"),
+        (
+            ("train", "m", "t", "--evals", "1"),
+            "No such option: --evals. --evals is stated in a file",
+        ),
+        (("sweep", "m", "t", "--init-from", "d"), "--init-from is --start DIR."),
+        (("finetune", "m", "t"), "finetune is `probekit train --method full`"),
         (("cache", "lst"), "No such command 'lst'"),
         (("plot", "weights"), "Missing argument 'RUNS"),
     ],
@@ -139,7 +151,7 @@ def test_a_full_device_is_told_with_what_to_do(monkeypatch):
     monkeypatch.setattr("probekit.extraction.maintenance.list_cache", full)
     message = refused("cache", "ls")
     assert message.startswith("the device's memory is full (CUDA out of memory. Tried to allocate")
-    assert "--batch-tokens" in message and "--memory" in message
+    assert "--batch-tokens" in message and "--workers" in message
 
 
 def test_a_fault_of_the_program_is_one_line_too(monkeypatch):

@@ -24,10 +24,13 @@ def test_engines_of_the_same_options_are_equal(installed):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        ({"address": "ray://head:10001"}, "--address ray://head:10001: probekit works from a node"),
-        ({"gpus_per_worker": -0.5}, "--gpus-per-worker -0.5: expected a part of one GPU"),
-        ({"gpus_per_worker": 1.5}, "--gpus-per-worker 1.5: expected"),
-        ({"gpus_per_worker": float("nan")}, "--gpus-per-worker nan: expected"),
+        (
+            {"address": "ray://head:10001"},
+            "Ray's address ray://head:10001: probekit works from",
+        ),
+        ({"gpus_per_worker": -0.5}, "gpus_per_worker -0.5: expected a part of one GPU"),
+        ({"gpus_per_worker": 1.5}, "gpus_per_worker 1.5: expected"),
+        ({"gpus_per_worker": float("nan")}, "gpus_per_worker nan: expected"),
     ],
 )
 def test_options_that_cannot_be_used(installed, options, says):
@@ -47,7 +50,7 @@ def test_what_to_install_is_said(monkeypatch):
 def test_an_environment_of_another_kind(installed, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
     for address, error, says in (
-        ("http://head:8265", OptionError, "--address http://head:8265: probekit works from"),
+        ("http://head:8265", OptionError, "Ray's address http://head:8265: probekit works from"),
         ("127.0.0.1:1", EngineError, "no Ray cluster can be reached at 127.0.0.1:1: Connection"),
     ):
         monkeypatch.setenv("RAY_ADDRESS", address)

@@ -44,7 +44,6 @@ def readers() -> dict[str, tuple[str, Reader]]:
     from probekit.base.layers import parse_layers
     from probekit.base.selection import Selection
     from probekit.cli.app import app
-    from probekit.cli.arguments import parse_bytes
     from probekit.page.report_page import ReportOptions, page_data
     from probekit.results import select
     from probekit.results.predictions import read_predicted
@@ -107,7 +106,6 @@ def readers() -> dict[str, tuple[str, Reader]]:
         "a config file": ("seeds/run.toml", config),
         "layers": ("seeds/layers", lines(lambda text: parse_layers(text, 12))),
         "conditions": ("seeds/where", lines(lambda text: select(base, [text]))),
-        "sizes": ("seeds/sizes", lines(lambda text: parse_bytes(text, "--memory"))),
         "selections": ("seeds/select", lines(Selection.parse)),
     }
 
@@ -158,7 +156,7 @@ def write_seeds(folder: Path) -> None:
         "carded/train.jsonl": lined.replace('"c', '"'), "run.toml": "[train]\nhead = 'last'\n",
         "carded/README.md": f"{card}        names:\n          '0': no\n          '1': yes\n---\n",
         "layers": "all\n-1\n0,4,8\n0:12:2", "where": "head=last\ndepth=1,2\nmodel='bert'",
-        "sizes": "8GB\n500 MB\n2GiB", "select": "dev\ncv:5\nhold-out:0.1\nfolds:3",
+        "select": "dev\ncv:5\nhold-out:0.1\nfolds:3",
     }.items():  # fmt: skip
         (seeds / name).write_text(text, "utf-8")
     (seeds / "train.csv.gz").write_bytes(gzip.compress(comma.encode()))

@@ -37,8 +37,8 @@ WORDS = [
 ]
 OWN = ("--cache", "cache")
 TEXTS = ("bert", "texts", "--kind", "sentence", "--label", "label")
-STEPS = ("--epochs", "2", "--lr", "0.01", "--batch-size", "8")
-LORA = ("finetune", *TEXTS, "--method", "lora", "--head", "last", *STEPS, *OWN)
+STEPS = ("--epochs", "2", "--lr", "0.01", "--protocol", "steps.toml")
+LORA = ("train", *TEXTS, "--method", "lora", "--head", "last", *STEPS, *OWN)
 VOLATILE = {"created", "seal", "checksum", "train_seconds", "environment", "predictions_digest"}
 """What two runs of one command never have in common."""
 
@@ -65,7 +65,7 @@ class Operation:
 def operations() -> list[Operation]:
     """Return the commands, over what `World.build` makes."""
     words = ("bert", "words.conll", "--kind", "tagging")
-    fine = ("finetune", *TEXTS, "--method", "bitfit", "--head", "last", *STEPS, *OWN)
+    fine = ("train", *TEXTS, "--method", "bitfit", "--head", "last", *STEPS, *OWN)
     entry = "cache/bert/texts-*/train-*"
     shards = [("extract", *words, "--cache", "one", "--shard", f"{n}/2") for n in (1, 2)]
     return [
@@ -86,7 +86,7 @@ def operations() -> list[Operation]:
             words=("sweep", *TEXTS, "--head", "last,mean", "--shots", "4", "--seeds", "2", *OWN),
         ),
         Operation(name="depth", words=("depth", *TEXTS, "--predictions", "--save", "ds", *OWN)),
-        Operation(name="finetune", words=(*fine, "--save", "tuned")),
+        Operation(name="train --method", words=(*fine, "--save", "tuned")),
         Operation(name="merge", words=("merge", "run", "merged"), repeats=False),
         Operation(name="card", words=("card", "run")),
         Operation(name="export", words=("export", "head", "-o", "head.npz")),
@@ -120,7 +120,15 @@ def races() -> dict[str, Sequence[Sequence[str]]]:
     """Return commands that are run at once, by name."""
     by_name = {one.name: one.words for one in operations()}
     other = ("train", *TEXTS, "--head", "p32", *OWN)
-    names = ("extract", "extract to HDF5", "train", "sweep", "depth", "finetune", "cache copy")
+    names = (
+        "extract",
+        "extract to HDF5",
+        "train",
+        "sweep",
+        "depth",
+        "train --method",
+        "cache copy",
+    )
     return {
         **{f"{name}, twice": [by_name[name]] * 2 for name in names},
         "train, of other heads": [by_name["train"], other],
@@ -162,7 +170,7 @@ class World:
             ("depth", *TEXTS, "--out", "runs/base.jsonl", "--predictions", *OWN),
             ("train", *TEXTS, "--head", "mean", "--save", "head", *OWN),
             (
-                "finetune",
+                "train",
                 *TEXTS,
                 "--method",
                 "lora",
@@ -295,6 +303,7 @@ def write_texts(folder: Path) -> None:
     from tests.tiny import build
 
     build("bert", folder / "bert", layers=2, dim=16)
+    (folder / "steps.toml").write_text("batch_size = 8\n")
     draw = random.Random(0)
     (folder / "texts").mkdir()
     for split, count in (("train", 48), ("dev", 16), ("test", 16)):

@@ -2,6 +2,7 @@
 
 import re
 import shlex
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -30,18 +31,22 @@ def cache(tmp_path_factory):
         ("sweep", "--head", "p32", "--seeds", "3:5", "--normalize", "standardize,none",
          "--l2", "1"),
         ("sweep", "--head", "extra-layers:n=1", "--decoder", "mlp:hidden=8", "--epochs", "1",
-         "--lr", "0.01", "--schedule", "constant", "--warmup", "0.25",
-         "--weight-decay", "0.1", "--evals", "2", "--batch-size", "8"),
+         "--lr", "0.01", "--protocol", "adamw.toml"),
         ("sweep", "--head", "mean", "--layers", "1,3", "--l2", "0.5", "--fraction", "0.5",
          "--hold-out", "0.2", "--control", "3"),
         ("depth", "--head", "last,mean", "--every", "2", "--l2", "1"),
         ("sweep", "--head", "last", "--l2", "1", "--fit-on", "dev", "--hold-out", "0.2",
          "--drop-duplicates"),
-        ("sweep", "--head", "p32", "--fit", "adam", "--optimizer", "adam", "--epochs", "1",
+        ("sweep", "--head", "p32", "--fit", "adam", "--protocol", "adam.toml", "--epochs", "1",
          "--lr", "0.01,mixing=0.05", "--select", "hold-out:0.25"),
     ],
 )  # fmt: skip
-def test_a_command_finds_all_that_it_made(cache, tmp_path, words):
+def test_a_command_finds_all_that_it_made(cache, tmp_path, monkeypatch, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "adam.toml").write_text('optimizer = "adam"')
+    (tmp_path / "adamw.toml").write_text(
+        'schedule = "constant"\nwarmup = 0.25\nweight_decay = 0.1\nevals = 2\nbatch_size = 8'
+    )
     out = tmp_path / "runs.jsonl"
     command, *rest = words
     done(command, *RUN, *rest, "--cache", cache, "--out", out)
@@ -52,7 +57,10 @@ def test_a_command_finds_all_that_it_made(cache, tmp_path, words):
         if not line.startswith("probekit extract")
     ]
     for line in commands:
-        program, *again = shlex.split(line)
+        *before, last = line.split(" && ")
+        for one in before:  # which write the file of a protocol
+            subprocess.run(one, shell=True, check=True)
+        program, *again = shlex.split(last)
         assert program == "probekit"
         outcome = done(*again, "--out", out)
         found = re.search(r"(\d+) of (\d+) runs are recorded", outcome.err)
@@ -72,7 +80,7 @@ def _count(line):
     total = len(seeds.split(",")) if "," in seeds else int(seeds)
     for one in counts:
         total *= one
-    return total * (len({0, 2, 3}) if line.startswith("probekit depth") else 1)
+    return total * (len({0, 2, 3}) if "probekit depth" in line else 1)
 
 
 def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch):
@@ -123,8 +131,8 @@ def test_amounts_that_do_not_cross_have_commands_of_their_own():
 
 def test_a_saved_head_is_named_where_its_path_is_not_known():
     (line,) = rerun_commands([make_record(init="wikiann/en ner 1a2b3c4d", freeze=True)], {})
-    assert "--fusion-from SAVED-HEAD" in line and "--freeze-fusion" in line
+    assert "--start frozen-fusion:SAVED-HEAD" in line
     (line,) = rerun_commands([make_record(init="wikiann/en ner 1a2b3c4d with decoder")], {})
-    assert "--init-from SAVED-HEAD" in line
+    assert "--start SAVED-HEAD" in line
     (line,) = rerun_commands([make_record(init="solved", method="lora")], {})
     assert "--method lora" in line and "--start solved" in line and "SAVED-HEAD" not in line

@@ -266,7 +266,7 @@ def test_unknown_learning_axis():
 
 
 def test_learning_needs_a_curve():
-    with pytest.raises(RecordError, match="--evals 2"):
+    with pytest.raises(RecordError, match="evals = 2"):
         plot_learning([make_record(curve=[(1, 0.5, 0.5)])])
 
 

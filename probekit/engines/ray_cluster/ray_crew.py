@@ -174,7 +174,7 @@ class RayCrew:
             what = "before it began to work" if run is None else "at the same job"
             raise EngineError(
                 f"{_MOST_LOST} workers in turn were lost {what}, the last one so: {why}. "
-                "What is finished is kept: run the command again with a smaller --memory or fewer "
+                "What is finished is kept: run the command again with fewer "
                 "--workers."
             ) from error
         if run is not None:

@@ -58,7 +58,7 @@ class RayEngine:
         gpus = self.gpus_per_worker
         if gpus is not None and not (0 <= gpus <= 1 or (gpus > 1 and float(gpus).is_integer())):
             raise OptionError(
-                f"--gpus-per-worker {gpus:g}: expected a part of one GPU, such as 0.5, or a whole "
+                f"gpus_per_worker {gpus:g}: expected a part of one GPU, such as 0.5, or a whole "
                 "number of them."
             )
         if find_spec("ray") is None:
@@ -149,7 +149,7 @@ def _check_address(address: str) -> None:
     """
     if "://" in address:
         raise OptionError(
-            f"--address {address}: probekit works from a node of the cluster. Run it on one of "
+            f"Ray's address {address}: probekit works from a node of the cluster. Run it on one of "
             "them, with auto, or HOST:6379 as `ray start` prints it."
         )
 
@@ -187,7 +187,7 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
         why = reason_of(error)
         raise EngineError(
             f"no Ray cluster can be reached at {address}: {why}. `ray status` says what runs; "
-            "without --address one is started here."
+            f"without {ADDRESS} one is started here."
             if address
             else f"Ray cannot be started here: {why}."
         ) from error

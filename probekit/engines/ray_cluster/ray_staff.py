@@ -151,7 +151,7 @@ class Staff:
             raise EngineError(
                 f"for {waited:.0f} s no node of the Ray cluster has had {room}: see `ray status`. "
                 "What is finished is kept: run the command again when there is room, or with "
-                "another --workers or --gpus-per-worker."
+                "another --workers or gpus_per_worker."
             )
         if waited >= _SAID_SECONDS and not self._said:
             self._said = True

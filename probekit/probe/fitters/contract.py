@@ -51,7 +51,7 @@ class Fitter(ABC):
         Args:
             groups: trained values by their peak rate, ``{"params": [...], "lr": rate}``; before
                 each step ``lr`` is set to what the schedule leaves of it.
-            weight_decay: as asked for; None where ``--optimizer adam`` asks for none.
+            weight_decay: as asked for; None where the optimizer ``adam`` asks for none.
         """
         return None
 

@@ -79,11 +79,12 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         raise OptionError(
             f"--method {method} of {name} takes about {human_bytes(needed)} beside the model "
             f"({human_bytes(found.held)} of it for one batch), and {human_bytes(free)} are "
-            f"free on {device}. Give a smaller --batch-tokens than {live.batch_tokens}, a method "
-            "that trains less (lora, bitfit), or --depth."
+            f"free on {device}. State fewer batch_tokens than {live.batch_tokens} in the "
+            "--protocol, or give a method that trains less (lora, bitfit), or --depth."
         )
     mostly = (
-        f" More than half of that time scores dev, {len(stream.points)} times: see --evals."
+        f" More than half of that time scores dev, {len(stream.points)} times: state fewer evals "
+        "in a --protocol."
         if found.scoring > found.stepping and len(stream.points) > 1 and stream.judge is None
         else ""
     )

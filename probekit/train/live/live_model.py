@@ -75,7 +75,8 @@ class LiveModel:
             raise OptionError(
                 f"--method {self.method.name}: a window of {longest} subwords is longer than a "
                 f"batch of {self.batch_tokens}, and would go back block by block, where its prefix "
-                f"of keys is lost. Give --batch-tokens {longest}, or --method prefix:of=states."
+                f"of keys is lost. State batch_tokens = {longest} in the --protocol, or give "
+                "--method prefix:of=states."
             )
         if before and longest > most:
             raise OptionError(

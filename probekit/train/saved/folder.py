@@ -130,6 +130,7 @@ class SavedHead(_Form):
         tuned: sha256 of its file.
         weights: sha256 of ``model.safetensors``; None of heads that earlier versions saved.
         plugins: where plug-ins that are not probekit's own are from, by kind.
+        read: how the user's own text was read that it was trained on, as its entry says.
         key: of the run's record.
     """
 
@@ -154,6 +155,7 @@ class SavedHead(_Form):
     tuned: str | None = None
     weights: str | None = None
     plugins: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    read: Mapping[str, Any] = field(default_factory=dict)
     key: str
 
     @classmethod
@@ -179,7 +181,7 @@ class SavedHead(_Form):
     def to_json(self) -> dict[str, Any]:
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
-        later = ("plugins", "backbone", "tuned", "weights")
+        later = ("plugins", "read", "backbone", "tuned", "weights")
         return {name: one for name, one in values.items() if one or name not in later}
 
     def recall_plugins(self) -> None:

@@ -81,7 +81,7 @@ class TrainedHead:
         if KINDS[saved.features.kind].targets == "vocabulary":
             raise OptionError(
                 f"{path}: this head predicts tokens with its backbone's output head, which stays "
-                "in the cache; a run can start from it (--fusion-from, --init-from), but it labels "
+                "in the cache; a run can start from it (--start), but it labels "
                 "no text."
             )
         with trusting(trust_plugins):

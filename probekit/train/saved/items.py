@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, Kind
-from probekit.errors import DataError
+from probekit.errors import DataError, OptionError
 from probekit.tasks import Example, TextOptions
 from probekit.tasks.assemble import check_text
 from probekit.tasks.formats.file_names import RUNNING, format_of
@@ -129,8 +129,9 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
 def file_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
     """Return what a file holds, as ``predict`` takes it.
 
-    What ``extract`` reads as a table is read so here, and its labels are left out. A ``.txt`` file
-    is running text, unless an option says that it has columns; any other file is running text.
+    What ``extract`` reads as a table is read so here, and its labels are left out: as the text
+    was read that the head was trained on, or else as the file itself shows. A ``.txt`` file is
+    running text, unless an option says that it has columns; any other file is running text.
 
     Args:
         path: the file.
@@ -143,7 +144,12 @@ def file_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item
         OptionError: it is not clear which column holds the text.
     """
     if format_of(path) in FORMATS - {RUNNING} or COLUMNS & options.given.keys():
-        return _table_items(path, head, options)
+        try:
+            return _table_items(path, head, options.or_as(head.saved.read))
+        except (DataError, OptionError):
+            if not head.saved.read:
+                raise
+            return _table_items(path, head, options)
     return line_items(read_bytes(path), str(path), head, options)
 
 

@@ -14,6 +14,7 @@ from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import TUNING_EPOCHS, Descent, Steps
+from probekit.train.sweeps.run_options import Start
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.start import open_saved
 
@@ -52,10 +53,10 @@ def settle_fit(
         other = "lbfgs" if fit == "ridge" and solvable else "adam"
         raise OptionError(f"--fit {fit}: {reason}; give --fit {other}, or leave --fit out.")
     if solves and _moves_on(spec):
-        start = "--init-from" if spec.init_from is not None else "--fusion-from"
+        folder = spec.init_from or spec.fusion_from
         raise OptionError(
-            f"--fit {fit} forgets where it starts from: {start} needs --fit adam, or "
-            "--fusion-from with --freeze-fusion."
+            f"--fit {fit} forgets where it starts from: --start {spec.of(Start).typed} needs "
+            f"--fit adam, or --start frozen-fusion:{folder}."
         )
     select = _selection(spec, splits, solves=solves)
     if spec.group is not None:

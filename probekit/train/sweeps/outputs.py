@@ -389,6 +389,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         backbone=run.spec.tuning.packaging.name
         if run.spec.tuning is not None and result.n_backbone_params
         else None,
+        read=manifest.read or {},
         plugins={kind: one for kind, one in options.plugins.items() if kind in _REBUILT},
         key=options.key,
     )

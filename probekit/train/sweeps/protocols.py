@@ -5,7 +5,7 @@ holds the options themselves, not the preset's name.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from probekit.base.registry import choose
@@ -17,6 +17,7 @@ class Protocol:
     """A preset.
 
     Attributes:
+        name: what it is called; empty of one that only options make.
         summary: what it sets, in a line for people.
         source: paper and section.
         heads: heads that the paper compares; the last one is the paper's own.
@@ -25,6 +26,7 @@ class Protocol:
         options: other fields of ``TrainSpec``.
     """
 
+    name: str = ""
     summary: str
     source: str
     heads: tuple[str, ...]
@@ -132,4 +134,6 @@ def get_protocol(name: str | None) -> Protocol:
     Raises:
         UnknownNameError: there is none.
     """
-    return PLAIN if name is None else choose("protocol", name, PROTOCOLS)
+    if name is None:
+        return PLAIN
+    return replace(choose("protocol", name, PROTOCOLS), name=name)

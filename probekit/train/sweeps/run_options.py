@@ -5,14 +5,23 @@ Like `option_groups` it imports no torch. An option with help is one of the comm
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from probekit.base.kinds import POOLED
 from probekit.base.registry import choose, option
-from probekit.base.selection import FIXED, PUBLISHED, RANDOM, SEARCHED, SOLVED, Selection
+from probekit.base.selection import (
+    FIXED,
+    PROTOCOL_DEFAULTS,
+    PUBLISHED,
+    RANDOM,
+    SEARCHED,
+    SOLVED,
+    Selection,
+)
 from probekit.errors import OptionError
 from probekit.train.option_groups import BELOW_ZERO, Descent, Group, Steps, check_range, check_whole
 
-DEFAULT_BATCH_TOKENS = 4096
+DEFAULT_BATCH_TOKENS: int = PROTOCOL_DEFAULTS["batch_tokens"]
 """Padded subwords that run through a model at once, unless told otherwise."""
 
 DEFAULT_START = RANDOM
@@ -123,13 +132,12 @@ class Tuning(Group):
         None,
         "Train the model as well, which runs in every step: full, bitfit, lora (lora:rank=4); "
         "frozen runs it as it is.",
-        show_default="from the cache; full under finetune",
+        show_default="none: the head alone, from the cache",
         each=str,
     )
     batch_tokens: int | None = option(
         None,
         "With --method: most subwords, padding included, that run through the model at once.",
-        show_default=str(DEFAULT_BATCH_TOKENS),
     )
 
     def __post_init__(self) -> None:
@@ -137,7 +145,7 @@ class Tuning(Group):
         check_whole("batch_tokens", self.batch_tokens, least=1)
         if self.batch_tokens is not None and self.method is None:
             raise OptionError(
-                f"--batch-tokens {self.batch_tokens}: a run from the cache runs no model; leave it "
+                f"batch_tokens {self.batch_tokens}: a run from the cache runs no model; leave it "
                 "out, or give --method."
             )
         if self.batch_tokens == DEFAULT_BATCH_TOKENS:  # one run has one key
@@ -232,30 +240,53 @@ class Start(Group):
 
     start: str | None = option(
         None,
-        "With --method: where head and decoder start, random or solved (on the cached rows of the "
-        "same sentences).",
+        "Folder of a saved head to go on training (with --shots 0 to score as it is); fusion:DIR "
+        "takes its fusion alone, frozen-fusion:DIR keeps that as it is. With --method also random, "
+        "or solved (on the cached rows of the same sentences).",
         unset=DEFAULT_START,
         each=str,
     )
-    fusion_from: str | None = option(None, "Saved head whose fusion to start from.")
-    freeze_fusion: bool = option(False, "Keep that fusion; train the decoder alone.")
-    init_from: str | None = option(
-        None,
-        "Saved head to go on training, decoder included; with --shots 0 (or --fraction 0) to score "
-        "as it is.",
-    )
+    fusion_from: str | None = None
+    freeze_fusion: bool = False
+    init_from: str | None = None
 
     def __post_init__(self) -> None:
         """Refuse two starts, and freezing without one."""
         if self.start is not None:
             choose("start", self.start, dict.fromkeys((RANDOM, SOLVED)))
         if self.fusion_from is not None and self.init_from is not None:
-            raise OptionError("--fusion-from and --init-from were both given; choose one.")
+            raise OptionError("fusion_from and init_from were both given; choose one.")
         if self.start == SOLVED and (self.fusion_from or self.init_from):
-            option = "--init-from" if self.init_from else "--fusion-from"
-            raise OptionError(f"--start {SOLVED} and {option} are two starts; choose one.")
+            raise OptionError(f"start={SOLVED!r} and a saved head are two starts; choose one.")
         if self.freeze_fusion and self.fusion_from is None:
-            raise OptionError("--freeze-fusion needs a fusion to freeze: --fusion-from DIR.")
+            raise OptionError("freeze_fusion needs a fusion to freeze: fusion_from, its folder.")
+
+    @property
+    def typed(self) -> str | None:
+        """The start as it is typed, which `start_of` reads."""
+        if self.init_from is not None:
+            return self.init_from
+        if self.fusion_from is None:
+            return self.start
+        return f"{_FROZEN_FUSION if self.freeze_fusion else _FUSION}{self.fusion_from}"
+
+
+_FUSION, _FROZEN_FUSION = "fusion:", "frozen-fusion:"
+
+
+def start_of(text: str) -> dict[str, Any]:
+    """Return the options of `Start` that a user's ``--start`` stands for.
+
+    Args:
+        text: ``random``, ``solved``, the folder of a saved head, ``fusion:`` and such a folder, or
+            ``frozen-fusion:`` and such a folder.
+    """
+    if text in (RANDOM, SOLVED):
+        return {"start": text}
+    for prefix, freeze in ((_FUSION, False), (_FROZEN_FUSION, True)):
+        if text.startswith(prefix):
+            return {"fusion_from": text.removeprefix(prefix), "freeze_fusion": freeze}
+    return {"init_from": text}
 
 
 @dataclass(frozen=True, kw_only=True)

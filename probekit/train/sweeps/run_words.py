@@ -115,6 +115,9 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
     drawn = sample(spec, splits)
     if (groups := splits.example_groups("train")) is not None:
         seen |= group_sizes(groups[drawn])
+    stated = _stated(spec)
+    changed = spec.changed
+    unsaid = {n: one for n, one in stated.items() if n in changed and n not in _SAID}
     control = "" if spec.control is None else f" (control {spec.control})"
     solver = _SOLVERS.get(spec.fit, spec.fit)
     return {name: getattr(spec, name) for name in _AS_ASKED} | {
@@ -131,9 +134,9 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         "options": {
             **_changed_settings(spec),
             **{f"model.{name}": rate for name, rate in options.dropout.items()},
-            **_unsaid(spec),
+            **unsaid,
         },
-        "spec": _stated(spec),
+        "spec": stated,
         "plugins": options.plugins,
         "layers": options.layers,
         "init": run.init,
@@ -152,16 +155,6 @@ def _stated(spec: TrainSpec) -> dict[str, Any]:
     apart = {"model", "task", "fusion_from", "init_from"} | {one.name for one in fields(Origin)}
     said = spec.to_json().items()
     return {name: value for name, value in said if name not in apart and value not in (None, ())}
-
-
-def _unsaid(spec: TrainSpec) -> dict[str, Any]:
-    """Return the options that no other field of a record says, where they are not the default."""
-    usual = {one.name: (one.default, one.metadata.get("unset")) for one in fields(TrainSpec)}
-    return {
-        name: value
-        for name, value in _stated(spec).items()
-        if name not in _SAID and value not in usual[name]
-    }
 
 
 def _select_text(run: Run) -> str | None:

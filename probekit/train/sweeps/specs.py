@@ -16,7 +16,7 @@ from probekit.probe.fitters import AUTO, FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.parameter_groups import WEIGHTS
-from probekit.train.option_groups import Descent, Steps
+from probekit.train.option_groups import Descent, Steps, as_typed
 from probekit.train.sweeps.run_options import (
     GROUPS,
     Data,
@@ -85,7 +85,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             given = [f"--fit {self.fit}", *descent] if descends else descent
             raise OptionError(
                 "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
-                f"--weight-decay, or leave out {' and '.join(given)}."
+                f"weight_decay in a --protocol, or leave out {' and '.join(given)}."
             )
         if self.untrained and self.searched:
             raise OptionError(
@@ -105,7 +105,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             option = "--fraction" if self.shots is None else "--shots"
             raise OptionError(
                 f"{option} 0 trains on nothing: give more, or the saved head that is to be scored "
-                "as it is, --init-from DIR."
+                "as it is, --start DIR."
             )
 
     @property
@@ -115,7 +115,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         if self.decoder is not None and "dropout=" in self.decoder:
             given.append("dropout")
         # rates of groups are typed with the learning rate
-        return list(dict.fromkeys(flag("lr" if name == "rates" else name) for name in given))
+        return list(dict.fromkeys(as_typed("lr" if name == "rates" else name) for name in given))
 
     @property
     def tuning(self) -> Method | None:

@@ -18,6 +18,7 @@ from probekit.probe.heads import head_from_json
 from probekit.probe.heads.contract import HeadSpec
 from probekit.probe.model_parts.kept import differing_entries
 from probekit.train.saved.folder import CONFIG, WEIGHTS, SavedHead, read_saved
+from probekit.train.sweeps.run_options import Start
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.tuning import method_of
 
@@ -74,7 +75,7 @@ def open_start(
     if folder is None:
         return SavedStart()
     saved, tensors, fingerprint = open_saved(folder)
-    option = "--fusion-from" if spec.fusion_from else "--init-from"
+    option = f"--start {spec.of(Start).typed}"
     asked = {
         # Settings that came after a head was saved have their default.
         "head": (_without_config(head_from_json(saved.head)), _without_config(head)),
@@ -91,7 +92,7 @@ def open_start(
     for what, (found, wanted) in asked.items():
         if found != wanted:
             raise OptionError(
-                f"{option} {folder}: saved with {what} {_short(found)}, but this run has "
+                f"{option}: saved with {what} {_short(found)}, but this run has "
                 f"{_short(wanted)}. Give the same options as the run that saved it."
             )
     if spec.init_from is not None:
@@ -100,7 +101,7 @@ def open_start(
     method = method_of(saved.options.get("method"))
     if same and method is not None and method.trains:  # these rows are of the model before that
         raise OptionError(
-            f"{option} {folder}: the model was trained with this head (--method {method.name}), "
+            f"{option}: the model was trained with this head (--method {method.name}), "
             "and no run starts from one that was. Give a head that was trained on frozen rows."
         )
     if not same:
@@ -149,14 +150,15 @@ def _name(saved: SavedHead) -> str:
 def _check_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
     if splits.metric == "f1" and len(known) > 2:
         raise OptionError(
-            f"--init-from {folder}: its decoder knows {len(known)} labels, and "
+            f"--start {folder}: its decoder knows {len(known)} labels, and "
             f"{splits.task.name} is scored by the F1 of one of two. Take only its fusion with "
-            "--fusion-from."
+            f"--start fusion:{folder}."
         )
     if unknown := [name for name in splits.train_classes.names if name not in known]:
         raise OptionError(
-            f"--init-from {folder}: its decoder does not know these labels: "
-            f"{_short(', '.join(unknown))}. Take only its fusion with --fusion-from."
+            f"--start {folder}: its decoder does not know these labels: "
+            f"{_short(', '.join(unknown))}. Take only its fusion: --start "
+            f"fusion:{folder}."
         )
 
 

@@ -89,7 +89,7 @@ def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(
     where = Location(cache=tmp_path / "cache")
     with pytest.raises(OptionError, match="6 virtual tokens before a window of 24 subwords are"):
         fit(spec, location=where)
-    with pytest.raises(OptionError, match=r"is longer than a batch of 8, .*--batch-tokens 24, or"):
+    with pytest.raises(OptionError, match=r"is longer than a batch of 8, .*batch_tokens = 24 in"):
         fit(replace(spec, method="prefix:length=2", batch_tokens=8), location=where)
 
 
@@ -132,7 +132,7 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
     assert "scores dev" not in caplog.text, "a share of train is scored, and dev once"
     with caplog.at_level("INFO"):
         fit(replace(spec, select="dev"), location=at)
-    assert "More than half of that time scores dev, 3 times: see --evals." in caplog.text
+    assert "More than half of that time scores dev, 3 times: state fewer evals" in caplog.text
     monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
     with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
         fit(spec, location=at)

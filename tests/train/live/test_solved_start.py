@@ -157,7 +157,7 @@ def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
         ({"decoder": "mlp"}, "the decoder mlp is not convex in its weights, so nothing solves it"),
         ({"method": None}, "says where a run that trains the model starts"),
         ({"method": "frozen"}, "says where a run that trains the model starts"),
-        ({"init_from": "saved"}, r"--start solved and --init-from are two starts"),
+        ({"init_from": "saved"}, r"start='solved' and a saved head are two starts"),
         ({"start": "warm"}, "unknown start 'warm'"),
     ],
 )

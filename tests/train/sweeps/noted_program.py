@@ -1,7 +1,7 @@
 """``probekit`` as a process that notes which runs it trains, and may be killed at one of them.
 
-Arguments: a file for the keys of the runs; at which group to die (0: never); then the words of a
-command.
+Arguments: a file for the keys of the runs; at which group to die (0: never); the bytes that a
+sweep may use; then the words of a command.
 """
 
 import os
@@ -9,9 +9,9 @@ import signal
 import sys
 
 from probekit.cli import main
-from probekit.train.sweeps import worker
+from probekit.train.sweeps import run, worker
 
-_, notes, last, *words = sys.argv
+_, notes, last, memory, *words = sys.argv
 fit, groups = worker.fit_runs, []
 
 
@@ -26,5 +26,6 @@ def noted(runs, *given, **options):
 
 
 worker.fit_runs = noted
+run.default_memory = lambda device: int(memory)
 sys.argv = ["probekit", *words]
 main()

@@ -30,11 +30,11 @@ def here(tmp_path):
     return tmp_path
 
 
-def start(here, name, *, die_at=0, memory="1kB"):
+def start(here, name, *, die_at=0, memory=1000):
     """Start a sweep in groups of one run (of many, with more memory)."""
-    words = ("sweep", MODEL, TASK, *WORDS, "--out", "r.jsonl", "--json", "--memory", memory)
+    words = ("sweep", MODEL, TASK, *WORDS, "--out", "r.jsonl", "--json")
     return subprocess.Popen(
-        [sys.executable, PROGRAM, name, str(die_at), *words],
+        [sys.executable, PROGRAM, name, str(die_at), str(memory), *words],
         cwd=here,
         env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
@@ -57,7 +57,7 @@ def recorded(here):
 
 def test_three_processes_share_the_runs(here):
     """One of them in groups of many runs."""
-    processes = [start(here, "a"), start(here, "b"), start(here, "c", memory="1GB")]
+    processes = [start(here, "a"), start(here, "b"), start(here, "c", memory=10**9)]
     printed = [process.communicate(timeout=280) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], printed
     assert sorted(trained(here, "a", "b", "c")) == sorted(recorded(here))

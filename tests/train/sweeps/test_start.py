@@ -272,11 +272,11 @@ def test_another_backbone_of_the_same_shape_is_warned_of(saved, location, caplog
 
 
 def test_combinations_that_mean_nothing_are_refused():
-    with pytest.raises(OptionError, match="--freeze-fusion needs a fusion to freeze"):
+    with pytest.raises(OptionError, match="freeze_fusion needs a fusion to freeze"):
         spec(freeze_fusion=True)
-    with pytest.raises(OptionError, match="--freeze-fusion needs a fusion to freeze"):
+    with pytest.raises(OptionError, match="freeze_fusion needs a fusion to freeze"):
         spec(freeze_fusion=True, init_from="x")
-    with pytest.raises(OptionError, match="--fusion-from and --init-from were both given"):
+    with pytest.raises(OptionError, match="fusion_from and init_from were both given"):
         spec(fusion_from="x", init_from="x")
 
 

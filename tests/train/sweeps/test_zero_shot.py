@@ -100,7 +100,7 @@ def test_a_saved_head_may_know_labels_that_the_target_has_none_of(saved, tmp_pat
 
 
 def test_the_command_line_scores_a_saved_head_once_whatever_the_seeds(saved, location, tmp_path):
-    words = ("--init-from", saved, "--head", HEAD, "--decoder", PLAIN, "--epochs", "1")
+    words = ("--start", saved, "--head", HEAD, "--decoder", PLAIN, "--epochs", "1")
     outcome = done(
         "sweep", MODEL, TASK, *words, "--shots", "0,2", "--seeds", "2", "--cache", location.cache,
         "--out", tmp_path / "r.jsonl", "--json",

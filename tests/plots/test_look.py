@@ -72,6 +72,8 @@ def test_a_title_stands_above_several_panels():
         "tiny-model, conll, ner",
         "tiny-model, wnut17, ner",
     ]
+    models = [r for model in "ab" for r in sample_records(("p32",), model=model)]
+    assert plot_weights(models, look=Look(title="Both")).get_suptitle() == "Both"
     single = plot_weights(sample_records(("p32",)), look=Look(title=""))
     assert single.axes[0].get_title(loc="left") == "" == single.get_suptitle()
 

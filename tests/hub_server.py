@@ -266,7 +266,7 @@ class _Handler(BaseHTTPRequestHandler):
             return _refusal(404, "RevisionNotFound", f"Invalid rev id: {rest[1]}")
         if action == "preupload":
             return _json(uploads.preupload(folder, json.loads(self.form)))
-        status, told = uploads.commit(folder, self.form)
+        status, told = uploads.commit(folder, self.form, HubRepo(folder).commit)
         commit = HubRepo(folder).commit
         made = {"commitUrl": f"{self.hub.url}/{key}/commit/{commit}", "commitOid": commit}
         return self._made(status, made | told)

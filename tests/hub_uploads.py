@@ -92,9 +92,11 @@ class HubUploads:
         self.objects[oid] = data
         return 200
 
-    def commit(self, folder: Path, body: bytes) -> tuple[int, dict[str, Any]]:
-        """Change the files of a branch, all of them or none."""
+    def commit(self, folder: Path, body: bytes, head: str) -> tuple[int, dict[str, Any]]:
+        """Change the files of a branch, all of them or none; ``head`` is its commit."""
         lines = [json.loads(line) for line in body.splitlines()]
+        if lines[0]["value"].get("parentCommit", head) != head:
+            return 412, {"error": "A commit has happened since. Please refresh and try again."}
         missing = [
             one["value"]["path"]
             for one in lines

@@ -16,7 +16,8 @@ from transformers import PretrainedConfig, PreTrainedModel
 from probekit.backbone.architecture import build_model, count_parameters, loaded_again
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.placement import STAND_IN_OUTLIER, placing, quantization
-from probekit.base.machine.hardware import free_memory
+from probekit.base.machine.hardware import available_memory, free_memory
+from probekit.base.notices import human_bytes
 from probekit.base.numbers.seeding import seeded
 
 _VOCABULARY = 128
@@ -48,17 +49,35 @@ def build_miniature(
 
     Raises:
         Exception: whatever transformers raises where it cannot build the model.
+        MemoryError: it does not fit into memory.
     """
     with seeded(0), torch.device("cpu"):
         try:
-            model = build_model(small_config(config), dtype)
+            model = _built(small_config(config), dtype)
             model(input_ids=torch.arange(model.config.vocab_size)[None, :_TRIAL])
         except Exception:  # some families tie these sizes to others
             if count_parameters(config) > _WHOLE:
                 raise
-            model = build_model(config, dtype)
+            model = _built(config, dtype)
         shake(model)
     return model
+
+
+def _built(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
+    """Build a model, once it is known that the memory for it is free.
+
+    Raises:
+        MemoryError: it is not.
+    """
+    with torch.device("meta"):
+        skeleton = build_model(config, dtype)
+    needed = sum(one.nbytes for one in (*skeleton.parameters(), *skeleton.buffers()))
+    if needed > (free := available_memory()):
+        raise MemoryError(
+            f"a copy with few blocks takes {human_bytes(needed)} of memory, and "
+            f"{human_bytes(free)} are free"
+        )
+    return build_model(config, dtype)
 
 
 def shake(model: nn.Module) -> None:

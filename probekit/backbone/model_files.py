@@ -51,7 +51,7 @@ _RANDOM_START = "pissa_niter"
 _BOUNDS = {
     re.compile(
         r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"
-        r"|block_sizes|attention_types"
+        r"|block_sizes|attention_types|attention_window"
     ): 2**12,
     re.compile(r"\w+_(chunk|batch|buffer|dataset)_size"): 2**63,
     re.compile(r"num_labels"): 2**17,

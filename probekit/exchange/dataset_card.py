@@ -1,5 +1,6 @@
 """The card of a repository: what entries it holds, of which model and text, how to load them."""
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -98,13 +99,15 @@ def _facts(entry: CardEntry) -> dict[str, object]:
 
 def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     first = entries[0].manifest
-    model, words = _model(first), f"{entries[0].folder.split('/')[0]} {first.task}"
+    model, task = _model(first), " ".join(first.task.split())
+    words = shlex.join([entries[0].folder.split("/")[0], task])  # for a shell, of a stranger's
     array = first.arrays[0]
     some = ",".join(map(str, sorted({array.layers[len(array.layers) // 2], array.layers[-1]})))
     left_out = [e.manifest.split for e in entries if not e.text]
     text = "" if len(left_out) == len(entries) else _WITH_TEXT
     if left_out:
-        text = f"{text} {_WITHOUT_TEXT.format(which=', '.join(sorted(set(left_out))))}".strip()
+        which = card_text(", ".join(sorted(set(left_out))))
+        text = f"{text} {_WITHOUT_TEXT.format(which=which)}".strip()
     data = " --data PATH" if left_out else ""
     return [
         f"# Hidden states of {card_text(str(model['name']))}",
@@ -121,7 +124,7 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
         "",
         "```sh",
         f"probekit cache pull {url}{data}",
-        f"probekit cache pull {url} --split {first.split} --layers {some}{data}"
+        f"probekit cache pull {url} --split {shlex.quote(first.split)} --layers {some}{data}"
         "   # their bytes alone",
         f"probekit train {words}",
         "```",

@@ -309,16 +309,14 @@ def _send(one: PushedEntry, place: Writable, report: Callable[[int], None]) -> N
     manifest, text = one.manifest
     begun = f"{one.folder}/{_BEGUN}"
     paths = one.paths
-    if not _holds(place, sizes, begun, text):  # all is sent: what is there may be damaged
-        if manifest in sizes and not _holds(place, sizes, manifest, text):
-            place.remove([manifest])
+    inside = [name for name in paths if name.startswith(f"{one.folder}/")]
+    if _holds(place, sizes, manifest, text):  # what is there may be damaged: all is sent
+        sizes = {}
+    elif not _holds(place, sizes, begun, text):  # what is there was not sent by this push
+        place.remove([name for name in (manifest, begun, *inside) if name in sizes])
         place.write(begun, text)
         sizes = {}
-    done = {
-        name
-        for name, data in paths.items()
-        if name.startswith(f"{one.folder}/") and sizes.get(name) == nbytes_of(data)
-    }
+    done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
     place.write_all({name: data for name, data in paths.items() if name not in done}, report)
     place.write_all({manifest: text}, report)

@@ -9,7 +9,9 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError
+from probekit.base.machine.hardware import available_memory
+from probekit.base.notices import human_bytes
+from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, StorageError
 from probekit.exchange.url_places import Place
 from probekit.exchange.withheld_text import restore, withheld_sum
 from probekit.store.arrays import ArraySpec
@@ -163,6 +165,7 @@ class RemoteEntry(VerifiedEntry):
         self._split = split
         advice = "set TMPDIR to a folder that has room"
         check_room(self._here, self.small_nbytes, "this transfer", advice)
+        self._check_memory(max(self._sizes[n] for n in self._small if n != self._hdf5))
         with self._told():
             for name in self._small:
                 if name == self._hdf5:
@@ -230,6 +233,7 @@ class RemoteEntry(VerifiedEntry):
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that are no chunks. {REMEDY}")
+        self._check_memory(besides)
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
 
     def _check_chunk_files(self, kept: Sequence[ArraySpec]) -> None:
@@ -243,6 +247,15 @@ class RemoteEntry(VerifiedEntry):
                 end = int(place.offsets.max()) + place.array.chunk_nbytes + len(place.tail)
                 for index in dict.fromkeys(place.file_index[:, at].ravel().tolist()):
                     self._expect(self._there(place.files[index]), end)
+
+    def _check_memory(self, nbytes: int) -> None:
+        """Refuse to hold so many bytes, which are copied twice, where there is no memory for it."""
+        if 3 * nbytes > (free := available_memory()):
+            raise StorageError(
+                f"{self.place}: of {self.folder}, {human_bytes(nbytes)} have to be held at once, "
+                f"and {human_bytes(free)} of memory are free. Free some memory, or "
+                f"{PUSH_AGAIN[0].lower()}{PUSH_AGAIN[1:]}"
+            )
 
     def _expect(self, name: str, nbytes: int) -> None:
         held = self._sizes.get(name)

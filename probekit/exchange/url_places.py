@@ -3,6 +3,7 @@
 A place holds files with sizes, whose paths are relative.
 """
 
+import errno
 import os
 import re
 import shutil
@@ -10,7 +11,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
@@ -120,18 +121,39 @@ class Folder(Writable):
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of every file."""
         found = {}
-        for inside, folders, files in os.walk(self.path, followlinks=True):
+        for inside, folders, files in os.walk(self.path, onerror=self._check, followlinks=True):
             depth = len(Path(inside).relative_to(self.path).parts)
             here = depth < _DEPTH  # a link may lead to a folder above it
             folders[:] = [name for name in folders if here and not is_workshop(name)]
             for file in (Path(inside, name) for name in files):
-                with suppress(OSError):  # another push may remove it
+                try:
                     found[file.relative_to(self.path).as_posix()] = file.stat().st_size
+                except OSError as error:
+                    self._check(error)
         return found
+
+    def _check(self, error: OSError) -> None:
+        """Pass over what another push removes, links to nowhere and the folders of others.
+
+        Raises:
+            StorageError: something else cannot be read.
+        """
+        others = error.errno in (errno.EACCES, errno.EPERM) and error.filename != str(self.path)
+        if not (others or error.errno in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)):
+            raise self._unread(error) from error
+
+    def _unread(self, error: OSError) -> StorageError:
+        return StorageError(
+            f"{error.filename or self.path} cannot be read ({error.strerror}). Look at the disk, "
+            "or the network that it is on."
+        )
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
         """Return bytes of a file."""
-        return read_span(str(self.path / name), start, nbytes)
+        try:
+            return read_span(str(self.path / name), start, nbytes)
+        except OSError as error:
+            raise self._unread(error) from error
 
     def write(self, name: str, data: bytes | Path) -> None:
         """Write a file; it is on the disk afterwards."""
@@ -142,10 +164,12 @@ class Folder(Writable):
                 shutil.copyfile(data, new)
 
     def remove(self, names: Sequence[str]) -> None:
-        """Remove files, and what a kill left beside them."""
+        """Remove files, and what a kill left beside them and in the folders there."""
         for name in names:
             remove_path(self.path / name)
-            remove_left((self.path / name).parent)
+        for folder in {(self.path / name).parent for name in names}:
+            for inside, _, _ in os.walk(folder):
+                remove_left(Path(inside))
 
 
 @dataclass(frozen=True)
@@ -209,8 +233,8 @@ class Bucket(Writable):
         """Remove objects."""
         import obstore
 
-        for name in names:
-            self._ask(name, lambda name=name: obstore.delete(self.store, name))  # type: ignore[misc]
+        if names:
+            self._ask("", lambda: obstore.delete(self.store, list(names)))
 
     def _ask(self, name: str, ask: Callable[[], T]) -> T:
         """Send a request, and again where it failed on the way: an object is whole or not there."""
@@ -372,6 +396,7 @@ class Hub(Place):
                 commit_message=message,
                 repo_type="dataset",
                 revision=self.revision,
+                parent_commit=self._info.sha,  # what goes was looked for there
             )
         return str(made.commit_url)
 

@@ -5,7 +5,7 @@ import logging
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from probekit.results.record import FIELDS, Record
 logger = logging.getLogger(__name__)
 
 LOCK_SUFFIX = ".lock"
-_BLOCK = 1 << 16
+_LONGEST = 2**28  # bytes of a line beyond which it is no record
 
 
 def append_record(path: str | Path, record: Record) -> None:
@@ -113,7 +113,7 @@ def append_line(path: Path, record: Record) -> None:
 
 _BEGINS = re.compile(rb'\{"model": "(?:[^"\\]|\\.)*(?:"(?P<more>.*)?)?', re.DOTALL)
 _TWO_ON_A_LINE = (
-    "{path}, line {number}: holds a whole record and something after it. Put each record on a line "
+    "{path}, line {number}: holds a whole record and something else. Put each record on a line "
     "of its own, or choose another results file with --out."
 )
 
@@ -123,19 +123,24 @@ _GOES_ON = b', "task": "'
 
 def _mend_tail(path: Path, descriptor: int) -> int:
     """Leave the file ending in a newline (or empty) and return its size."""
-    size = start = os.fstat(descriptor).st_size
+    size = length = os.fstat(descriptor).st_size
     tail = b""
-    while start > 0 and b"\n" not in tail:
-        end, start = start, max(0, start - _BLOCK)
-        tail = os.pread(descriptor, end - start, start) + tail
+    for block in (2**16, 2**22, _LONGEST):
+        length = min(block, size)
+        tail = os.pread(descriptor, length, size - length)
+        if length == size or b"\n" in tail:
+            break
     tail = tail.rpartition(b"\n")[2]  # what comes after the last newline
     if not tail:
         return size
     if _is_record(tail):  # whole, but saved by an editor without its newline
         return size + os.pwrite(descriptor, b"\n", size)
-    if _starts_with_a_record(tail):
+    if _holds_a_record(tail):
         raise RecordError(_TWO_ON_A_LINE.format(path=path, number="the last one"))
-    earlier = os.pread(descriptor, size, 0).partition(b"\n")[0] if size > len(tail) else None
+    earlier = None
+    if size > len(tail):
+        with path.open("rb") as file:
+            earlier = file.readline(_LONGEST)
     named = path.suffix.lower() == ".jsonl" or _GOES_ON in tail
     ours = named if earlier is None else _is_record(earlier)
     if _is_json(tail) or not (ours and _begins_a_record(tail.lstrip(b"\0"))):  # zeros: power lost
@@ -156,13 +161,15 @@ def _begins_a_record(line: bytes) -> bool:
     return more.startswith(_GOES_ON) or _GOES_ON.startswith(more)
 
 
-def _starts_with_a_record(line: bytes) -> bool:
-    """Say whether a line that is no JSON starts with a whole record."""
-    try:
-        found, _ = json.JSONDecoder().raw_decode(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(found, dict) and {"model", "key"} <= found.keys()
+def _holds_a_record(line: bytes) -> bool:
+    """Say whether a line that is no JSON holds a whole record, with something before or after."""
+    text, decoder = line.decode("utf-8", "replace"), json.JSONDecoder()
+    for start in {0, *(one.start() for one in re.finditer(r'\{"model": "', text))}:
+        with suppress(ValueError, RecursionError):
+            found, _ = decoder.raw_decode(text, start)
+            if isinstance(found, dict) and {"model", "key"} <= found.keys():
+                return True
+    return False
 
 
 def _is_record(line: bytes) -> bool:
@@ -297,7 +304,7 @@ def _read_file(path: Path) -> list[Record]:
         try:
             data = parse_json(line)
         except ValueError as error:
-            if _starts_with_a_record(line):
+            if _holds_a_record(line):
                 raise RecordError(_TWO_ON_A_LINE.format(path=path, number=number)) from None
             if number == len(lines):  # no newline after it: a writer was killed, or is writing
                 logger.warning("%s, line %d: ignored a torn last line", path, number)

@@ -19,6 +19,7 @@ _PLAIN_DTYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32
 
 # Beyond what anybody stores, so that a stranger's numbers take neither memory nor overflow.
 _MOST_CHUNKS = 2**20
+_MOST_BYTES = 2**30  # of a chunk
 _MOST_ROWS = 2**36
 _WIDEST = 2**20
 _CHUNK_BYTES = 4 * 2**20
@@ -83,11 +84,12 @@ class ArraySpec:
                 f"array {self.name!r:.80}: {wrong[0]} cannot be {getattr(self, wrong[0])!r:.80}."
             )
         choose("stored dtype", self.dtype, dict.fromkeys(FEATURE_DTYPES))
-        if self.rows % self.chunk_rows or self.n_row_chunks * len(self.layers) > _MOST_CHUNKS:
+        many = self.n_row_chunks * len(self.layers) > _MOST_CHUNKS
+        if self.rows % self.chunk_rows or many or self.chunk_rows * self.row_nbytes > _MOST_BYTES:
             raise OptionError(
                 f"array {self.name!r}: {self.rows} rows of {len(self.layers)} layers in chunks of "
-                f"{self.chunk_rows} cannot be; rows are a multiple of a chunk's, and chunks "
-                f"{_MOST_CHUNKS:,} at most."
+                f"{self.chunk_rows} cannot be; rows are a multiple of a chunk's, chunks "
+                f"{_MOST_CHUNKS:,} at most, each of {_MOST_BYTES:,} bytes at most."
             )
         if not self.layers or list(self.layers) != sorted(set(self.layers)):
             raise OptionError(

@@ -21,7 +21,7 @@ from probekit.errors import OptionError, StorageError
 
 _NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
-_NO_FOLDER = {errno.ENOTDIR, errno.EEXIST, errno.ENAMETOOLONG}
+_NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG}
 _CACHED_ONLY = {errno.EINVAL, errno.EOPNOTSUPP}  # said by a file system without O_DIRECT
 _UNCACHED_FLAG = os.O_DIRECT if sys.platform == "linux" else None
 

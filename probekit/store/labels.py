@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest
 from probekit.base.replacing import remove_left
-from probekit.errors import DataError, EntryError
+from probekit.errors import EXTRACT_AGAIN, DataError, EntryError
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
 from probekit.store.layout import labels_folder
@@ -138,7 +138,7 @@ def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...]
         return False
     others = (one for one in found if (one.of, one.column) == (file.of, file.column))
     same = (replace(there.file, created=file.created), there.ids, there.values)
-    newest = max(others, key=lambda one: one.created) == there.file
+    newest = max(others, key=_counts_since) == there.file
     return newest and same == (file, ids, values)
 
 
@@ -149,6 +149,9 @@ def read_labels(path: Path) -> LabelSet:
         EntryError: the file is missing or damaged.
     """
     table = read_table(path, _SCHEMA)
+    ids, lists = (table[name].combine_chunks() for name in _SCHEMA.names)
+    if ids.null_count or lists.null_count or lists.flatten().null_count:
+        raise EntryError(f"{path}: an id or a label is missing. {EXTRACT_AGAIN}")
     values = tuple(map(tuple, table["labels"].to_pylist()))
     return LabelSet(read_label_file(path), tuple(table["id"].to_pylist()), values)
 
@@ -194,7 +197,12 @@ def groups_for(entry: Entry, column: str) -> list[LabelFile]:
 
 def _newest_first(files: Iterable[LabelFile], column: str) -> list[LabelFile]:
     mine = [file for file in files if file.column == column]
-    return sorted(mine, key=lambda file: file.created, reverse=True)
+    return sorted(mine, key=_counts_since, reverse=True)
+
+
+def _counts_since(file: LabelFile) -> str:
+    """Return when a version was written; of one that is dated in the future, before all others."""
+    return file.created if file.created <= datetime.now(UTC).isoformat() else ""
 
 
 def label_columns(entry: Entry) -> list[str]:
@@ -245,7 +253,7 @@ def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:
 
 def _stays(there: Path, labels: LabelSet) -> bool:
     """Say whether a file stays in place of labels: it is as new, or these are not what they say."""
-    if labels.file.created > datetime.now(UTC).isoformat():
+    if not _counts_since(labels.file):
         logger.warning("left out: %s is dated in the future", labels.file.path)
         return True
     try:
@@ -255,7 +263,7 @@ def _stays(there: Path, labels: LabelSet) -> bool:
     if own is not None and (own.ids, own.values) != (labels.ids, labels.values):
         logger.warning("left out: %s has other labels than %s", labels.file.path, there)
         return True
-    return own is not None and own.file.created >= labels.file.created
+    return own is not None and _counts_since(own.file) >= labels.file.created
 
 
 def _slug(part: str) -> str:

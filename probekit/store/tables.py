@@ -194,19 +194,22 @@ class ExampleTable:
         Raises:
             EntryError: something is not said, or of rows that there are not.
         """
-        columns = {name: self.table[name].combine_chunks() for name in EXAMPLE_SCHEMA.names}
-        lists = {name for name, values in columns.items() if pa.types.is_list(values.type)}
-        odd = [
+        present = sorted({*EXAMPLE_SCHEMA.names, *filter(self.has, STARTS)})
+        columns = {name: self.table[name].combine_chunks() for name in present}
+        damaged = [
             name
             for name, values in columns.items()
-            if values.null_count or (name in lists and values.flatten().null_count)
+            if values.null_count or (pa.types.is_list(values.type) and values.flatten().null_count)
         ]
-        if not odd:
-            lengths = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
-            found = {name: np.from_dlpack(columns[name].value_lengths()) for name in lengths}
-            odd = [name for name, count in lengths.items() if (found[name] != count).any()]
-        if odd:
-            raise EntryError(f"{where}: column {odd[0]!r} is not whole. {EXTRACT_AGAIN}")
+        if not damaged:
+            stated = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
+            damaged = [
+                name
+                for name, counts in stated.items()
+                if (np.from_dlpack(columns[name].value_lengths()) != counts).any()
+            ]
+        if damaged:
+            raise EntryError(f"{where}: column {damaged[0]!r} is not whole. {EXTRACT_AGAIN}")
         one = np.ones(len(self), np.int32)
         counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, one), strict=True)
         for (column, names), counts in counted:

@@ -8,6 +8,7 @@ from transformers import AutoConfig
 from probekit.backbone import miniature
 from probekit.backbone.miniature import build_miniature, few_blocks
 from probekit.backbone.structure import read_structure
+from probekit.errors import BackboneError
 
 GEMMA = {"num_hidden_layers": 12, "hidden_size": 64, "num_attention_heads": 4, "head_dim": 16}
 GEMMA |= {"num_key_value_heads": 2, "intermediate_size": 512, "vocab_size": 5000}
@@ -60,3 +61,19 @@ def test_every_tensor_has_the_next_turn_of_one_noise():
     for turns, (size, found) in enumerate(zip(sizes, model, strict=True), 1):
         expected = torch.cat([noise.roll(7919 * turns)] * 2)[:size]
         assert torch.equal(found, torch.zeros(size).add(expected, alpha=0.1))
+
+
+@pytest.mark.parametrize(
+    ("kind", "sizes"),
+    [
+        ("bert", {"hidden_size": 2**14, "num_attention_heads": 16}),
+        ("gpt_neo", {"max_position_embeddings": 2**16}),  # masks as buffers
+    ],
+)
+def test_no_memory_is_taken_for_a_copy_that_does_not_fit(kind, sizes, monkeypatch):
+    monkeypatch.setattr(miniature, "available_memory", lambda: 2**31)
+    built = []
+    monkeypatch.setattr(miniature, "shake", built.append)
+    with pytest.raises(BackboneError, match=r"a copy with few blocks takes \d.* are free"):
+        read_structure(kind, AutoConfig.for_model(kind, **sizes))
+    assert not built

@@ -1,5 +1,6 @@
 """The card says what lies in a repository, and leaves what its owner wrote."""
 
+import shlex
 from dataclasses import replace
 
 import pytest
@@ -53,6 +54,17 @@ def test_names_break_no_table():
     shown = card(replace(MANIFEST, task="a|b\n<script>", split="t*e*"))
     assert "<script>" not in shown.partition("begin -->")[2].partition("## Load it")[0]
     assert r"| a\|b \<script\> | t\*e\* |" in shown
+
+
+def test_commands_of_a_card_run_nothing_of_a_strangers():
+    shown = card(replace(MANIFEST, task="x\n```\n; harm", split="`harm`; harm"), text=False)
+    (code,) = shown.partition("## Load it")[2].partition("## Licence")[0].split("```sh\n")[1:]
+    commands = [
+        shlex.split(line, comments=True) for line in code.partition("\n```\n")[0].split("\n")
+    ]
+    assert [one[:2] for one in commands] == [["probekit", "cache"]] * 2 + [["probekit", "train"]]
+    assert commands[1][5] == "`harm`; harm" and commands[2][3] == "x ``` ; harm"
+    assert r"left out of \`harm\`; harm:" in shown
 
 
 @pytest.mark.parametrize(

@@ -106,12 +106,61 @@ def test_an_entry_that_was_made_anew_replaces_the_old_one(tmp_path, cache, writt
     assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
 
 
+def test_what_lay_there_before_is_not_taken_for_what_a_killed_push_sent(
+    tmp_path, cache, monkeypatch
+):
+    entry, there = stored(tmp_path / "cache"), tmp_path / "there"
+    push(entry, there)
+    (old,) = there.rglob("train-*/manifest.json")
+    old.write_text(old.read_text().replace('"created": "2', '"created": "1'))
+    chunk = old.parent / "features.zarr/words/c.0.0.0"
+    chunk.write_bytes(bytes(len(chunk.read_bytes())))
+    with monkeypatch.context() as patch:
+        patch.setattr(url_places.Folder, "write_all", None)
+        with pytest.raises(TypeError):
+            push(entry, there)
+    push(entry, there)
+    assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
+
+
+def test_a_push_that_goes_on_removes_what_a_kill_left(tmp_path):
+    entry, there = stored(tmp_path / "cache"), tmp_path / "there"
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(url_places, "nbytes_of", None)
+        with pytest.raises(TypeError):
+            push(entry, there)
+    (begun,) = there.rglob("*.begun")
+    left = begun.parent / "features.zarr" / "words" / f".{'0' * 32}.probekit"
+    left.mkdir(parents=True)
+    (left / "c.0.0.0").write_bytes(b"half")
+    push(entry, there)
+    assert not left.exists()
+
+
 def test_a_hub_keeps_what_was_sent(hub, tmp_path, cache, repo):
     entry = stored(tmp_path / "cache")
     push(entry, URL)
     before, sent = folder_bytes(repo), len(hub.uploads.received)
     push(entry, URL)
     assert folder_bytes(repo) == before and len(hub.uploads.received) == sent
+
+
+def test_a_push_to_a_repository_that_changed_meanwhile(hub, tmp_path, repo, monkeypatch):
+    """What goes, and what the card shows, was looked for before."""
+    train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
+    push(train, URL)
+    commit = Hub.commit
+
+    def late(self, *given, **options):
+        (repo / "another's.txt").write_text("new")
+        return commit(self, *given, **options)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Hub, "commit", late)
+        with pytest.raises(HubError, match=r"HTTP 412 .*Run the same command again"):
+            push(dev, URL)
+    push(dev, URL)
+    assert len(Pull.of(URL, tmp_path / "pulled").entries) == 2
 
 
 def test_a_hub_that_fails_in_the_middle(hub, tmp_path, cache, monkeypatch):

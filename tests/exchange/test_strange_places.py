@@ -1,7 +1,10 @@
 """Places that hold no entries, broken ones, or what was made to do harm: one clear error each."""
 
+import errno
 import json
+import os
 import shutil
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +18,7 @@ from probekit.errors import (
     StorageError,
     UnknownNameError,
 )
-from probekit.exchange import Pull, Push, url_places
+from probekit.exchange import Pull, Push, remote_entry, url_places
 from probekit.exchange.remote_entry import folder_of
 from probekit.exchange.url_places import Hub, place_at
 from probekit.store.files import checksum
@@ -348,6 +351,52 @@ def test_a_file_of_hdf5_with_more_than_chunks(tmp_path, cache):
     files["features.h5"]["nbytes"] = 2**31
     resealed(file.parent, files=files)
     assert "bytes that are no chunks" in refused(there, cache)
+
+
+@pytest.mark.parametrize("name", ["examples.parquet", "backbone/config.json"])
+def test_small_files_are_larger_than_the_memory(entry, there, cache, name, monkeypatch):
+    monkeypatch.setattr(remote_entry, "available_memory", lambda: 2**30)
+    with (entry / name).open("r+b") as file:
+        file.truncate(2**30)
+    files = json.loads((entry / "manifest.json").read_text())["files"]
+    files[name]["nbytes"] = 2**30
+    resealed(entry, files=files)
+    assert "have to be held at once" in refused(there, cache, StorageError)
+
+
+@pytest.mark.parametrize("call", ["scandir", "stat", "pread"])
+def test_a_folder_on_a_failing_disk(there, cache, call, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(errno.EIO, "Input/output error", "a file")
+
+    monkeypatch.setattr(*((Path, "stat") if call == "stat" else (os, call)), fail)
+    with pytest.raises(StorageError, match=r"cannot be read \(Input/output error"):
+        Pull.of(there, cache)
+
+
+def test_files_of_others_in_a_folder_are_no_matter(there, cache, monkeypatch):
+    (there / "nowhere").symlink_to("absent")
+    (there / "round").symlink_to("round")
+    (there / "closed").mkdir()
+    scandir = os.scandir
+
+    def closed(path):
+        if str(path).endswith("closed"):
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", closed)
+    assert len(Pull.of(there, cache).entries) == 1
+
+
+def test_a_folder_in_the_place_of_a_file(tmp_path):
+    entry = stored(tmp_path / "cache")
+    there = tmp_path / "there" / folder_of(entry.manifest) / "examples.parquet"
+    there.mkdir(parents=True)
+    (there / "mine").write_text("mine")
+    with pytest.raises(StorageError, match=r"Is a directory .*another URL"):
+        push(entry, tmp_path / "there")
+    assert (there / "mine").read_text() == "mine"
 
 
 def test_an_entry_is_no_place(tmp_path):

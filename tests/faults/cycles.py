@@ -38,7 +38,7 @@ ERRORS = {
 """Errors of calls, and whether all later calls fail as well."""
 
 UNCLEAR = ("Traceback", "may be a fault of probekit")
-TOLD = ("damaged", "not as it was", "without a checksum")
+TOLD = ("damaged", "not as it was", "without a checksum", "left out: ")
 
 READERS: dict[str, Sequence[Sequence[str]]] = {
     "cache/bert/*/*/*": (
@@ -52,6 +52,8 @@ READERS: dict[str, Sequence[Sequence[str]]] = {
     "cache/bert/*/labels/*": (
         ("train", *TEXTS, "--head", "mean", "--l2", "0.1", "--out", "new.jsonl", *OWN),
     ),
+    "pushed/*/*/*/*": (("cache", "pull", "pushed", "--cache", "there"),),
+    "pushed/*/*/*/features.zarr/*/*": (("cache", "pull", "pushed", "--cache", "there"),),
     "runs/base.jsonl": (("table", "runs/base.jsonl", "--style", "jsonl"),),
     "runs/base-predictions/*": (
         ("overthinking", "runs/base.jsonl", "--json"),

@@ -68,6 +68,7 @@ def operations() -> list[Operation]:
     fine = ("train", *TEXTS, "--method", "bitfit", "--head", "last", *STEPS, *OWN)
     entry = "cache/bert/texts-*/train-*"
     shards = [("extract", *words, "--cache", "one", "--shard", f"{n}/2") for n in (1, 2)]
+    push = ("cache", "push", "-y", "bert", "texts")
     return [
         Operation(name="extract", words=("extract", *words, *OWN)),
         Operation(name="extract to HDF5", words=("extract", *words, *OWN, "--format", "hdf5")),
@@ -93,6 +94,18 @@ def operations() -> list[Operation]:
         Operation(name="report", words=("report", "runs/base.jsonl", "-o", "page.html", *OWN)),
         Operation(name="plot", words=("plot", "depth", "runs/base.jsonl", "-o", "depth.pdf")),
         Operation(name="cache copy", words=("cache", "copy", "bert", "texts", "there", *OWN)),
+        Operation(name="cache push", words=(*push, "there", *OWN)),
+        Operation(
+            name="cache push --no-text",
+            words=(*push, "pushed", "--no-text", *OWN),
+            before=[("extract", *TEXTS, *OWN, "--overwrite")],
+        ),
+        Operation(name="cache pull", words=("cache", "pull", "pushed", "--cache", "there")),
+        Operation(
+            name="cache pull --data",
+            words=("cache", "pull", "bare", "--data", "texts", *TEXTS[2:], "--cache", "there"),
+            before=[(*push, "bare", "--no-text", *OWN)],
+        ),
         Operation(
             name="cache convert",
             words=("cache", "convert", "bert", "texts", "--format", "hdf5", "--to", "there", *OWN),
@@ -128,6 +141,8 @@ def races() -> dict[str, Sequence[Sequence[str]]]:
         "depth",
         "train --method",
         "cache copy",
+        "cache push",
+        "cache pull",
     )
     return {
         **{f"{name}, twice": [by_name[name]] * 2 for name in names},
@@ -139,6 +154,7 @@ def races() -> dict[str, Sequence[Sequence[str]]]:
             for n in (1, 2)
         ],
         "report and plot, twice": [by_name["report"], by_name["plot"]] * 2,
+        "push and pull": [(*by_name["cache push"][:-3], "pushed", *OWN), by_name["cache pull"]],
     }
 
 
@@ -168,6 +184,7 @@ class World:
         for words in (
             ("extract", *TEXTS, *OWN),
             ("depth", *TEXTS, "--out", "runs/base.jsonl", "--predictions", *OWN),
+            ("cache", "push", "-y", "bert", "texts", "pushed", *OWN),
             ("train", *TEXTS, "--head", "mean", "--save", "head", *OWN),
             (
                 "train",

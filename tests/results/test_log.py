@@ -69,15 +69,17 @@ def test_a_whole_last_line_without_newline_is_kept(tmp_path):
             assert path.read_bytes() == whole
 
 
+@pytest.mark.parametrize("torn", [None, 40, 200])
 @pytest.mark.parametrize("more", ["", "}}", '{"model": "m', " # mine"])
-def test_whole_records_on_one_line_are_not_cut(tmp_path, more):
+def test_whole_records_on_one_line_are_not_cut(tmp_path, torn, more):
     path, records = tmp_path / "task.jsonl", _records(2)
     for record in records:
         append_record(path, record)
     lines = path.read_bytes().splitlines()
-    text = lines[0] + b"\n" + lines[0] + (more.encode() or lines[1])
+    before = b"" if torn is None else lines[1][:torn]
+    text = lines[0] + b"\n" + before + lines[0] + (more.encode() or lines[1])
     path.write_bytes(text)
-    with pytest.raises(RecordError, match="holds a whole record and something after it"):
+    with pytest.raises(RecordError, match="holds a whole record and something else"):
         check_appendable(path)
     with pytest.raises(RecordError, match="line 2: holds a whole record"):
         load_records(path)

@@ -49,6 +49,7 @@ def test_chunks_of_real_models_are_several_megabytes():
         {"layers": (2, 1)},
         {"layers": (1, 1)},
         {"layers": (-1, 1)},
+        {"rows": 2**30, "chunk_rows": 2**30, "layers": (0,)},
     ],
     ids=str,
 )

@@ -1,5 +1,8 @@
 """Labels beside an entry."""
 
+from datetime import UTC, datetime
+
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -49,6 +52,17 @@ def test_the_newest_comes_first(entry):
     assert labels_for(entry, "chunk") == []
 
 
+def test_labels_that_are_dated_in_the_future_come_last(entry):
+    folder = labels_folder(entry.path)
+    for fingerprint, clock in (("a" * 64, 2**33), ("b" * 64, 0), ("a" * 64, 0), ("b" * 64, 0)):
+        path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint=fingerprint)
+        if clock:
+            table = pq.read_table(path)
+            later = {b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode()}
+            pq.write_table(table.replace_schema_metadata(table.schema.metadata | later), path)
+        assert labels_for(entry, "ner")[0].fingerprint == fingerprint
+
+
 def test_what_a_kill_left_goes_though_nothing_is_written(tmp_path):
     path = write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
     (tmp_path / f".{'0' * 32}.probekit").mkdir()
@@ -68,6 +82,18 @@ def test_foreign_files(entry):
     (folder / "notes.parquet").write_text("not parquet")
     with pytest.raises(EntryError, match=r"notes\.parquet is not a probekit label file"):
         labels_for(entry, "ner")
+
+
+@pytest.mark.parametrize(
+    ("ids", "values"),
+    [(["a", None], [["O"], ["O"]]), (["a", "b"], [None, ["O"]]), (["a", "b"], [["O", None], []])],
+)
+def test_labels_with_gaps(tmp_path, ids, values):
+    file = write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    schema = pq.read_schema(file)
+    pq.write_table(pa.table({"id": ids, "labels": values}, schema=schema), file)
+    with pytest.raises(EntryError, match="an id or a label is missing"):
+        read_labels(file)
 
 
 def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):

@@ -193,3 +193,18 @@ def test_what_may_be_replaced(tmp_path, task, label, head, key, refused):
     config |= {"task": f"{tmp_path}/"}  # one folder under two names
     (tmp_path / "config.json").write_text(json.dumps(config))
     check_replaceable(tmp_path, key="k", task=str(tmp_path), label="ner", head="p32")
+
+
+def test_weights_that_are_no_heads_are_not_replaced(tmp_path):
+    config = {"format_version": 1, "task": TASK, "label": "ner", "head": {"name": "p32"}}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    check = partial(check_replaceable, key="k", task=TASK, label="ner", head="p32")
+    file = tmp_path / "model.safetensors"
+    for tensors in ("head.weight", "decoder.bias"):
+        save_file({tensors: torch.zeros(1)}, file)
+        check(tmp_path)
+    file.write_bytes(file.read_bytes()[:9])
+    check(tmp_path)
+    save_file({"embeddings.weight": torch.zeros(1)}, file)
+    with pytest.raises(OptionError, match=r"its model\.safetensors is no saved head's"):
+        check(tmp_path)

@@ -4,12 +4,13 @@ import json
 import logging
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import MISSING, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
@@ -42,6 +43,7 @@ logger = logging.getLogger(__name__)
 FORMAT_VERSION = 1
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
+_PARTS = {"head", "decoder", "normalization"}  # which the names of its tensors begin with
 _SIZES: Mapping[str, JsonType] = {
     "layers": list_of(whole(0, 2**12)),
     "features": fields_of({"dim": whole(1, 2**20), "n_blocks": whole(0, 2**12)}),
@@ -249,6 +251,13 @@ def save_head(
     return folder
 
 
+def _are_others(file: Path) -> bool:
+    """Say whether a file holds tensors that are no head's; one that is damaged tells of none."""
+    with suppress(OSError, SafetensorError), safe_open(file, "pt") as opened:
+        return not {name.partition(".")[0] for name in opened.keys()} <= _PARTS  # noqa: SIM118
+    return False
+
+
 def check_replaceable(
     folder: Path, *, key: str, task: str, label: str | None, head: str, tunes: bool = False
 ) -> None:
@@ -294,6 +303,11 @@ def check_replaceable(
         raise OptionError(
             f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
             "folder."
+        )
+    if _are_others(folder / WEIGHTS):
+        raise OptionError(
+            f"--save {folder}: its {WEIGHTS} is no saved head's, perhaps a model's. Move it away, "
+            "or choose another folder."
         )
     named = config.get("head")
     name = named.get("name") if isinstance(named, Mapping) else None

@@ -1,5 +1,6 @@
 """The card of a saved run for the Hub: of which model and task, what it scored, how to load it."""
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,8 @@ _LICENCE = """\
 What was trained may be bound by the licences of the base model and of the data, of which probekit \
 knows neither: whoever publishes this has to check that both allow it, and say so in `license` \
 above. `config.json` names the labels, and the model as it was typed."""
+
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 _TASKS: Mapping[str, str] = {
     "tagging": "token-classification",
@@ -71,8 +74,8 @@ def _metadata(saved: SavedHead) -> str:
     from huggingface_hub import EvalResult, ModelCardData
 
     base: dict[str, Any] = {}
-    if saved.model.get("source") == "hub":
-        base = {"base_model": str(saved.model["name"])}
+    if named := _hub_id(saved):
+        base = {"base_model": named}
         if saved.backbone is not None:
             adds = saved.backbone == "adapter"
             base["base_model_relation"] = "adapter" if adds else "finetune"
@@ -115,7 +118,7 @@ def _section(saved: SavedHead) -> str:
 
 {scores}
 
-Of one run, seed {saved.options.get("seed")}; {_chosen(saved)}.
+{card_text(f"Of one run, seed {saved.options.get('seed')}; {_chosen(saved)}.")}
 
 ## Load it
 
@@ -128,10 +131,10 @@ Of one run, seed {saved.options.get("seed")}; {_chosen(saved)}.
 
 def _what(saved: SavedHead) -> str:
     """Return in a sentence what was trained."""
-    model = f"`{_name(str(saved.model['name']))}`"
+    model = _code(_name(str(saved.model["name"])))
     if saved.backbone is None:
         return f"A head over the layers of {model}, which was not trained, by `probekit`."
-    return f"A head, and {model} trained with it (`{_method(saved)}`), by `probekit`."
+    return f"A head, and {model} trained with it ({_code(_method(saved))}), by `probekit`."
 
 
 def _about(saved: SavedHead) -> dict[str, str]:
@@ -192,7 +195,7 @@ def _sentences(saved: SavedHead) -> str:
 def _loading(saved: SavedHead) -> str:
     """Return how to load it: all of it with probekit, the model alone with other programs."""
     texts = _TEXTS.get(saved.text_kind, '["Never again."]')
-    base = str(saved.model["name"]) if saved.model.get("source") == "hub" else "BASE_MODEL"
+    base = _hub_id(saved) or "BASE_MODEL"
     found = f"""\
 ```python
 import probekit
@@ -230,3 +233,14 @@ def _title(saved: SavedHead) -> str:
 def _name(text: str) -> str:
     """Return a name; of a path on a disk its end."""
     return text.rstrip("/").rpartition("/")[2] if is_place(text) else text
+
+
+def _hub_id(saved: SavedHead) -> str | None:
+    """Return what the Hub calls the model; None of one that is from elsewhere."""
+    name = str(saved.model["name"])
+    return name if saved.model.get("source") == "hub" and _HUB_ID.fullmatch(name) else None
+
+
+def _code(text: str) -> str:
+    """Return a text, which may be a stranger's, as code within a line."""
+    return f"`{' '.join(text.replace('`', '').split())}`"

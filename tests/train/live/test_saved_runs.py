@@ -22,7 +22,7 @@ from probekit.errors import BackboneError, MissingFileError, OptionError, Record
 from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
-from probekit.train.saved.model_card import write_model_card
+from probekit.train.saved.model_card import model_card, write_model_card
 from probekit.tuning import METHODS
 from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
@@ -415,3 +415,14 @@ def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
     (folder / "backbone" / LIST).write_text(json.dumps(said))
     fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
     assert victim.read_text() == "mine"
+
+
+def test_a_card_shows_what_strangers_wrote_as_text(runs):
+    saved, _ = read_saved(runs.saved("lora:rank=2", None)[0])
+    harm = '`"); harm()\n\n## Harm <img>\n```'
+    options = {**saved.options, "method": harm, "select": harm, "seed": harm}
+    model = {**saved.model, "name": harm, "source": "hub"}
+    shown = model_card(replace(saved, model=model, options=options)).partition("begin -->")[2]
+    assert "\n## Harm" not in shown and '("BASE_MODEL")' in shown
+    (what,) = (line for line in shown.split("\n") if line.startswith("A head, and "))
+    assert what.count("`") == 6, "none of a stranger's ends the code"

@@ -134,7 +134,7 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
         fit(replace(spec, select="dev"), location=at)
     assert "More than half of that time scores dev, 3 times: state fewer evals" in caplog.text
     monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
-    with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. Give a smaller --batch-"):
+    with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. State fewer batch_"):
         fit(spec, location=at)
     assert found.n_backbone_params
 

@@ -187,8 +187,8 @@ REFUSED = [
 @pytest.mark.parametrize(("changed", "message"), REFUSED)
 def test_a_head_saved_for_something_else_is_refused(saved, location, option, changed, message):
     asked = spec(**{option: str(saved)} | changed)
-    flag = f"--{option.replace('_', '-')}"
-    with pytest.raises(OptionError, match=rf"{flag} .*saved: saved with {message}") as refusal:
+    flag = "--start fusion:" if option == "fusion_from" else "--start "
+    with pytest.raises(OptionError, match=rf"{flag}.*saved: saved with {message}") as refusal:
         fit(asked, location=location)
     assert "\n" not in str(refusal.value)
 
@@ -235,7 +235,8 @@ def test_other_labels_or_another_decoder_are_refused_for_a_continued_run_only(sa
     names = (*NAMES[:3], "B-ORG", "I-ORG")
     location = Location(cache=plant_all(tmp_path / "cache", names=names))
     with pytest.raises(
-        OptionError, match=r"does not know these labels: B-ORG, I-ORG\. Take only its fusion with"
+        OptionError,
+        match=r"does not know these labels: B-ORG, I-ORG\. Take only its fusion: ",
     ):
         fit(spec(init_from=str(saved)), location=location)
     fit(spec(fusion_from=str(saved), epochs=1), location=location)

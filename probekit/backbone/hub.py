@@ -211,3 +211,22 @@ def _in_words(repo: str, revision: str | None, error: BaseException, words: Repo
 
 def _status(error: Any) -> int | None:
     return error.response.status_code if hasattr(error, "response") else None
+
+
+@contextmanager
+def progress_bars(*, shown: bool) -> Iterator[None]:
+    """Show the bars of the Hub's client inside the block, or hide them."""
+    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # listed as it loads
+        are_progress_bars_disabled,
+        disable_progress_bars,
+        enable_progress_bars,
+    )
+
+    if shown or are_progress_bars_disabled():
+        yield
+        return
+    disable_progress_bars()
+    try:
+        yield
+    finally:
+        enable_progress_bars()

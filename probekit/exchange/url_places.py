@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probekit.backbone.hub import DATA_SET, SECONDS, UnreachableError, hub_errors
+from probekit.backbone.hub import DATA_SET, SECONDS, UnreachableError, hub_errors, progress_bars
 from probekit.base.replacing import is_workshop, remove_left, replacing
 from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
@@ -389,7 +389,7 @@ class Hub(Place):
             for name, data in files.items()
         ]
         removed = [CommitOperationDelete(name, is_folder=False) for name in gone]
-        with self._told(), _bars(shown=progress):
+        with self._told(), progress_bars(shown=progress):
             made = HfApi().create_commit(
                 self.repo,
                 [*removed, *sent],
@@ -417,24 +417,6 @@ class Hub(Place):
             return HfApi().dataset_info(
                 self.repo, revision=self.revision, files_metadata=True, timeout=SECONDS
             )
-
-
-@contextmanager
-def _bars(*, shown: bool) -> Iterator[None]:
-    from huggingface_hub.utils import (  # type: ignore[attr-defined]  # listed as it loads
-        are_progress_bars_disabled,
-        disable_progress_bars,
-        enable_progress_bars,
-    )
-
-    if shown or are_progress_bars_disabled():
-        yield
-        return
-    disable_progress_bars()
-    try:
-        yield
-    finally:
-        enable_progress_bars()
 
 
 def place_at(url: str | Path) -> Place:

@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -16,7 +15,6 @@ from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers.ragged import bounds_of
 from probekit.features.duplicates import Wording, left_of_train, wordings
-from probekit.features.location import Location, find_split_entries
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -28,26 +26,19 @@ from probekit.features.rows import (
 )
 from probekit.features.sentence_groups import (
     SentenceGroups,
-    load_documents,
     number_groups,
-    split_groups,
 )
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,
     as_numbers,
-    control_labels,
-    load_labels,
-    warn_unseen,
 )
 from probekit.features.view import FeatureView, choose_array, cut_passages
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
-from probekit.store.labels import labels_for
 from probekit.store.manifest import Manifest
-from probekit.tasks import Split, Task, is_own
-from probekit.tasks.label_names import NO_LABEL
+from probekit.tasks import Task
 
 if TYPE_CHECKING:
     import pandas
@@ -347,108 +338,3 @@ class Splits:
         if KINDS[self.kind].targets == "numbers":
             return as_numbers(labels.values, labels.where)[keep], ()
         return self.label_map.encode(list(itertools.compress(labels.values, keep)))
-
-
-def open_features(
-    model: str | Entry | Sequence[Entry],
-    task: str | None = None,
-    label: str | None = None,
-    location: Location | None = None,
-    *,
-    control: int | None = None,
-    fit_on: str = "train",
-    group: str | None = None,
-    drop_duplicates: bool = False,
-    classes: Sequence[str] = (),
-) -> Splits:
-    """Find the entries of a model and task, and read their labels.
-
-    The split to fit on must be there with labels; the others may be absent, and have no labels.
-
-    Args:
-        model: the backbone, as in ``probekit extract``; or entries of one model and task, one per
-            split, as `extract` returns them.
-        task: name of the task, or the path of the user's own data; None with entries.
-        label: label column; ``None`` is the task's default.
-        location: where entries and labels lie; ``None`` is the folder ``cache``.
-        control: replace the labels by control labels of this seed (``control_labels``).
-        fit_on: the split that takes the place of train, and has none of its own then.
-        group: column of what sentences have in common, such as their prompt or document; or
-            ``phrases``, of texts that hold one another.
-        drop_duplicates: runs draw no train example with a text of another labelled split, and
-            examples with a text in common are one group.
-        classes: label names of a saved head that runs go on from; they are the classes if they
-            hold all of train's.
-
-    Raises:
-        EntryNotFoundError: no entry of train, or several match.
-        OptionError: control labels for a column that does not label words; entries that do not
-            belong together.
-        DataError: train has no labels in that column, or labels and rows do not fit; or a split
-            has no groups.
-        UnknownNameError: no such task or column.
-    """
-    location = Location() if location is None else location
-    about, entries = find_split_entries(model, task, label, location, fit_on)
-    column = about.columns[0]  # the one asked for, by the name that an index stands for
-    kind = about.kinds[column]
-    labels, documents = {}, {}
-    for split, entry in entries.items():
-        fresh = _fresh(entry, about, kind, location)
-        found = _labels(entry, kind, column, fresh, needed=split == "train")
-        if found is not None:
-            labels[split] = found
-            documents[split] = load_documents(entry, fresh)
-    label_map = train_classes = LabelMap(())
-    if KINDS[kind].targets == "classes":
-        names = set(labels["train"].values) - {NO_LABEL}  # what has no label has no class
-        label_map = train_classes = LabelMap(tuple(sorted(names)))
-        if names <= set(classes):
-            label_map = LabelMap(tuple(classes))
-        for own in labels.values():  # here, and not in every view, so that it is said once
-            warn_unseen(own.values, label_map, own.where)
-    if control is not None:
-        labels = control_labels(entries, labels, kind, seed=control)
-    groups: Mapping[str, Sequence[str]] = {}
-    resampled = {split: known for split, known in documents.items() if known is not None}
-    if group is not None:
-        named = {split: entries[split] for split in labels}
-        groups = split_groups(named, about, group, location)
-        resampled = {split: SentenceGroups(group, names) for split, names in groups.items()}
-    return Splits(
-        groups=groups,
-        resampled=resampled,
-        drop_duplicates=drop_duplicates,
-        task=about,
-        column=column,
-        entries=entries,
-        labels=labels,
-        label_map=label_map,
-        train_classes=train_classes,
-        kind=kind,
-        metric=about.metrics[column] if control is None else "accuracy",
-        control=control,
-        fit_on=fit_on,
-    )
-
-
-def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Split | None:
-    """Return the split of an entry as its files are now; None where what is stored counts.
-
-    The user's own file says what its labels are now; the stored ones may be out of date.
-    """
-    split = entry.manifest.split
-    at_hand = location.data is not None or (is_own(task) and split in task.splits)
-    if not at_hand or KINDS[kind].targets == "vocabulary":
-        return None
-    return task.read(split, None if location.data is None else Path(location.data))
-
-
-def _labels(
-    entry: Entry, kind: KindName, column: str, fresh: Split | None, *, needed: bool
-) -> SplitLabels | None:
-    """Return the labels of an entry; None if it has none, unless they are needed to fit on."""
-    if KINDS[kind].targets == "vocabulary":
-        return load_labels(entry, column, kind=kind)
-    there = needed or (labels_for(entry, column) if fresh is None else column in fresh.labels)
-    return load_labels(entry, column, fresh, kind) if there else None

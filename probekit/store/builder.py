@@ -2,29 +2,26 @@
 
 import logging
 import shutil
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass, replace
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
-import numpy as np
 import pyarrow as pa
 from jaxtyping import Float
 from torch import Tensor
 
 from probekit.base.fingerprint import canonical_json, digest
-from probekit.base.machine.hardware import usable_cores
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import ChunkSum, damaged_chunks, other_files, places_of
-from probekit.store.codec import Piece, cut_pieces, encode_chunk
+from probekit.store.chunk_writing import write_copied_chunks, write_pieces
+from probekit.store.codec import cut_pieces
 from probekit.store.entry import Entry
-from probekit.store.files import checksum, remove_path, storage_errors, write_whole
+from probekit.store.files import remove_path, storage_errors, write_whole
 from probekit.store.layout import (
     BACKBONE,
     BUILDING,
@@ -54,9 +51,6 @@ from probekit.store.unfinished import (
 from probekit.store.verified import FileOutline
 
 logger = logging.getLogger(__name__)
-
-_MOST_ENCODED = 4  # at a time: torch gives each thread helpers of its own
-_MOST_COPIED = 16  # at a time, some 4 MiB each: they may come over a network
 
 
 @dataclass(frozen=True)
@@ -414,74 +408,3 @@ class EntryBuilder:
     def _check_open(self, unit: int) -> None:
         if unit in self.marks or not 0 <= unit < self._n_units:
             raise ValueError(f"unit {unit} is done already or not one of {self._n_units}")
-
-
-def write_pieces(writer: ChunkWriter, pieces: Sequence[Piece]) -> tuple[ChunkSum, ...]:
-    """Write chunks, and return their checksums in the order of the pieces.
-
-    Encoding, hashing and writing all leave the interpreter to others. When this returns or raises,
-    no thread uses the pieces any more.
-
-    Args:
-        writer: of the store.
-        pieces: what is written.
-
-    Raises:
-        StateRangeError: a value is non-finite or too large for the stored dtype.
-        OSError: the file system refuses.
-    """
-    threads = min(_MOST_ENCODED, usable_cores())
-    with ThreadPoolExecutor(threads) as pool:
-
-        def write(piece: Piece) -> list[ChunkSum]:
-            return _write(writer, piece, encode_chunk(piece))
-
-        return tuple(chain.from_iterable(pool.map(write, pieces)))
-
-
-def _write(writer: ChunkWriter, piece: Piece, stored: Mapping[str, np.ndarray]) -> list[ChunkSum]:
-    """Write one chunk: its values, then what belongs to them."""
-    row_chunk, at = piece.row_chunk, piece.layer_index
-    sums = []
-    for plain in piece.spec.plain():
-        data = stored[plain.name]
-        writer.write(plain, row_chunk, at, data)
-        sums.append(ChunkSum(plain.name, row_chunk, at, data.nbytes, checksum(data.data)))
-    return sums
-
-
-def write_copied_chunks(
-    writer: ChunkWriter,
-    places: Mapping[str, ChunkPlaces],
-    chunks: Iterable[tuple[ChunkSum, Callable[[], bytes]]],
-) -> tuple[ChunkSum, ...]:
-    """Write chunks as another entry has them stored, read them back, and return their checksums.
-
-    No more of them are in memory than are written at a time.
-
-    Args:
-        writer: of the store.
-        places: where its chunks lie, by the names of stored arrays.
-        chunks: place and checksum of each, and what reads its bytes, on several threads.
-
-    Raises:
-        EntryError: one cannot be read, as what reads it says.
-        StorageError: what was written reads back otherwise.
-        OSError: the file system refuses.
-    """
-
-    def put(item: tuple[ChunkSum, Callable[[], bytes]]) -> ChunkSum:
-        chunk, read = item
-        array = places[chunk.array].array
-        values = np.frombuffer(read(), array.dtype).reshape(array.chunks)
-        writer.write(array, chunk.row_chunk, chunk.layer_index, values)
-        return chunk
-
-    with ThreadPoolExecutor(_MOST_COPIED) as pool:
-        written = tuple(pool.map(put, chunks))
-    for damage in damaged_chunks(written, places):
-        raise StorageError(
-            f"{damage}, where it was just written: the disk does not keep what it is given. Choose "
-            "another one."
-        )
-    return written

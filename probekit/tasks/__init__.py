@@ -18,7 +18,7 @@ from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.formats.file_names import format_of
 from probekit.tasks.given_examples import GivenExamples, examples_task
-from probekit.tasks.hub import hub_name, hub_task
+from probekit.tasks.hub_repository import hub_name, hub_task
 from probekit.tasks.sentences import Example, Split
 from probekit.tasks.task import Family, Task, slugify
 from probekit.tasks.text_options import Choice, TextOptions

@@ -144,7 +144,12 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
         follows = OPTIONS[name].by_amount or name in given
         return [*(one for one in given if follows or one not in _AMOUNTS), *named]
 
-    return naming([options_of(one) for one in records], settled_by)
+    settings = [options_of(one) for one in records]
+    rules = {one["select"] for one in settings} - {None}
+    for one in settings:
+        if len(rules) == 1 and 0 in (one["shots"], one["fraction"]):  # nothing to choose by it
+            (one["select"],) = rules
+    return naming(settings, settled_by)
 
 
 def series(

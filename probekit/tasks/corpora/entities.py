@@ -9,7 +9,7 @@ from probekit.base.kinds import SPLITS
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published, find_file
 from probekit.tasks.formats.word_columns import read_tagged
-from probekit.tasks.hub import HubRepository
+from probekit.tasks.hub_repository import HubRepository
 from probekit.tasks.schemes import bio_names, iob1_to_bio
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task

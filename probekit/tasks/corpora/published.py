@@ -8,7 +8,7 @@ from pathlib import Path
 from probekit.base.kinds import KindName
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.formats.text_lines import read_lines, tab_cells
-from probekit.tasks.hub import HubRepository, read_hub
+from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 

@@ -10,7 +10,7 @@ from probekit.base.kinds import SPLITS
 from probekit.errors import HubError, MissingFileError, UnknownNameError
 from probekit.tasks.corpora.published import Published
 from probekit.tasks.formats.word_columns import parse_conllu
-from probekit.tasks.hub import HubRepository, list_configurations
+from probekit.tasks.hub_repository import HubRepository, list_configurations
 from probekit.tasks.sentences import Sentences
 from probekit.tasks.task import Task
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import find_file
 from probekit.tasks.formats.text_lines import read_lines
-from probekit.tasks.hub import HubRepository, read_hub
+from probekit.tasks.hub_repository import HubRepository, read_hub
 from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
 

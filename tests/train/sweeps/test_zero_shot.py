@@ -14,6 +14,7 @@ from seqeval.metrics import f1_score
 from probekit import plot_fewshot
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
+from probekit.results.summaries.grouping import series
 from probekit.results.tables import summarise, table
 from probekit.train.baselines import run_baselines
 from probekit.train.saved.head import TrainedHead
@@ -116,6 +117,7 @@ def test_shots_from_none_on_are_one_curve(saved, location, tmp_path):
     assert rows[0].eval_score.low == rows[0].eval_score.high
     assert rows[1].eval_score.low < rows[1].eval_score.high
     assert [line.split()[1] for line in table(rows).splitlines()[2:5]] == ["0", "2", "all"]
+    assert len(series(records, given=["shots"])) == 1
     assert len(plot_fewshot(records).axes[0].lines[0].get_xdata()) == 2
     assert sweep(plan, out=tmp_path / "r.jsonl", location=location) == records
 

@@ -103,7 +103,7 @@ def operations() -> list[Operation]:
         Operation(name="cache pull", words=("cache", "pull", "pushed", "--cache", "there")),
         Operation(
             name="cache pull --data",
-            words=("cache", "pull", "bare", "--data", "texts", *TEXTS[2:], "--cache", "there"),
+            words=("cache", "pull", "bare", "--data", "texts", "--cache", "there"),
             before=[(*push, "bare", "--no-text", *OWN)],
         ),
         Operation(

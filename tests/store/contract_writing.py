@@ -110,9 +110,7 @@ class WritingContract(Backed):
             synthetic.write(builder, [0])
         other = synthetic.plan(self.backend, "float32")
         for overwrite in (False, True):
-            with pytest.raises(
-                EntryError, match=r"1 of 5 units are finished.*other arrays.*--rest"
-            ):
+            with pytest.raises(EntryError, match=r"1 of 5 units.*other arrays.*--overwrite"):
                 self.open(path, plan=other, overwrite=overwrite)
         with self.open(path) as builder:
             assert builder.marks.keys() == {0}

@@ -417,8 +417,8 @@ def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
     assert victim.read_text() == "mine"
 
 
-def test_a_card_shows_what_strangers_wrote_as_text(runs):
-    saved, _ = read_saved(runs.saved("lora:rank=2", None)[0])
+def test_a_card_shows_what_strangers_wrote_as_text(bert):
+    saved, _ = read_saved(bert.saved("lora:rank=2", None)[0])
     harm = '`"); harm()\n\n## Harm <img>\n```'
     options = {**saved.options, "method": harm, "select": harm, "seed": harm}
     model = {**saved.model, "name": harm, "source": "hub"}

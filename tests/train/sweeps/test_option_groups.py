@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from probekit.base.registry import flag
+from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.features import Location, open_features
 from probekit.page.rerun_commands import rerun_commands
 from probekit.probe.decoders import DECODERS
@@ -203,6 +204,15 @@ UNTOLD = (*("model", "task", "fusion_from", "init_from"), *NAMES[Origin])
 BUILT = ("head", "decoder", "layers", "select", "start", "seed")
 """What tells records apart by what was built for the run."""
 
+TYPED = {
+    "rates": "--lr",
+    "seed": "--seeds",
+    "depth": "probekit depth",
+    "freeze_fusion": "--start frozen-fusion:",
+    **dict.fromkeys(PROTOCOL_DEFAULTS, "--protocol"),
+}
+"""How an option is typed, where not by its own name."""
+
 SOLVING = {**dict.fromkeys([*NAMES[Descent], *NAMES[Steps]]), "rates": (), "fit": "lbfgs"}
 
 
@@ -216,9 +226,11 @@ def test_every_option_tells_records_apart_and_is_typed_again(name, run, splits):
     )
     assert name in BUILT or options_of(one) != options_of(other), "they differ in no option"
     assert other.spec[name] == changes[name] != one.spec.get(name)
-    (line,) = rerun_commands([other], {})
-    typed = {"rates": "--lr", "seed": "--seeds", "depth": "probekit depth"}.get(name, flag(name))
-    assert typed in line
+    saved = {"init": "wikiann/en ner 1a2b3c4d"} if "fusion_from" in beside else {}
+    (line,) = rerun_commands([replace(other, **saved)], {})
+    file, _, command = line.rpartition(" && ")
+    assert TYPED.get(name, flag(name)) in command
+    assert (f"{name} = " in file) == (name in PROTOCOL_DEFAULTS)
 
 
 @pytest.mark.parametrize("name", [*NAMES[Descent], *NAMES[Steps]])

@@ -241,7 +241,9 @@ def test_values_are_some_way_off(open_page, tmp_path, keep_screenshot):
     assert shown(page) == ((errors[2] < errors[:2].min(0)) & (errors[2] >= 0.5)).sum()
     page.keyboard.press("Escape")
     page.keyboard.press("r")
-    assert page.locator("article").first.locator("td.value").count() == 3
+    assert shown(page) == 60 and page.input_value("[name=kind]") == "all"
+    first.scroll_into_view_if_needed()
+    expect()(first.locator("td.value")).to_have_count(3)
     read = list(csv.reader(io.StringIO(page.evaluate("examples.csv()"))))
     assert read[0][2:] == ["gold", "depth 0 = emb", "depth 1", "depth 2"]
     numbers = np.array([row[2:] for row in read[1:]], float).T

@@ -31,7 +31,7 @@ class Examples {
 
   listen() {
     this.form.addEventListener("submit", (event) => event.preventDefault());
-    this.form.addEventListener("reset", (event) => this.restart(event));
+    this.form.querySelector("#start-over").addEventListener("click", () => this.restart());
     this.form.addEventListener("change", (event) => {
       if (["gold", "predicted"].includes(event.target.name)) this.others = null;
       if (event.target.name === "grid") this.choose();
@@ -91,12 +91,8 @@ class Examples {
   }
 
   /** Return to all examples of the grid that is shown, judged at its last column. */
-  restart(event) {
-    if (this.restarting) return; // the event of the call below
-    event.preventDefault(); // else fields are reset after it, and what is shown would follow a timer
-    this.restarting = true;
+  restart() {
     this.form.reset();
-    this.restarting = false;
     clearTimeout(this.typing); // a search that was typed before would be shown after it
     this.field.grid.value = this.grids.findIndex((_, place) => this.read.get(place) === this.grid);
     this.choose();
@@ -326,7 +322,7 @@ class Examples {
       "[": () => this.turn(-1),
       "]": () => this.turn(1),
       c: () => document.querySelector("#matrix button[tabindex='0']")?.focus(),
-      r: () => this.form.reset(),
+      r: () => this.restart(),
       "?": () => part("keys").showModal(),
     }[event.key];
     if (!act) return;

@@ -108,6 +108,7 @@ def programs(args: argparse.Namespace) -> Iterator[Command]:
     yield (_path("overthinking.py"), larger, decoder, *workers)
     yield (_path("nine_tasks.py"), small, *workers)
     yield (_path("nine_tasks.py"), decoder, "--tasks", *WORDS, *workers)
+    yield (_path("attended_layers.py"), small, *workers)
     yield (_path("conll_all.py"), small, *workers)
     yield (_path("less_data.py"), small, larger, decoder, *workers)
     yield (_path("selectivity.py"), small, *workers)

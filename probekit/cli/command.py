@@ -52,6 +52,7 @@ def _with_successor(error: Any, word: str | None) -> Any:
     """Return an error of usage that says what to type in place of a word."""
     if word is not None and word in _MOVED:
         error.message = f"{error.message.rstrip('.')}. {word} {_MOVED[word]}."
+        error.possibilities = ()  # guesses at other words
     return error
 
 

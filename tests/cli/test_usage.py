@@ -108,7 +108,7 @@ def test_panels_name_options_that_exist():
         (("train", "m", "conll", "--engine", "ray"), "No such option: --engine"),
         (
             ("train", "m", "t", "--evals", "1"),
-            "No such option: --evals. --evals is stated in a file",
+            "a file: --protocol FILE.toml (docs/reference/protocols.md).\n",
         ),
         (("sweep", "m", "t", "--init-from", "d"), "--init-from is --start DIR."),
         (("finetune", "m", "t"), "finetune is `probekit train --method full`"),

@@ -148,8 +148,9 @@ class Registry(Mapping[str, T]):
         Args:
             kind: one of ``KINDS``.
             own: probekit's own.
-            admit: the door, as ``module:function``: a function of name, plug-in and whether its
-                contract is known to hold, that checks it and returns what the registry is to hold.
+            admit: the door, as ``module:function`` or ``module:value.method``. It takes a name, a
+                plug-in and whether its contract is known to hold; it checks the plug-in and returns
+                what the registry is to hold.
             reserved: names that mean something else.
             contracts: what a class must be one of to be imported where a file names it, each as
                 ``module:class``; none is without.
@@ -317,8 +318,7 @@ class Registry(Mapping[str, T]):
 
     def _enter(self, name: str, value: Any, checked: bool = False) -> T:
         """Return what the door makes of a plug-in."""
-        module, _, function = self._door.partition(":")
-        door: Callable[[str, Any, bool], T] = getattr(import_module(module), function)
+        door: Callable[[str, Any, bool], T] = _at(self._door)
         return door(name, value, checked)
 
     def _check_name(self, name: str, path: str) -> None:

@@ -46,7 +46,7 @@ COMPRESSION = "compression"
 METRICS = Registry(
     "metric",
     _OWN,
-    admit="probekit.testing.metric_checks:admit_metric",
+    admit="probekit.testing.metric_checks:METRIC.admit",
     reserved=(COMPRESSION, UNSEEN),
     contracts=[f"{__name__}.contract:Metric"],
 )

@@ -83,8 +83,8 @@ class F1(ClassMetric):
     def parts(self, predicted: Ids) -> Parts:
         """Return the right, the gold and the predicted positives of each example."""
         self.gold.check(predicted)
-        gold, found = self.gold.ids == self._positive, predicted == self._positive
-        rows = np.stack([gold & found, gold, found], axis=1)
+        gold, predicted_positive = self.gold.ids == self._positive, predicted == self._positive
+        rows = np.stack([gold & predicted_positive, gold, predicted_positive], axis=1)
         return per_example(rows, self.gold.offsets)
 
     def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
@@ -123,20 +123,20 @@ class Matthews(ClassMetric):
 
     def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
         """Return the correlation; 0 where all gold rows, or all predictions, are one class."""
-        right, (gold, found) = sums[:, 0], np.split(sums[:, 1:], 2, axis=1)
+        right, (gold, guessed) = sums[:, 0], np.split(sums[:, 1:], 2, axis=1)
         total = gold.sum(1)
-        covariance = right * total - (gold * found).sum(1)
-        spread = (total**2 - (gold**2).sum(1)) * (total**2 - (found**2).sum(1))
+        covariance = right * total - (gold * guessed).sum(1)
+        spread = (total**2 - (gold**2).sum(1)) * (total**2 - (guessed**2).sum(1))
         return np.where(spread > 0, covariance / np.sqrt(np.where(spread > 0, spread, 1.0)), 0.0)
 
     def score(self, predicted: Ids) -> dict[str, float]:
         """Return ``matthews`` and ``accuracy``."""
         self.gold.check(predicted)
         counts = count_pairs(self.gold.ids, predicted, len(self.gold.names))
-        gold, found = counts.sum(1), counts.sum(0)
+        gold, guessed = counts.sum(1), counts.sum(0)
         total, right = int(counts.sum()), int(counts.trace())
-        covariance = right * total - int(gold @ found)
-        spread = (total**2 - int(gold @ gold)) * (total**2 - int(found @ found))
+        covariance = right * total - int(gold @ guessed)
+        spread = (total**2 - int(gold @ gold)) * (total**2 - int(guessed @ guessed))
         return {
             Matthews.name: covariance / math.sqrt(spread) if spread else 0.0,
             Accuracy.name: right / total,

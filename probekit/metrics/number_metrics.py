@@ -126,13 +126,13 @@ class Spearman(Metric):
         check_count(predicted, len(self.gold.values), "row")
         if not np.isfinite(predicted).all():
             return lambda counts: np.zeros(len(counts))
-        gold, found = Ordered.of(self.gold.values), Ordered.of(predicted)
+        gold, guessed = Ordered.of(self.gold.values), Ordered.of(predicted)
         lengths = np.diff(self.gold.offsets)
 
         def score(counts: Counts) -> Scores:
             # rows come first, so that those of an order or a group are picked by whole lines
             rows = np.repeat(np.ascontiguousarray(counts.T), lengths, axis=0)
-            return weighted_pearson(gold.ranks(rows), found.ranks(rows), rows)
+            return weighted_pearson(gold.ranks(rows), guessed.ranks(rows), rows)
 
         return score
 
@@ -198,9 +198,9 @@ def weighted_pearson(
 
 def ranks(values: Values) -> Values:
     """Return the rank of each value from 1; equal values get the mean of their ranks."""
-    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    _, index, count = np.unique(values, return_inverse=True, return_counts=True)
     last = np.cumsum(count)
-    return (last - (count - 1) / 2)[place]
+    return (last - (count - 1) / 2)[index]
 
 
 def pearson(x: Values, y: Values) -> float:

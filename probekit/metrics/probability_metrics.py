@@ -88,12 +88,12 @@ class CalibrationError(ProbabilityMetric):
         # |B| |acc - conf| is |sum over the bin of (confidence - right)|, so that sums are enough.
         # With 15 bins, 0.2 and 0.21 times 15 are 3 and 3.15: the bins 2, which ends at 0.2, and 3.
         confidence = predicted["confidence"].astype(np.float64)
-        found = np.zeros((len(confidence), BINS + 1))
+        terms = np.zeros((len(confidence), BINS + 1))
         known = np.nan_to_num(confidence)
         bins = np.clip(np.ceil(known * BINS).astype(np.int64) - 1, 0, BINS - 1)
-        found[np.arange(len(found)), bins] = confidence - predicted["right"]
-        found[:, BINS] = 1.0
-        return found
+        terms[np.arange(len(terms)), bins] = confidence - predicted["right"]
+        terms[:, BINS] = 1.0
+        return terms
 
     def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
         """Return the mean distance, each bin weighed by its rows."""
@@ -157,8 +157,8 @@ class LogLoss(ProbabilityMetric):
 
     def score(self, predicted: RowScores) -> dict[str, float]:
         """Return ``loss``, and ``unseen rows`` where there are some."""
-        found = super().score(predicted)
+        scores = super().score(predicted)
         unseen = int(np.isnan(predicted["loss"]).sum())
         if unseen == len(predicted):
-            found = {self.name: self.worst}
-        return found | ({UNSEEN: float(unseen)} if unseen else {})
+            scores = {self.name: self.worst}
+        return scores | ({UNSEEN: float(unseen)} if unseen else {})

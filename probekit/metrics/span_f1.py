@@ -127,7 +127,9 @@ class SpanF1(ClassMetric):
         right = self._is_right(spans)
         n_right, n_found = self._count(spans.type[right]), self._count(spans.type)
         counts = n_right, n_found, self._n_gold
-        micro = [float(ratio[0]) for ratio in _f1(*(one.sum(keepdims=True) for one in counts))]
+        micro = [
+            float(ratio[0]) for ratio in _f1(*(per_type.sum(keepdims=True) for per_type in counts))
+        ]
         per_type = _f1(*counts)[2]
         present = np.flatnonzero(n_found + self._n_gold)
         types = [self._finder.types[i] for i in present]
@@ -195,8 +197,8 @@ def _scores(
     return main | {f"f1/{t}": float(v) for t, v in zip(types, type_f1, strict=True)}
 
 
-def _f1(right: Numbers, found: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, Ratios]:
-    precision = right / np.maximum(found, 1)
+def _f1(right: Numbers, predicted: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, Ratios]:
+    precision = right / np.maximum(predicted, 1)
     recall = right / np.maximum(gold, 1)
     total = precision + recall
     f1 = 2 * precision * recall / np.where(total == 0, 1.0, total)

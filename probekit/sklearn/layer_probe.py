@@ -271,12 +271,13 @@ class LayerProbe(LinearRule):
             sums = np.zeros(len(solved.strengths))
             for part, (_, judged) in enumerate(folds, start=1):
                 given = {"sample_weight": weights[judged]} if weighted else {}
-                for place in range(len(solved.strengths)):
-                    rule = self._rule(solved, part, place)
-                    own = scorer(rule, z[torch.from_numpy(judged)].numpy(), y[judged], **given)
-                    sums[place] += weights[judged].sum() * float(own)
+                for index in range(len(solved.strengths)):
+                    rule = self._rule(solved, part, index)
+                    rows = z[torch.from_numpy(judged)].numpy()
+                    of_fold = float(scorer(rule, rows, y[judged], **given))
+                    sums[index] += weights[judged].sum() * of_fold
             total = sum(weights[judged].sum() for _, judged in folds) or 1.0
-            return [round(one, _DIGITS) for one in (sums / total).tolist()]
+            return [round(mean, _DIGITS) for mean in (sums / total).tolist()]
 
         path = Path(None if self.l2 is None else float(self.l2), float)
         for visit in path.solve(solve, score):
@@ -285,9 +286,9 @@ class LayerProbe(LinearRule):
                 visit.take(slice(start, start + len(block)), block)
         return path, basis
 
-    def _rule(self, solved: Solved, part: int, place: int) -> LinearRule:
+    def _rule(self, solved: Solved, part: int, index: int) -> LinearRule:
         """Return the classifier of turned rows that was fitted to one part of them."""
-        weight, bias, *_ = solved.objective.unpack(solved.of_parts(place)[part : part + 1])
+        weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[part : part + 1])
         rule = LinearRule()
         rule.coef_, rule.intercept_ = weight[0].numpy(), bias[0].numpy()
         rule.classes_ = self.classes_
@@ -295,15 +296,15 @@ class LayerProbe(LinearRule):
 
     def _keep(self, path: Path, basis: Basis, exponents: Int64[np.ndarray, " width"]) -> Self:
         """Keep what was found, and say where it is no optimum."""
-        solved, place = path.chosen
-        weight, bias, *_ = solved.objective.unpack(solved.of_parts(place)[:1])
+        solved, index = path.chosen
+        weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[:1])
         coef, intercept = basis.folded(weight[0], bias[0])
         if len(intercept) > 1:  # what all logits have in common says nothing, and may be anything
             coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
         self.coef_, self.intercept_ = np.ldexp(coef.numpy(), -exponents), intercept.numpy()
-        found = solved.said(place)
-        self.l2_, self.objective_ = found["strength"], found["objective"]
-        self.n_iter_, self.converged_ = found["iterations"], found["converged"]
+        diagnosis = solved.said(index)
+        self.l2_, self.objective_ = diagnosis["strength"], diagnosis["objective"]
+        self.n_iter_, self.converged_ = diagnosis["iterations"], diagnosis["converged"]
         chosen = self.l2 is None
         self.strengths_ = np.array(path.strengths if chosen else [])
         self.strength_scores_ = np.array(path.scores if chosen else [])
@@ -362,7 +363,7 @@ class LayerProbe(LinearRule):
         """
         spec = choose("head", self.head, HEADS)()
         if spec.trains != "nothing":
-            able = ", ".join(name for name, one in HEADS.items() if one.trains == "nothing")
+            able = ", ".join(name for name, kind in HEADS.items() if kind.trains == "nothing")
             raise OptionError(
                 f"head={self.head!r} trains values of its own, and LayerProbe fits a linear "
                 f"decoder alone: choose one of {able}, or train it with probekit.fit."
@@ -390,8 +391,8 @@ def _in_range(
 
     Nothing is rounded, and channels that are near already stay.
     """
-    _, found = np.frexp(h.abs().amax(0).numpy())
-    exponents = np.where(np.abs(found) > _NEAR, found, 0).astype(np.int64)
+    _, powers = np.frexp(h.abs().amax(0).numpy())
+    exponents = np.where(np.abs(powers) > _NEAR, powers, 0).astype(np.int64)
     if not exponents.any():
         return h, exponents
     return torch.from_numpy(np.ldexp(h.numpy(), -exponents)), exponents
@@ -401,8 +402,8 @@ def _basis_of(rows: Float[Tensor, "n width"], shares: Float64[Tensor, " n"]) -> 
     """Return the basis of rows that count by their shares, which sum to 1."""
     blocks = list(zip(torch.split(rows, _BLOCK), torch.split(shares, _BLOCK), strict=True))
     zero = torch.zeros(rows.shape[1], dtype=torch.float64)
-    mean = sum((own @ block.double() for block, own in blocks), zero)
-    square = sum((own @ (block.double() - mean).square() for block, own in blocks), zero)
+    mean = sum((share @ block.double() for block, share in blocks), zero)
+    square = sum((share @ (block.double() - mean).square() for block, share in blocks), zero)
     builder = BasisBuilder(Scale.of(mean, square.sqrt(), rows.dtype), len(rows))
     for block, _ in blocks if builder.reads else ():
         builder.add(block)

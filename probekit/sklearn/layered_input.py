@@ -60,12 +60,12 @@ def side_by_side(X: Any, n_layers: int | None) -> tuple[Any, int]:
     layers = 1 if n_layers is None else n_layers
     if isinstance(layers, bool) or not isinstance(layers, int | np.integer) or layers < 1:
         raise OptionError(f"n_layers must be a whole number of at least 1; found {n_layers!r}.")
-    found = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
-    if not isinstance(found, np.ndarray) or found.ndim != 3:
-        return found, int(layers)
-    if n_layers not in (None, found.shape[1]):
-        raise OptionError(f"n_layers={n_layers}, but X has {found.shape[1]} layers {found.shape}.")
-    return found.reshape(len(found), -1), found.shape[1]
+    rows = X.detach().cpu().numpy() if isinstance(X, Tensor) else X
+    if not isinstance(rows, np.ndarray) or rows.ndim != 3:
+        return rows, int(layers)
+    if n_layers not in (None, rows.shape[1]):
+        raise OptionError(f"n_layers={n_layers}, but X has {rows.shape[1]} layers {rows.shape}.")
+    return rows.reshape(len(rows), -1), rows.shape[1]
 
 
 def in_layers(X: Float[np.ndarray, "rows columns"], n_layers: int) -> ArrayRows:
@@ -98,13 +98,13 @@ def chosen_layers(layer: int | str | None, default: str, there: Sequence[int]) -
     if layer is None and len(there) == 1:
         return tuple(there)
     if layer is None:
-        return tuple(one for one in parse_layers(default, last) if one in there)
+        return tuple(layer for layer in parse_layers(default, last) if layer in there)
     if isinstance(layer, bool) or not isinstance(layer, int | np.integer | str):
         raise OptionError(
             f"layer={layer!r}: give a number such as 5, or several in words such as '1:' or '0,6'."
         )
     wanted = parse_layers(str(layer), last)
-    missing = [one for one in wanted if one not in there]
+    missing = [layer for layer in wanted if layer not in there]
     if missing:
         raise OptionError(f"layer={layer!r}: X has no layer {missing[0]}; it has {list(there)}.")
     return wanted

@@ -1,7 +1,6 @@
-"""The contract of decoders as checks, and the door through which those of third parties come in."""
+"""The contract of decoders as checks."""
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -22,7 +21,7 @@ from probekit.testing.module_promises import (
     global_numbers_untouched,
     seeded_generator,
 )
-from probekit.testing.promises import Check, admit_class, demand, demand_texts, run_checks
+from probekit.testing.promises import Check, Contract, demand, demand_texts
 
 _FULL = (torch.float32, torch.float64)
 ROWS, WIDTH, CLASSES = 20, 7, 4
@@ -64,8 +63,7 @@ def is_a_value(spec: DecoderSpec) -> None:
 
 def groups_its_parameters(spec: DecoderSpec) -> None:
     """Every parameter is in one group, and the spec names all groups but ``weights``."""
-    decoder = build(spec)
-    demand_groups(decoder, decoder.parameter_groups(), spec.group_rates)
+    demand_groups(build(spec), spec)
 
 
 def gives_what_it_promises(spec: DecoderSpec) -> None:
@@ -93,7 +91,7 @@ def says_its_affine_map(spec: DecoderSpec) -> None:
 
 def is_saved_and_loaded(spec: DecoderSpec) -> None:
     """Its state dict holds all that it learned."""
-    demand_loads(build(spec), build(spec, seed=1), lambda decoder: decoder(sample_rows()))
+    demand_loads(build(spec), build(spec, seed=1), sample_rows())
 
 
 def draws_from_the_generator(spec: DecoderSpec) -> None:
@@ -117,8 +115,8 @@ def averages_over_rows_that_count(spec: DecoderSpec) -> None:
     demand(bool((losses[:3] == 0).all()), "a row without a target has a loss")
     torch.testing.assert_close(decoder.loss(logits, gold, OFFSETS), losses.sum() / (ROWS - 4))
     targets[12:] = none
-    kept = decoder.loss(logits[:12], targets[:12], OFFSETS[:4])
-    torch.testing.assert_close(decoder.loss(logits, targets, OFFSETS), kept)
+    expected = decoder.loss(logits[:12], targets[:12], OFFSETS[:4])
+    torch.testing.assert_close(decoder.loss(logits, targets, OFFSETS), expected)
 
 
 def stands_batches_without_targets(spec: DecoderSpec) -> None:
@@ -132,18 +130,18 @@ def stands_batches_without_targets(spec: DecoderSpec) -> None:
         demand(len(decoder.predict(logits, offsets)) == rows, f"no prediction for {rows} rows")
         loss = decoder.loss(logits, targets, offsets)
         torch.autograd.backward(loss)
-        gradients = [one.grad for one in (h, *decoder.parameters()) if one.grad is not None]
-        what = f"without targets, of {rows} rows,"
-        demand(float(loss.detach()) == 0, f"{what} the loss is {loss:g}")
-        demand(all(bool((one == 0).all()) for one in gradients), f"{what} there are gradients")
+        demand(loss.item() == 0, f"without targets, of {rows} rows, the loss is {loss:g}")
+        for tensor in (h, *decoder.parameters()):
+            none_flows = tensor.grad is None or bool((tensor.grad == 0).all())
+            demand(none_flows, f"without targets, of {rows} rows, there are gradients")
 
 
 def takes_all_rows_as_one_example(spec: DecoderSpec) -> None:
     """Without bounds all rows are one example."""
     decoder, logits, gold, _ = _sample(spec)
-    whole = torch.tensor([0, ROWS])
-    alike = torch.equal(decoder.predict(logits), decoder.predict(logits, whole))
-    losses = decoder.row_losses(logits, gold), decoder.row_losses(logits, gold, whole)
+    bounds = torch.tensor([0, ROWS])
+    alike = torch.equal(decoder.predict(logits), decoder.predict(logits, bounds))
+    losses = decoder.row_losses(logits, gold), decoder.row_losses(logits, gold, bounds)
     demand(alike and torch.equal(*losses), "without bounds it gives something else")
 
 
@@ -164,8 +162,8 @@ def passes_gradients(spec: DecoderSpec) -> None:
     h = sample_rows().requires_grad_()
     logits = decoder.train()(h, seeded_generator())
     torch.autograd.backward(decoder.loss(logits, gold, OFFSETS))
-    for name, one in [("h", h), *decoder.named_parameters()]:
-        moved = one.grad is not None and bool(one.grad.abs().max() > 0)
+    for name, tensor in [("h", h), *decoder.named_parameters()]:
+        moved = tensor.grad is not None and bool(tensor.grad.any())
         demand(moved, f"no gradient reaches {name}")
 
 
@@ -203,19 +201,19 @@ def learns_a_signal(spec: DecoderSpec) -> None:
 def says_how_probable_classes_are(spec: DecoderSpec) -> None:
     """Probabilities sum to 1, in float64; of a classifier they are those of loss and prediction."""
     decoder, logits, gold, _ = _sample(spec)
-    found = decoder.log_probabilities(logits, OFFSETS)
+    log_p = decoder.log_probabilities(logits, OFFSETS)
     if decoder.n_classes == 1:
-        demand(found is None, "it gives probabilities of numbers")
+        demand(log_p is None, "it gives probabilities of numbers")
         return
-    if found is None:
+    if log_p is None:
         raise AssertionError("it gives no probabilities of its classes")
-    demand_tensor("log_probabilities", found, tuple(logits.shape), torch.float64)
-    torch.testing.assert_close(found.exp().sum(1), torch.ones(ROWS).double())
+    demand_tensor("log_probabilities", log_p, tuple(logits.shape), torch.float64)
+    torch.testing.assert_close(log_p.exp().sum(1), torch.ones(ROWS).double())
     if isinstance(decoder, Classifier):
-        agreed = torch.equal(found.argmax(1), decoder.predict(logits))
+        agreed = torch.equal(log_p.argmax(1), decoder.predict(logits))
         demand(agreed, "the most probable class is not predicted")
-        own = found.gather(1, gold.unsqueeze(1)).squeeze(1)
-        torch.testing.assert_close(-own.float(), decoder.row_losses(logits, gold))
+        of_gold = log_p.gather(1, gold.unsqueeze(1)).squeeze(1)
+        torch.testing.assert_close(-of_gold.float(), decoder.row_losses(logits, gold))
 
 
 DECODER_CHECKS: tuple[Check[DecoderSpec], ...] = (
@@ -228,19 +226,5 @@ DECODER_CHECKS: tuple[Check[DecoderSpec], ...] = (
 """What holds for every decoder, given as a bound spec."""
 
 
-def check_decoder(decoder: type[DecoderSpec]) -> None:
-    """Check a decoder against the contract of decoders, with its default options.
-
-    Raises:
-        PluginError: it breaks the contract; the message has the promise and what it did.
-    """
-    run_checks("decoder", decoder(), DECODER_CHECKS)
-
-
-def admit_decoder(name: str, decoder: Any, checked: bool) -> type[DecoderSpec]:
-    """Return a decoder that is added, once its contract holds.
-
-    Raises:
-        PluginError: it is no decoder, is called otherwise, or breaks the contract.
-    """
-    return admit_class(name, decoder, DecoderSpec, None if checked else check_decoder)
+DECODER = Contract("decoder", DecoderSpec, DECODER_CHECKS, subject=lambda decoder: decoder())
+check_decoder = DECODER.check

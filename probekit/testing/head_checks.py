@@ -1,10 +1,9 @@
 """The contract of heads as checks, and the door through which heads of third parties come in."""
 
-from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.errors import OptionError, PluginError, clause_of
@@ -21,14 +20,7 @@ from probekit.testing.module_promises import (
     global_numbers_untouched,
     seeded_generator,
 )
-from probekit.testing.promises import (
-    Check,
-    admit_class,
-    demand,
-    demand_texts,
-    refuses,
-    run_checks,
-)
+from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 LAYERS, DIM, ROWS, BLOCKS = (1, 2, 4, 6), 48, 9, 6
 """What checks build a head for; the width is one that many numbers divide."""
@@ -44,8 +36,8 @@ def away_from_start(spec: HeadSpec, layers: tuple[int, ...] = LAYERS) -> FusionH
     """Return a head away from its start, so that nothing is equal by being zero."""
     head, generator = build(spec, layers=layers), seeded_generator(7)
     with torch.no_grad():
-        for one in head.parameters():
-            one.add_(torch.randn(one.shape, generator=generator), alpha=0.2)
+        for values in head.parameters():
+            values.add_(torch.randn(values.shape, generator=generator), alpha=0.2)
     return head
 
 
@@ -87,7 +79,7 @@ def is_built_for_any_size(spec: HeadSpec) -> None:
 
 def is_saved_and_loaded(spec: HeadSpec) -> None:
     """Its state dict holds all that it learned."""
-    demand_loads(away_from_start(spec), build(spec, seed=5), lambda head: head(sample_rows()))
+    demand_loads(away_from_start(spec), build(spec, seed=5), sample_rows())
 
 
 def is_drawn_from_the_generator(spec: HeadSpec) -> None:
@@ -97,9 +89,9 @@ def is_drawn_from_the_generator(spec: HeadSpec) -> None:
     for name, value in first.items():
         demand(torch.equal(value, second[name]), f"{name} differs for equal seeds")
     third = build(spec, seed=4)
-    for name, one in third.named_parameters():
-        fixed = isinstance(third, ModuleHead) or bool((one == one.flatten()[:1]).all())
-        demand(fixed or not torch.equal(first[name], one), f"{name} is the same for two seeds")
+    for name, values in third.named_parameters():
+        fixed = isinstance(third, ModuleHead) or bool((values == values.flatten()[:1]).all())
+        demand(fixed or not torch.equal(first[name], values), f"{name} is the same for two seeds")
 
 
 def draws_nothing(spec: HeadSpec) -> None:
@@ -122,9 +114,9 @@ def is_trained_by_gradients(spec: HeadSpec) -> None:
     torch.autograd.backward((h * torch.randn(h.shape, generator=seeded_generator(8))).sum())
     missed = {
         name
-        for name, one in parameters.items()
+        for name, values in parameters.items()
         # a bias of the keys adds the same score to every layer, which softmax cancels
-        if one.grad is None or (one.grad.abs().max() <= 1e-6 and name != "key_bias")
+        if values.grad is None or (values.grad.abs().max() <= 1e-6 and name != "key_bias")
     }
     enough = len(missed) < len(parameters) if isinstance(head, ModuleHead) else not missed
     demand(enough, f"no gradient reaches {', '.join(sorted(missed))}")
@@ -150,40 +142,40 @@ def projects_as_a_map_after_it(spec: HeadSpec) -> None:
 def weighs_its_layers(spec: HeadSpec) -> None:
     """Its layer weights, if it has any, are of its layers, 0 or more, and sum to 1."""
     head, z = away_from_start(spec), sample_rows()
-    found = head.layer_weights(z)
-    if not found.layers:
-        demand(found.raw is None and not found.by_layer(), "weights of no layer")
+    layer_weights = head.layer_weights(z)
+    weights, layers, raw = layer_weights.weights, layer_weights.layers, layer_weights.raw
+    if not layers:
+        demand(raw is None and not layer_weights.by_layer(), "weights of no layer")
         return
-    weights, shape = found.weights, (ROWS, len(LAYERS)) if head.per_row else (len(LAYERS),)
-    demand(found.layers == LAYERS, f"weights are of the layers {found.layers}, not {LAYERS}")
+    shape = (ROWS, len(LAYERS)) if head.per_row else (len(LAYERS),)
+    demand(layers == LAYERS, f"weights are of the layers {layers}, not {LAYERS}")
     demand_tensor("weights", weights, shape, torch.float32)
     demand(not weights.requires_grad, "weights carry a gradient")
     demand(bool((weights >= 0).all()), "a weight is negative")
     torch.testing.assert_close(weights.sum(-1), torch.ones(shape[:-1]))
-    if found.raw is not None:
-        torch.testing.assert_close(found.raw.softmax(-1), weights)
+    if raw is not None:
+        torch.testing.assert_close(raw.softmax(-1), weights)
 
 
 def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
     """Weights that differ by row need the rows; others do not look at them, nor move later."""
     head = build(spec)
-    found = head.layer_weights(sample_rows())
+    weights = head.layer_weights(sample_rows())
     if head.per_row:
         refuses(head.layer_weights, error=OptionError)
     else:
-        same = torch.equal(head.layer_weights().weights, found.weights)
+        same = torch.equal(head.layer_weights().weights, weights.weights)
         demand(same, "weights depend on rows, and per_row is False")
-    before = found.by_layer()
+    before = weights.by_layer()
     with torch.no_grad():
-        for one in head.parameters():
-            one.add_(torch.arange(one.numel()).reshape(one.shape))
-    demand(found.by_layer() == before, "weights that were returned changed with the parameters")
+        for values in head.parameters():
+            values.add_(torch.arange(values.numel()).reshape(values.shape))
+    demand(weights.by_layer() == before, "weights that were returned changed with the parameters")
 
 
 def groups_its_parameters(spec: HeadSpec) -> None:
     """Every parameter is in one group, and the spec names all groups but ``weights``."""
-    head = build(spec)
-    demand_groups(head, head.parameter_groups(), spec.group_rates)
+    demand_groups(build(spec), spec)
 
 
 def widens_half_precision(spec: HeadSpec) -> None:
@@ -212,7 +204,7 @@ def stands_massive_activations(spec: HeadSpec) -> None:
         demand_finite("a weight", head.layer_weights(z.half()).weights)
         if h.requires_grad:
             torch.autograd.backward(h.mean())
-            demand_finite("a gradient", *(one.grad for one in head.parameters()))
+            demand_finite("a gradient", *(values.grad for values in head.parameters()))
 
 
 def refuses_other_rows(spec: HeadSpec) -> None:
@@ -253,8 +245,12 @@ HEAD_CHECKS: tuple[Check[HeadSpec], ...] = (
 """What holds for every head that reads rows; of one that reads subwords, ``OF_SPECS`` alone."""
 
 
+ROW_HEAD = Contract("head", HeadSpec, HEAD_CHECKS)
+SUBWORD_HEAD = Contract("head", HeadSpec, OF_SPECS)
+
+
 def check_head(head: type[HeadSpec] | ModuleFactory) -> None:
-    """Check a head against the contract of heads.
+    """Check a head against the contract of heads, with its default options.
 
     Args:
         head: a `HeadSpec`, or a module's class or function as `register_head` takes it.
@@ -262,14 +258,14 @@ def check_head(head: type[HeadSpec] | ModuleFactory) -> None:
     Raises:
         PluginError: it breaks the contract; the message has the promise and what it did.
     """
-    spec = head if _is_spec(head) else spec_of_module("mine", cast(ModuleFactory, head))
+    spec: Any = _as_spec("mine", head)
     try:
-        made: HeadSpec = cast(type[HeadSpec], spec)()
+        made: HeadSpec = spec()
     except Exception as error:  # whatever its constructor does
         raise PluginError(
-            f"{getattr(spec, '__name__', spec)}() without options failed: {clause_of(error)}."
+            f"{spec.__name__}() without options failed: {clause_of(error)}."
         ) from error
-    run_checks("head", made, HEAD_CHECKS if made.reads == "rows" else OF_SPECS)
+    (ROW_HEAD if made.reads == "rows" else SUBWORD_HEAD).check(made)
 
 
 def admit_head(name: str, head: Any, checked: bool) -> type[HeadSpec]:
@@ -283,13 +279,14 @@ def admit_head(name: str, head: Any, checked: bool) -> type[HeadSpec]:
             f"found a {type(head).__name__}; expected a HeadSpec, a torch.nn.Module's class, or a "
             "function that makes a module."
         )
-    if not _is_spec(head):
-        head = spec_of_module(name, cast(Callable[..., nn.Module], head))
-    spec: type[HeadSpec] = admit_class(name, head, HeadSpec, None)
+    spec = _as_spec(name, head)
+    ROW_HEAD.demand_class(name, spec)
     if not checked:
         check_head(spec)
     return spec
 
 
-def _is_spec(head: object) -> bool:
-    return isinstance(head, type) and issubclass(head, HeadSpec)
+def _as_spec(name: str, head: Any) -> type[HeadSpec]:
+    """Return the spec of a module's class or function; a spec as it is."""
+    is_spec = isinstance(head, type) and issubclass(head, HeadSpec)
+    return head if is_spec else spec_of_module(name, head)

@@ -1,7 +1,6 @@
-"""The contract of metrics as checks, and the door through which those of third parties come in."""
+"""The contract of metrics as checks."""
 
 import math
-from typing import Any
 
 import numpy as np
 from jaxtyping import Int64, Shaped
@@ -10,14 +9,7 @@ from probekit.errors import OptionError
 from probekit.metrics.contract import Metric
 from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
 from probekit.metrics.probability_metrics import ROW_SCORES
-from probekit.testing.promises import (
-    Check,
-    admit_class,
-    demand,
-    demand_texts,
-    refuses,
-    run_checks,
-)
+from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC")
 LENGTHS = (3, 0, 5, 1, 12)
@@ -35,13 +27,13 @@ def random_row_scores(n: int, seed: int, unseen: float = 0.2) -> Predictions:
     rng = np.random.default_rng(seed)
     p, gold = rng.dirichlet(np.ones(3), n), rng.integers(0, 3, n)
     new = rng.random(n) < unseen
-    found = np.empty(n, ROW_SCORES)
-    found["right"] = (p.argmax(1) == gold) & ~new
-    found["confidence"] = p.max(1)
-    found["loss"] = np.where(new, np.nan, -np.log(p[np.arange(n), gold]))
+    scores = np.empty(n, ROW_SCORES)
+    scores["right"] = (p.argmax(1) == gold) & ~new
+    scores["confidence"] = p.max(1)
+    scores["loss"] = np.where(new, np.nan, -np.log(p[np.arange(n), gold]))
     one_hot = np.eye(3)[gold] * ~new[:, None]
-    found["brier"] = np.square(p - one_hot).sum(1) + new
-    return found
+    scores["brier"] = np.square(p - one_hot).sum(1) + new
+    return scores
 
 
 def sample_case(metric: type[Metric], seed: int) -> tuple[AnyGold, Predictions]:
@@ -103,8 +95,8 @@ def _score_of(
 def describes_itself(metric: type[Metric]) -> None:
     """It says its name, text and summary, and what it scores."""
     demand_texts(metric, "name", "text", "summary")
-    one_of = ", ".join(_CONSUMED)
-    demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {one_of}")
+    consumed = ", ".join(_CONSUMED)
+    demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {consumed}")
 
 
 def prefers_what_is_right(metric: type[Metric]) -> None:
@@ -124,7 +116,7 @@ def puts_its_score_first(metric: type[Metric]) -> None:
         scores = metric(gold).score(predicted)
         first = next(iter(scores), None)
         demand(first == metric.name, f"the first score is {first!r}, its name {metric.name!r}")
-        plain = all(type(one) is float and math.isfinite(one) for one in scores.values())
+        plain = all(type(score) is float and math.isfinite(score) for score in scores.values())
         demand(plain, f"scores are {scores}")
         demand(scores == metric(gold).judge(predicted), "score and judge differ")
 
@@ -153,7 +145,7 @@ def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
     """A label that train does not have can be predicted by no head, and counts as an error."""
     if metric.consumes == "classes" and _takes(metric, TAGS):
         gold = encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS)
-        wrong, right = (_score(metric, gold, np.array([1, one, 3])) for one in (1, 4))
+        wrong, right = (_score(metric, gold, np.array([1, label, 3])) for label in (1, 4))
         better = metric.scale.sign * right > metric.scale.sign * wrong
         demand(better, f"missed it scores {wrong:g}, else {right:g}")
 
@@ -164,11 +156,11 @@ def resamples_as_it_scores(metric: type[Metric]) -> None:
     gold, predicted = sample_case(metric, 2)
     resample = metric(gold).resampler(predicted)
     draws = [rng.integers(0, n, n - 1) for _ in range(10)]
-    for chosen in (np.arange(n), *(np.append(one, 4) for one in draws)):  # 4 is long: has rows
+    for chosen in (np.arange(n), *(np.append(drawn, 4) for drawn in draws)):  # 4 has rows
         expected = _score_of(metric, gold, predicted, chosen)
-        (found,) = resample(np.bincount(chosen, minlength=n)[None].astype(np.float64))
-        close = math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9)
-        demand(close, f"examples {chosen.tolist()} score {found}, by themselves {expected}")
+        (score,) = resample(np.bincount(chosen, minlength=n)[None].astype(np.float64))
+        close = math.isclose(score, expected, rel_tol=1e-6, abs_tol=1e-9)
+        demand(close, f"examples {chosen.tolist()} score {score}, by themselves {expected}")
     only = np.zeros((2, n))
     only[0, 1] = only[1, 3] = 5  # no row, and one
     finite = bool(np.isfinite(resample(only)).all())
@@ -179,10 +171,10 @@ def leaves_out_examples(metric: type[Metric]) -> None:
     """The scores without each example are those of the others."""
     gold, predicted = sample_case(metric, 5)
     every = range(len(LENGTHS))
-    for left, found in zip(every, metric(gold).left_out(predicted), strict=True):
+    for left, score in zip(every, metric(gold).left_out(predicted), strict=True):
         expected = _score_of(metric, gold, predicted, np.delete(every, left))
-        close = math.isclose(found, expected, rel_tol=1e-6, abs_tol=1e-9)
-        demand(close, f"without example {left} it scores {found}, the others {expected}")
+        close = math.isclose(score, expected, rel_tol=1e-6, abs_tol=1e-9)
+        demand(close, f"without example {left} it scores {score}, the others {expected}")
 
 
 METRIC_CHECKS: tuple[Check[type[Metric]], ...] = (
@@ -193,19 +185,5 @@ METRIC_CHECKS: tuple[Check[type[Metric]], ...] = (
 """What holds for every metric."""
 
 
-def check_metric(metric: type[Metric]) -> None:
-    """Check a metric against its contract.
-
-    Raises:
-        PluginError: it breaks the contract; the message has the promise and what it did.
-    """
-    run_checks("metric", metric, METRIC_CHECKS)
-
-
-def admit_metric(name: str, metric: Any, checked: bool) -> type[Metric]:
-    """Return a metric that is added, once its contract holds.
-
-    Raises:
-        PluginError: it is none, is called otherwise, or breaks the contract.
-    """
-    return admit_class(name, metric, Metric, None if checked else check_metric)
+METRIC = Contract("metric", Metric, METRIC_CHECKS)
+check_metric = METRIC.check

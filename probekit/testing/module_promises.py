@@ -1,7 +1,7 @@
 """Promises that heads, decoders and normalisations share, as they are torch modules."""
 
 import json
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
@@ -9,9 +9,9 @@ from torch import Tensor, nn
 
 from probekit.base.registry import revive
 from probekit.errors import OptionError
-from probekit.probe.decoders.contract import DecoderSpec
-from probekit.probe.heads.contract import HeadSpec
-from probekit.probe.parameter_groups import WEIGHTS, Groups
+from probekit.probe.decoders.contract import Decoder, DecoderSpec
+from probekit.probe.heads.contract import FusionHead, HeadSpec
+from probekit.probe.parameter_groups import WEIGHTS
 from probekit.testing.promises import demand, refuses
 
 MASSIVE = 29_303.0
@@ -32,10 +32,10 @@ def demand_value(kind: str, spec: HeadSpec | DecoderSpec) -> None:
     refuses(revive, kind, {**value, "no_such_option": 1}, known, error=OptionError)
 
 
-def demand_loads(learned: nn.Module, fresh: nn.Module, run: Callable[[nn.Module], Tensor]) -> None:
-    """Go on if the state dict of a module makes another one compute the same."""
+def demand_loads(learned: nn.Module, fresh: nn.Module, rows: Tensor) -> None:
+    """Go on if the state dict of a module makes another one compute the same of rows."""
     fresh.load_state_dict(learned.state_dict())
-    same = torch.equal(run(learned), run(fresh))
+    same = torch.equal(learned(rows), fresh(rows))
     demand(same, "loaded into another one, it computes something else")
 
 
@@ -48,29 +48,23 @@ def global_numbers_untouched() -> Iterator[None]:
     demand(untouched, "torch's global random numbers moved (torch.rand without generator=)")
 
 
-def demand_groups(module: nn.Module, groups: Groups, named: Iterable[str]) -> None:
-    """Go on if every parameter of a head or decoder is in one group, of those that are named.
-
-    Args:
-        module: the head or decoder.
-        groups: what it says of its parameters.
-        named: by its spec, besides ``weights``.
-    """
-    wanted = {WEIGHTS, *named}
-    demand(set(groups) == wanted, f"groups {sorted(groups)}, and the spec names {sorted(wanted)}")
+def demand_groups(module: FusionHead | Decoder, spec: HeadSpec | DecoderSpec) -> None:
+    """Go on if every parameter of a head or decoder is in one group, of those its spec names."""
+    groups, named = module.parameter_groups(), {WEIGHTS, *spec.group_rates}
+    demand(set(groups) == named, f"groups {sorted(groups)}, and the spec names {sorted(named)}")
     grouped = sorted(id(value) for group in groups.values() for value in group)
     every = sorted(map(id, module.parameters()))
     demand(grouped == every, "a parameter is in no group, or in two")
 
 
-def demand_tensor(what: str, found: Tensor, shape: tuple[int, ...], *dtypes: torch.dtype) -> None:
+def demand_tensor(what: str, tensor: Tensor, shape: tuple[int, ...], *dtypes: torch.dtype) -> None:
     """Go on if a tensor has a shape, and one of some dtypes."""
-    shown = f"{what}: found shape {tuple(found.shape)} in {found.dtype}"
-    right = found.shape == shape and found.dtype in dtypes
+    shown = f"{what}: found shape {tuple(tensor.shape)} in {tensor.dtype}"
+    right = tensor.shape == shape and tensor.dtype in dtypes
     demand(right, f"{shown}, expected {shape} in {' or '.join(map(str, dtypes))}")
 
 
 def demand_finite(what: str, *tensors: Tensor | None) -> None:
     """Go on if all values are finite."""
-    finite = all(bool(one.isfinite().all()) for one in tensors if one is not None)
+    finite = all(bool(values.isfinite().all()) for values in tensors if values is not None)
     demand(finite, f"{what} is not finite")

@@ -1,7 +1,7 @@
-"""The contract of normalisations as checks, and the door through which other people's come in."""
+"""The contract of normalisations as checks."""
 
 import json
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -14,7 +14,7 @@ from probekit.testing.module_promises import (
     demand_loads,
     seeded_generator,
 )
-from probekit.testing.promises import Check, admit_class, demand, run_checks
+from probekit.testing.promises import Check, Contract, demand
 
 LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
 """Of the rows that checks fit on; layer 3 is stored behind the model's final norm."""
@@ -69,15 +69,14 @@ def is_saved_and_loaded(kind: type[Normalization]) -> None:
     fitted = fit(kind)
     value = json.loads(json.dumps(fitted.to_json()))
     demand(value.get("name") == kind.name, f"its dict form says name {value.get('name')!r}")
-    demand_loads(fitted, kind.from_json(value, LAYERS, DIM), lambda one: one(sample_rows()))
+    demand_loads(fitted, kind.from_json(value, LAYERS, DIM), sample_rows())
 
 
 def learns_only_if_it_says_so(kind: type[Normalization]) -> None:
     """If it is ``fitted``, name and tensors rebuild it; if not, rows do not change what it does."""
     fitted, few = fit(kind), fit(kind, sample_rows()[:20])
     if kind.fitted:
-        few = kind.from_json({"name": kind.name}, LAYERS, DIM)
-        demand_loads(fitted, few, lambda one: one(sample_rows()))
+        demand_loads(fitted, kind.from_json({"name": kind.name}, LAYERS, DIM), sample_rows())
         return
     demand(few.state_dict().keys() == fitted.state_dict().keys(), "its tensors depend on rows")
     same = torch.equal(few(sample_rows()), fitted(sample_rows()))
@@ -87,15 +86,14 @@ def learns_only_if_it_says_so(kind: type[Normalization]) -> None:
 def is_cut_to_layers(kind: type[Normalization]) -> None:
     """The part of some layers treats them as the whole does, and leaves the whole as it is."""
     fitted, z = fit(kind), sample_rows()
-    whole = fitted(z)
+    expected = fitted(z)
     for layers in (LAYERS, LAYERS[1:], LAYERS[:2], (0, 3), (2,)):
-        places = [LAYERS.index(layer) for layer in layers]
-        part, own = fitted.cut(layers), z.transpose(0, 1)[places].transpose(0, 1)
+        indices = [LAYERS.index(layer) for layer in layers]
+        part, rows = fitted.cut(layers), z.transpose(0, 1)[indices].transpose(0, 1)
         demand(part.layers == layers, f"the part of layers {layers} is of {part.layers}")
-        demand(torch.equal(part(own), whole[:, places]), f"the part of layers {layers} differs")
-        again = kind.from_json(part.to_json(), layers, DIM)
-        demand_loads(part, again, lambda one, own=own: one(own))  # type: ignore[misc]
-    demand(fitted.layers == LAYERS and torch.equal(fitted(z), whole), "cut changed the whole")
+        demand(torch.equal(part(rows), expected[:, indices]), f"that of layers {layers} differs")
+        demand_loads(part, kind.from_json(part.to_json(), layers, DIM), rows)
+    demand(fitted.layers == LAYERS and torch.equal(fitted(z), expected), "cut changed the whole")
 
 
 def widens_half_precision(kind: type[Normalization]) -> None:
@@ -122,19 +120,5 @@ NORMALIZATION_CHECKS: tuple[Check[type[Normalization]], ...] = (
 """What holds for every normalisation."""
 
 
-def check_normalization(normalization: type[Normalization]) -> None:
-    """Check a normalisation against its contract.
-
-    Raises:
-        PluginError: it breaks the contract; the message has the promise and what it did.
-    """
-    run_checks("normalization", normalization, NORMALIZATION_CHECKS)
-
-
-def admit_normalization(name: str, normalization: Any, checked: bool) -> type[Normalization]:
-    """Return a normalisation that is added, once its contract holds.
-
-    Raises:
-        PluginError: it is none, is called otherwise, or breaks the contract.
-    """
-    return admit_class(name, normalization, Normalization, None if checked else check_normalization)
+NORMALIZATION = Contract("normalization", Normalization, NORMALIZATION_CHECKS)
+check_normalization = NORMALIZATION.check

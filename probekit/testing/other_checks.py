@@ -15,14 +15,7 @@ from probekit.probe.fitters.contract import Fitter
 from probekit.probe.heads import HEADS
 from probekit.results.trackers.contract import Tracker, TrackerSpec
 from probekit.tasks.task import Family, Task
-from probekit.testing.promises import (
-    Check,
-    admit_class,
-    demand,
-    demand_texts,
-    refuses,
-    run_checks,
-)
+from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 
 def says_what_it_is(fitter: Fitter) -> None:
@@ -79,25 +72,23 @@ FITTER_CHECKS: tuple[Check[Fitter], ...] = (
 """What holds for every fitter."""
 
 
-def check_fitter(fitter: Fitter | type[Fitter]) -> None:
-    """Check a fitter, or its class, against its contract.
+def _made(fitter: Fitter | type[Fitter]) -> Fitter:
+    """Return a fitter of a class, with its defaults; a fitter as it is."""
+    return fitter() if isinstance(fitter, type) else fitter
 
-    Raises:
-        PluginError: it breaks the contract; the message has the promise and what it did.
-    """
-    run_checks("fitter", fitter() if isinstance(fitter, type) else fitter, FITTER_CHECKS)
+
+FITTER = Contract("fitter", Fitter, FITTER_CHECKS, subject=_made)
+check_fitter = FITTER.check
 
 
 def admit_fitter(name: str, fitter: Any, checked: bool) -> Fitter:
-    """Return a fitter that is added, once its contract holds.
+    """Return a fitter that is added as it is or by its class, once its contract holds.
 
     Raises:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
-    made = fitter() if isinstance(fitter, type) and issubclass(fitter, Fitter) else fitter
-    if not isinstance(made, Fitter):
-        raise PluginError(f"expected a Fitter, or a class that derives from it; found {fitter!r}.")
-    admit_class(name, type(made), Fitter, None)
+    FITTER.demand_class(name, type(fitter) if isinstance(fitter, Fitter) else fitter)
+    made = _made(fitter)
     if not checked:
         check_fitter(made)
     return made
@@ -122,11 +113,11 @@ class Tried:
 
 def is_called_as_typed(tried: Tried) -> None:
     """It has the name that users type; made again, it is the same."""
-    demand(
-        tried.task.name == tried.name, f"it is called {tried.task.name!r}, and typed {tried.name!r}"
-    )
+    name = tried.task.name
+    demand(name == tried.name, f"it is called {name!r}, and typed {tried.name!r}")
     first, again = (
-        (one.name, one.slug, one.splits, one.kind, one.columns) for one in (tried.task, tried.again)
+        (task.name, task.slug, task.splits, task.kind, task.columns)
+        for task in (tried.task, tried.again)
     )
     demand(first == again, f"made twice it is {first}, then {again}")
 
@@ -149,7 +140,7 @@ def reads_every_split(tried: Tried) -> None:
     refuses(task.read, "no such split", data, error=UnknownNameError)
     for name in task.splits if data is not None else ():
         split, again = task.read(name, data), task.read(name, data)
-        ids = [one.id for one in split.examples]
+        ids = [example.id for example in split.examples]
         demand(len(ids) > 0, f"{name} has no example")
         demand(len(set(ids)) == len(ids), f"{name} has an id twice")
         for column in task.columns:
@@ -162,6 +153,8 @@ TASK_CHECKS: tuple[Check[Tried], ...] = (
     is_called_as_typed, names_splits_and_kinds, reads_every_split,
 )  # fmt: skip
 """What holds for every task."""
+
+TASK = Contract("task", Task, TASK_CHECKS)
 
 
 def check_task(task: Any, name: str | None = None, data: str | Path | None = None) -> None:
@@ -176,11 +169,11 @@ def check_task(task: Any, name: str | None = None, data: str | Path | None = Non
         PluginError: it breaks the contract; the message has the promise and what it did.
     """
     family, folder = _family(task), None if data is None else Path(data)
-    for one, again in zip(family.tasks(), family.tasks(), strict=True):
-        typed = one.name if name is None else name
+    for first, again in zip(family.tasks(), family.tasks(), strict=True):
+        typed = first.name if name is None else name
         if name is not None and family.variant:
-            typed = f"{name}/{one.name.partition('/')[2]}"
-        run_checks("task", Tried(typed, one, again, folder), TASK_CHECKS)
+            typed = f"{name}/{first.name.partition('/')[2]}"
+        TASK.check(Tried(typed, first, again, folder))
 
 
 def admit_task(name: str, task: Any, checked: bool) -> Family:
@@ -231,25 +224,8 @@ TRACKER_CHECKS: tuple[Check[type[TrackerSpec]], ...] = (
 """What holds for every tracker."""
 
 
-def check_tracker(tracker: type[TrackerSpec]) -> None:
-    """Check a tracker against its contract; it is opened, and shown no run.
+TRACKER = Contract("tracker", TrackerSpec, TRACKER_CHECKS)
+check_tracker = TRACKER.check
 
-    Raises:
-        PluginError: it breaks the contract; the message has the promise and what it did.
-    """
-    run_checks("tracker", tracker, TRACKER_CHECKS)
-
-
-def admit_tracker(name: str, tracker: Any, checked: bool) -> type[TrackerSpec]:
-    """Return a tracker that is added, once it keeps what needs no opening.
-
-    Whether it opens is found when it is used: what it shows runs to may not be there now.
-
-    Raises:
-        PluginError: it is none, is called otherwise, or breaks the contract.
-    """
-
-    def check(kind: type[TrackerSpec]) -> None:
-        run_checks("tracker", kind, (logs_curves_on_request,))
-
-    return admit_class(name, tracker, TrackerSpec, None if checked else check)
+UNOPENED = Contract("tracker", TrackerSpec, (logs_curves_on_request,))
+"""What a tracker keeps when it is added: whether it opens shows when it is used, not before."""

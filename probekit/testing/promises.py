@@ -1,7 +1,8 @@
-"""Promises as checks: functions that a plug-in passes, or that say what it did instead."""
+"""Contracts as checks: functions that a plug-in passes, or that say what it did instead."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
 
 from probekit.errors import PluginError, reason_of
 
@@ -46,48 +47,72 @@ def refuses(call: Callable[..., object], *arguments: Any, error: type[Exception]
     raise AssertionError(f"({shown}) was not refused with a {error.__name__}")
 
 
-def run_checks(kind: str, plugin: T, checks: Iterable[Check[T]]) -> None:
-    """Run checks until one fails.
+@dataclass(frozen=True)
+class Contract(Generic[T]):
+    """What plug-ins of one kind promise, and the door through which those of third parties come in.
 
-    Args:
-        kind: what the plug-in is, for the message ("head").
-        plugin: what every check is given.
-        checks: of its contract.
-
-    Raises:
-        PluginError: a check failed, or the plug-in raised an error in it; the message has the
-            promise that was broken and what the plug-in did.
+    Attributes:
+        kind: what the plug-ins are, for messages ("head").
+        base: the class that they derive from.
+        checks: one for each promise.
+        subject: makes what the checks are given of a plug-in; None gives them the plug-in itself.
     """
-    for check in checks:
-        try:
-            check(plugin)
-        except Exception as error:  # whatever a plug-in does when it is tried
-            broken = isinstance(error, AssertionError)
-            did = " ".join(str(error).split())[:300] if broken else f"it raised {reason_of(error)}"
-            promise = (check.__doc__ or check.__name__).strip().splitlines()[0]
+
+    kind: str
+    base: type[Any]
+    checks: tuple[Check[T], ...]
+    subject: Callable[[Any], T] | None = None
+
+    def check(self, plugin: Any) -> None:
+        """Check a plug-in against the contract of its kind, with its default options.
+
+        Raises:
+            PluginError: it breaks the contract; the message has the promise and what it did.
+        """
+        subject = plugin if self.subject is None else self.subject(plugin)
+        for check in self.checks:
+            try:
+                check(subject)
+            except Exception as error:  # whatever a plug-in does when it is tried
+                broken = isinstance(error, AssertionError)
+                did = " ".join(str(error).split())[:300]
+                raise PluginError(
+                    f"it breaks the contract of a {self.kind}: {_promise(check)} "
+                    f"But {did if broken else f'it raised {reason_of(error)}'} "
+                    f"(check {check.__name__})."
+                ) from error
+
+    def admit(self, name: str, plugin: Any, checked: bool = False) -> Any:
+        """Return a class that is added, once its contract holds.
+
+        Args:
+            name: that it is added under.
+            plugin: what is added.
+            checked: whether its contract is known to hold.
+
+        Raises:
+            PluginError: it is no such class, says another name, or breaks its contract.
+        """
+        self.demand_class(name, plugin)
+        if not checked:
+            self.check(plugin)
+        return plugin
+
+    def demand_class(self, name: str, plugin: Any) -> None:
+        """Go on if a plug-in is a class of this kind that says the name it is added under.
+
+        Raises:
+            PluginError: it is no such class, or says another name.
+        """
+        if not (isinstance(plugin, type) and issubclass(plugin, self.base)):
             raise PluginError(
-                f"it breaks the contract of a {kind}: {promise} But {did} (check {check.__name__})."
-            ) from error
+                f"expected a class that derives from {self.base.__name__}; found {plugin!r}."
+            )
+        says = next((vars(base)["name"] for base in plugin.__mro__ if "name" in vars(base)), None)
+        if says != name:
+            raise PluginError(f"the class says name = {says!r}; say {name!r}.")
 
 
-def admit_class(name: str, plugin: Any, base: type[Any], check: Callable[[T], None] | None) -> T:
-    """Return a class that is added, once its contract holds.
-
-    Args:
-        name: that it is added under.
-        plugin: what is added.
-        base: what classes of its kind derive from.
-        check: its contract; None where that is known to hold.
-
-    Raises:
-        PluginError: it is no such class, says another name, or breaks its contract.
-    """
-    if not (isinstance(plugin, type) and issubclass(plugin, base)):
-        raise PluginError(f"expected a class that derives from {base.__name__}; found {plugin!r}.")
-    said = next((vars(one)["name"] for one in plugin.__mro__ if "name" in vars(one)), None)
-    if said != name:
-        raise PluginError(f"the class says name = {said!r}; say {name!r}.")
-    admitted = cast(T, plugin)
-    if check is not None:
-        check(admitted)
-    return admitted
+def _promise(check: Check[Any]) -> str:
+    """Return the promise that a check is about: the first line of its docstring."""
+    return (check.__doc__ or check.__name__).strip().splitlines()[0]

@@ -48,10 +48,10 @@ class Ablation:
         losses = [self._row_losses(z, inputs)]
         rows = full(z).transpose(0, 1)
         changed = rows.clone()
-        for place, mean in enumerate(self._means):
-            changed[place] = mean
+        for index, mean in enumerate(self._means):
+            changed[index] = mean
             losses.append(self._row_losses(changed.transpose(0, 1), inputs))
-            changed[place] = rows[place]
+            changed[index] = rows[index]
         counted = ~losses[0].isnan()
         self._losses += torch.stack(losses)[:, counted].double().sum(1)
         self._rows += int(counted.sum())
@@ -74,10 +74,10 @@ class Ablation:
         Nothing where a loss is not finite.
         """
         with_all, *without = (self._losses / max(self._rows, 1)).tolist()
-        found = [loss - with_all for loss in without]
-        if not all(map(math.isfinite, found)):
+        increases = [loss - with_all for loss in without]
+        if not all(map(math.isfinite, increases)):
             return {}
-        return dict(zip(self._probe.head.layers, found, strict=True))
+        return dict(zip(self._probe.head.layers, increases, strict=True))
 
 
 def mean_rows(source: Source, members: Iterable[Member]) -> MeanRows:
@@ -94,7 +94,9 @@ def mean_rows(source: Source, members: Iterable[Member]) -> MeanRows:
             assert isinstance(z, Tensor), "a head of several layers reads rows"
             total = full(z).sum(0, dtype=torch.float64)
             sums[key] = sums[key] + total if key in sums else total
-    return {one: (sums[key] / rows).float() for key, own in readers.items() for one in own}
+    return {
+        member: (sums[key] / rows).float() for key, group in readers.items() for member in group
+    }
 
 
 _AT_ONCE = 1 << 22  # values of contributions that are held at a time
@@ -172,8 +174,8 @@ class Contributions:
         variance = self._covariance.sum()
         if not variance > 0:  # not a number either
             return {}
-        found = (self._covariance / variance).tolist()
-        return dict(zip(self._head.layers, found, strict=True))
+        shares = (self._covariance / variance).tolist()
+        return dict(zip(self._head.layers, shares, strict=True))
 
     def weights(self) -> LayerWeights:
         """Return the shares as weights; even ones where the logits do not vary."""
@@ -240,11 +242,12 @@ def attribute(
             these leave out none.
     """
     means = means or {}
-    found = {member: _Measures(member, means.get(member)) for member in members}
+    measures = {member: _Measures(member, means.get(member)) for member in members}
     with torch.no_grad():
-        for member, z, inputs in dev.visit([one for one in members if found[one].need_rows]):
-            found[member].add(z, inputs)
-        return [found[member].result() for member in members]
+        readers = [member for member in members if measures[member].need_rows]
+        for member, z, inputs in dev.visit(readers):
+            measures[member].add(z, inputs)
+        return [measures[member].result() for member in members]
 
 
 class _Measures:
@@ -268,7 +271,7 @@ class _Measures:
     @property
     def need_rows(self) -> bool:
         """Whether something is measured that is not known without rows."""
-        return any(one is not None for one in (self._fresh, self._sum, self._ablation))
+        return any(measure is not None for measure in (self._fresh, self._sum, self._ablation))
 
     def add(self, z: HeadInput, inputs: Inputs) -> None:
         """Add a block of rows."""

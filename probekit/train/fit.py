@@ -93,24 +93,25 @@ def fit_group(
     residency = (
         Residency(memory, torch.device(pick_device(device))) if live is None else LiveRows(live)
     )
-    found: dict[Member, FitResult] = {}
+    results: dict[Member, FitResult] = {}
     group = _Group(streams, dev, metric, residency, report)
     if live is not None and snapshot is not None:
         group.resume(live, snapshot)
     with ExitStack() as reading_ahead:
-        for one in group.running:
-            if isinstance(one, Stream):
-                reading_ahead.callback(one.close)
+        for stream in group.running:
+            if isinstance(stream, Stream):
+                reading_ahead.callback(stream.close)
         interrupt = group.train()
         try:
             with nullcontext() if interrupt else interrupts_held():
                 ways = {"keep": predictions, "ablate": ablate}
-                found = group.finish(others or {}, metrics or {}, **ways)
+                results = group.finish(others or {}, metrics or {}, **ways)
         except KeyboardInterrupt as late:  # held until all was found, or the second one
             interrupt = late
     if interrupt:
-        raise Interrupted([found.get(member) for one in group.running for member in one.members])
-    return [tuple(found[member] for member in one.members) for one in group.running]
+        members = [member for stream in group.running for member in stream.members]
+        raise Interrupted([results.get(member) for member in members])
+    return [tuple(results[member] for member in stream.members) for stream in group.running]
 
 
 class _Group:
@@ -137,7 +138,8 @@ class _Group:
         self._dev = ScoredSplit(dev, dev_sources, metric)
         self._judges = {id(dev): self._dev}
         self._keep: Callable[[], None] = lambda: None
-        on_disk = [one for own in sources for one in own.values() if one.resident is None]
+        opened_sources = (source for by_kind in sources for source in by_kind.values())
+        on_disk = [source for source in opened_sources if source.resident is None]
         ahead = residency.read_ahead(len(on_disk))
         opened = iter(sources)
         self.running = [
@@ -152,8 +154,9 @@ class _Group:
         view = self._dev.view if spec.judge is None else spec.judge
         if id(view) not in self._judges:
             # a normalisation is that of all layers that streams over one view of train read
-            judged = [one for one in self._specs if one.judge is view]
-            judged = [one for one in self._specs if any(one.train is own.train for own in judged)]
+            judged = [stream for stream in self._specs if stream.judge is view]
+            trained = {id(stream.train) for stream in judged}
+            judged = [stream for stream in self._specs if id(stream.train) in trained]
             sources = self._residency.sources(view, judged, once=spec.solved)
             self._judges[id(view)] = ScoredSplit(view, sources, self._dev.metric)
         return self._judges[id(view)]
@@ -165,10 +168,10 @@ class _Group:
     def train(self) -> KeyboardInterrupt | None:
         """Solve and train all streams; return the Ctrl-C that left only some members finished."""
         try:
-            for one in self.running:
-                if isinstance(one, SolvedStream):
-                    one.solve(self._report)
-            self._descend([one for one in self.running if isinstance(one, Stream)])
+            for stream in self.running:
+                if isinstance(stream, SolvedStream):
+                    stream.solve(self._report)
+            self._descend([stream for stream in self.running if isinstance(stream, Stream)])
         except KeyboardInterrupt as interrupt:
             if not (finished := self._finished()):
                 raise
@@ -176,7 +179,7 @@ class _Group:
                 "interrupted: scoring and recording the finished runs of this group, %d of %d; "
                 "Ctrl-C again drops them",
                 len(finished),
-                sum(len(one.members) for one in self.running),
+                sum(len(stream.members) for stream in self.running),
             )
             return interrupt
         return None
@@ -192,16 +195,16 @@ class _Group:
                 if point < len(stream.points) and stream.points[point] > stream.scored_at:
                     stream.advance(stream.points[point], self._stepped)
                     judged.setdefault(judge, []).append(stream)
-            for judge, own in judged.items():
-                members = [(stream, member) for stream in own for member in stream.members]
-                found = judge.predict([member for _, member in members])
-                for (stream, member), predicted in zip(members, found, strict=True):
+            for judge, scored in judged.items():
+                members = [(stream, member) for stream in scored for member in stream.members]
+                predictions = judge.predict([member for _, member in members])
+                for (stream, member), predicted in zip(members, predictions, strict=True):
                     scores = judge.scorer.score(predicted)
                     member.note(stream.step, scores, judge.metric, predicted)
                     score = judge.metric.scale.text(member.last_score)
                     where = "dev" if judge is self._dev else "held-out"
                     self._report(f"{member.name}: {score} ({where})")
-                for stream in own:
+                for stream in scored:
                     stream.scored_at = stream.step
 
     def resume(self, live: "LiveModel", snapshot: Snapshot) -> None:
@@ -242,9 +245,9 @@ class _Group:
         counted = attribute(dev, members, self._mean_rows() if ablate else None)
         assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
-        for place, (spec, member) in enumerate(finished):
-            own = {"dev": said[place]} | {name: found[place] for name, found in assessed.items()}
-            results[member] = freeze(member, spec, dev, counted[place], splits, own, keep=keep)
+        for index, (spec, member) in enumerate(finished):
+            by_split = {"dev": said[index], **{name: assessed[name][index] for name in splits}}
+            results[member] = freeze(member, spec, dev, counted[index], splits, by_split, keep=keep)
         return results
 
     def _settle(
@@ -262,20 +265,20 @@ class _Group:
             member.probe.eval()
         dev = self._dev
         said = dev.assess(members, keep=keep)
-        for (spec, member), found in zip(finished, said, strict=True):
+        for (spec, member), assessed in zip(finished, said, strict=True):
             if spec.solved or spec.judge is not None:
-                member.settle(dev.scorer.score(found.predicted), dev.metric, found.predicted)
+                member.settle(dev.scorer.score(assessed.predicted), dev.metric, assessed.predicted)
         return said
 
     def _mean_rows(self) -> MeanRows:
         """Return the mean row of each layer over what the finished members were fitted on."""
-        found: dict[Member, Tensor] = {}
+        means: dict[Member, Tensor] = {}
         for stream in self.running:
-            members = [one for one in stream.finished if len(one.spec.layers) > 1]
+            members = [member for member in stream.finished if len(member.spec.layers) > 1]
             if members:
                 # what streams share is normalised as a whole, with layers that this one lacks
-                read = {layer for one in members for layer in one.normalization.layers}
+                read = {layer for member in members for layer in member.normalization.layers}
                 layers = tuple(sorted(read))
                 source = self._residency.source(stream.spec.train, "rows", layers, once=True)
-                found.update(mean_rows(source, members))
-        return found
+                means.update(mean_rows(source, members))
+        return means

@@ -252,9 +252,9 @@ def taken_over(
         RecordError: the saved tensors are not those of a normalisation of these layers.
     """
     prefix = "normalization."
-    own = [value for key, value in state.items() if key.startswith(prefix)]
-    if not own or not NORMALIZATIONS[name].fitted:
+    values = [value for key, value in state.items() if key.startswith(prefix)]
+    if not values or not NORMALIZATIONS[name].fitted:
         return None
-    found = normalization_from_json({"name": name}, layers, own[0].shape[-1])
-    start_from(prefix, state, found)
-    return found.to(device)
+    normalization = normalization_from_json({"name": name}, layers, values[0].shape[-1])
+    start_from(prefix, state, normalization)
+    return normalization.to(device)

@@ -59,30 +59,30 @@ class Group:
     @property
     def given(self) -> tuple[str, ...]:
         """The options that are not the default."""
-        return tuple(one.name for one in fields(self) if getattr(self, one.name) != one.default)
+        return tuple(item.name for item in fields(self) if getattr(self, item.name) != item.default)
 
     def filled(self) -> Self:
         """Return the group with a value for every option that has one if unset."""
-        unset = {one.name: one.metadata.get("unset") for one in fields(self)}
+        unset = {item.name: item.metadata.get("unset") for item in fields(self)}
         return replace(self, **{name: unset[name] for name in unset if getattr(self, name) is None})
 
     def of(self, group: "type[G]") -> "G":
         """Return one group of a spec, which has the options of several."""
-        return group(**{one.name: getattr(self, one.name) for one in fields(group)})
+        return group(**{item.name: getattr(self, item.name) for item in fields(group)})
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values, without later ones (see above) at their default."""
         changed = self.changed
         values = asdict(self).items()
-        return {name: one for name, one in values if name in ALWAYS_WRITTEN or name in changed}
+        return {name: value for name, value in values if name in ALWAYS_WRITTEN or name in changed}
 
     @property
     def changed(self) -> frozenset[str]:
         """The options that are neither the default nor what stands for it."""
         return frozenset(
-            one.name
-            for one in fields(self)
-            if getattr(self, one.name) not in (one.default, one.metadata.get("unset"))
+            item.name
+            for item in fields(self)
+            if getattr(self, item.name) not in (item.default, item.metadata.get("unset"))
         )
 
 

@@ -88,11 +88,11 @@ def count_values(module: nn.Module) -> int:
 
 def load_under(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:
     """Load the tensors whose names begin with ``prefix``, if there are any."""
-    own = {
+    tensors = {
         name.removeprefix(prefix): value for name, value in state.items() if name.startswith(prefix)
     }
-    if own:
-        module.load_state_dict(own)
+    if tensors:
+        module.load_state_dict(tensors)
 
 
 def start_from(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:

@@ -103,8 +103,8 @@ class Residency:
             if spec.train is not dev:
                 readers.setdefault(id(spec.train), (spec.train, []))[1].append(spec)
         shared = {
-            place: self.sources(*readers[place])
-            for place in sorted(readers, key=lambda place: -times[place])
+            view: self.sources(*readers[view])
+            for view in sorted(readers, key=lambda view: -times[view])
         }
         trained = [
             {reads: shared[id(spec.train)][reads] for reads in union([spec])} for spec in specs

@@ -176,10 +176,10 @@ def freeze(
     }
     probe, normalization = member.probe, member.normalization.cut(member.spec.layers)
     n_tuned = 0 if probe.tuned is None else count_parameters(probe.tuned)
-    predictions = {name: found.predicted for name, found in assessed.items()}
+    predictions = {name: split.predicted for name, split in assessed.items()}
     predictions["dev"] = best.predicted  # on a GPU another pass over dev may move the last bits
-    said = {name: found.probabilities for name, found in assessed.items()}
-    probabilities = {name: one for name, one in said.items() if one is not None}
+    said = {name: split.probabilities for name, split in assessed.items()}
+    probabilities = {name: values for name, values in said.items() if values is not None}
     return FitResult(
         state=_state(
             head=probe.head,
@@ -199,7 +199,9 @@ def freeze(
         best_epoch=best.step / max(stream.steps_per_epoch, 1),
         test_score=scores.get("test", {}).get(metric),
         scores={
-            f"{split}/{name}": one for split, own in scores.items() for name, one in own.items()
+            f"{split}/{name}": score
+            for split, by_name in scores.items()
+            for name, score in by_name.items()
         },
         curve=tuple(member.curve),
         **_layer_measures(member, counted, dev),
@@ -232,12 +234,15 @@ def _layer_measures(member: Member, counted: Attribution, dev: ScoredSplit) -> d
     """
     weights, raw_weights = counted.weights.by_layer(), counted.weights.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
-    found = {"initial_weights": counted.initial, "shares": counted.shares}
+    measures = {"initial_weights": counted.initial, "shares": counted.shares}
     return {
         "weights": weights if finite else {},
         "raw_weights": raw_weights if finite else None,
         "class_weights": weights_by_class(counted.weights, dev.view) if finite else {},
-        **{n: own if all(map(math.isfinite, own.values())) else {} for n, own in found.items()},
+        **{
+            n: measure if all(map(math.isfinite, measure.values())) else {}
+            for n, measure in measures.items()
+        },
         "ablation": counted.ablation or {},
         "ablated": None if counted.ablation is None else BY_MEAN,
         "diverged": member.diverged or not finite,
@@ -252,19 +257,19 @@ def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, 
         stream: what it was trained on.
         dev: the rows that its best state predicted.
     """
-    best, labels, found = member.best, stream.train.labels, dict(member.solved)
+    best, labels, diagnosis = member.best, stream.train.labels, dict(member.solved)
     assert best is not None, "no checkpoint was scored"
-    if not found and len(member.curve) > 1:  # whether more steps might have helped
+    if not diagnosis and len(member.curve) > 1:  # whether more steps might have helped
         (_, before, _), (_, last, _) = member.curve[-2:]
-        found["best_is_last"] = best.step == stream.total_steps
-        found["falling"] = last < _FALLING * before
+        diagnosis["best_is_last"] = best.step == stream.total_steps
+        diagnosis["falling"] = last < _FALLING * before
     if member.selection_score is not None:
-        found["selection_score"] = member.selection_score
+        diagnosis["selection_score"] = member.selection_score
     if len(labels):  # which classes the draw lacks, and whether one alone is predicted
         counts, names = class_counts(stream.train), set(type_names(labels.names)) - {"O"}
-        found["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
-        found["absent"] = sum(counts.get(name, 0) == 0 for name in names)
-        found["single"] = sum(counts.get(name, 0) == 1 for name in names)
+        diagnosis["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
+        diagnosis["absent"] = sum(counts.get(name, 0) == 0 for name in names)
+        diagnosis["single"] = sum(counts.get(name, 0) == 1 for name in names)
     elif KINDS[dev.kind].targets == "numbers" and len(dev) > 1:
-        found["one_value"] = bool(np.ptp(best.predicted) == 0 or np.ptp(dev.targets) == 0)
-    return found
+        diagnosis["one_value"] = bool(np.ptp(best.predicted) == 0 or np.ptp(dev.targets) == 0)
+    return diagnosis

@@ -67,12 +67,12 @@ class RowProbabilities:
     @classmethod
     def joined(cls, blocks: Sequence["Block"]) -> "RowProbabilities":
         """Return blocks of rows as one, on the host."""
-        found = torch.cat([block.scores for block in blocks]).cpu().numpy()
-        scores = np.empty(len(found), ROW_SCORES)
+        columns = torch.cat([block.scores for block in blocks]).cpu().numpy()
+        scores = np.empty(len(columns), ROW_SCORES)
         for column, name in enumerate(ROW_SCORES.names or ()):
-            scores[name] = found[:, column]
+            scores[name] = columns[:, column]
         kept = [block.kept for block in blocks if block.kept is not None]
-        classes = [one.classes for one in kept if one.classes is not None]
+        classes = [block.classes for block in kept if block.classes is not None]
         return cls(
             scores=scores,
             probabilities=torch.cat([k.values for k in kept]).cpu().numpy() if kept else None,
@@ -145,19 +145,19 @@ def _score(
     """Return the columns of `ROW_SCORES`: computed in float64, kept in float32."""
     known: Bool[Tensor, " rows"] = targets < log_p.shape[1]
     gold = targets.where(known, 0).unsqueeze(1)
-    own: Float64[Tensor, " rows"] = log_p.gather(1, gold).squeeze(1).where(known, -torch.inf)
+    log_p_gold: Float64[Tensor, " rows"] = log_p.gather(1, gold).squeeze(1).where(known, -torch.inf)
     p = log_p.exp()
     confidence = p.gather(1, guessed.unsqueeze(1)).squeeze(1)
     # (1 - p)^2 of the gold class by itself: of p near 1, sum p^2 - 2 p + 1 would be noise
     squares = p.square_()
     squares.scatter_(1, gold, squares.gather(1, gold).masked_fill(known.unsqueeze(1), 0.0))
-    brier = squares.sum(1) + own.expm1().square()
-    loss = (-own).nan_to_num(nan=torch.inf, posinf=torch.inf).where(known, torch.nan)
+    brier = squares.sum(1) + log_p_gold.expm1().square()
+    loss = (-log_p_gold).nan_to_num(nan=torch.inf, posinf=torch.inf).where(known, torch.nan)
     right = guessed == targets
     return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
 
 
 def _in_half(held: Sequence[Kept]) -> Kept:
-    classes = [one.classes for one in held if one.classes is not None]
-    values = torch.cat([one.values.half() for one in held])
+    classes = [block.classes for block in held if block.classes is not None]
+    values = torch.cat([block.values.half() for block in held])
     return Kept(values, torch.cat(classes) if classes else None)

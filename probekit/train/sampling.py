@@ -129,17 +129,17 @@ def fold_numbers(
     """
     units, owner = _units(n_examples, groups)
     order = numpy_generator(_SEED, "folds", folds).permutation(units)
-    found = np.zeros(units, np.int64)
+    numbers = np.zeros(units, np.int64)
     if groups is None:
-        found[order] = np.arange(units) % folds + 1
-        return found
+        numbers[order] = np.arange(units) % folds + 1
+        return numbers
     # Groups of 3, 1 and 2 examples in two folds: the first fold gets the 3, the second the 2, and
     # then, as it is the smaller one, the 1.
     sizes, filled = np.bincount(owner), np.zeros(folds, np.int64)
     for unit in order[np.argsort(-sizes[order], kind="stable")]:
         fold = int(filled.argmin())
-        found[unit], filled[fold] = fold + 1, filled[fold] + sizes[unit]
-    return found[owner]
+        numbers[unit], filled[fold] = fold + 1, filled[fold] + sizes[unit]
+    return numbers[owner]
 
 
 def _sample(n_examples: int, wanted: int, seed: int, name: str) -> Int64[np.ndarray, " drawn"]:

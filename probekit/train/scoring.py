@@ -66,10 +66,10 @@ class ScoredSplit:
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         for member, z, inputs in self.visit(members):
             if self.metric.consumes == "losses":
-                found: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
+                outputs: Tensor = member.probe.row_losses(z, inputs.targets, inputs.offsets)
             else:
-                found = member.probe.predict(z, inputs.offsets)
-            parts[member].append(found)
+                outputs = member.probe.predict(z, inputs.offsets)
+            parts[member].append(outputs)
         return [_joined(parts[member]) for member in members]
 
     def assess(self, members: Sequence[Member], *, keep: bool) -> list[Assessed]:
@@ -84,13 +84,15 @@ class ScoredSplit:
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         blocks: dict[Member, list[Block]] = {member: [] for member in members}
         for member, z, inputs in self.visit(members):
-            found, block = self._assess_block(member, z, inputs, keep=keep)
-            parts[member].append(found)
+            predicted, block = self._assess_block(member, z, inputs, keep=keep)
+            parts[member].append(predicted)
             blocks[member] += [] if block is None else [block]
         return [
             Assessed(
                 predicted=_joined(parts[member]),
-                probabilities=RowProbabilities.joined(own) if (own := blocks[member]) else None,
+                probabilities=RowProbabilities.joined(scored)
+                if (scored := blocks[member])
+                else None,
             )
             for member in members
         ]
@@ -103,10 +105,12 @@ class ScoredSplit:
         decoder = probe.decoder
         if self.metric.consumes != "losses":
             logits = probe.evaluated(z)
-            found = decoder.predict(logits, offsets)
+            predicted = decoder.predict(logits, offsets)
             if self.metric.consumes == "values":
-                return found, None
-            return found, assess(decoder, logits, targets, offsets, predicted=found, kept=keep)
+                return predicted, None
+            return predicted, assess(
+                decoder, logits, targets, offsets, predicted=predicted, kept=keep
+            )
         logits = probe.logits(z)
         losses = decoder.row_losses(logits, targets, offsets)
         if len(self.view.labels):
@@ -138,8 +142,8 @@ class ScoredSplit:
 
 def _joined(parts: Sequence[Tensor]) -> np.ndarray:
     """Return what was found of every block, numbers in float64."""
-    found = torch.cat(list(parts)).cpu()
-    return (found.double() if found.is_floating_point() else found).numpy()
+    values = torch.cat(list(parts)).cpu()
+    return (values.double() if values.is_floating_point() else values).numpy()
 
 
 def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:

@@ -52,12 +52,12 @@ class Snapshot:
         if hashlib.sha256(kept[_DIGEST:]).digest() != kept[:_DIGEST]:
             logger.warning("%s is damaged: the run begins anew.", self.path)
             return None
-        found = torch.load(io.BytesIO(kept[_DIGEST:]), map_location="cpu", weights_only=True)
-        if not isinstance(found, dict) or found.get("of") != self._of:
+        saved = torch.load(io.BytesIO(kept[_DIGEST:]), map_location="cpu", weights_only=True)
+        if not isinstance(saved, dict) or saved.get("of") != self._of:
             logger.warning("%s is of another run or version: the run begins anew.", self.path)
             return None
-        logger.info("%s: going on after step %d.", self.path, found["state"]["step"])
-        state: Mapping[str, Any] = found["state"]
+        logger.info("%s: going on after step %d.", self.path, saved["state"]["step"])
+        state: Mapping[str, Any] = saved["state"]
         return state
 
     def keep(self, state: Callable[[], Mapping[str, Any]]) -> None:

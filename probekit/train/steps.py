@@ -61,15 +61,15 @@ class Optimizer:
         self._own = None
         if fitter is not None and not self.idle:
             given = [
-                {"params": [state[0] for state in own], "lr": rate}
-                for rate, own in self._by_rate.items()
+                {"params": [state[0] for state in states], "lr": rate}
+                for rate, states in self._by_rate.items()
             ]
             self._own = fitter.optimizer(given, self._decay)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs to go on as if nothing had been between."""
-        own = None if self._own is None else self._own.state_dict()
-        return {"moments": [moments for _, *moments in self._values()], "own": own}
+        own_state = None if self._own is None else self._own.state_dict()
+        return {"moments": [moments for _, *moments in self._values()], "own": own_state}
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Any]) -> None:
@@ -93,8 +93,8 @@ class Optimizer:
         """
         share = self._descent.share(remaining)
         if self._own is not None:
-            for rate, own in zip(self._by_rate, self._own.param_groups, strict=True):
-                own["lr"] = rate * share
+            for rate, param_group in zip(self._by_rate, self._own.param_groups, strict=True):
+                param_group["lr"] = rate * share
             self._own.step()
             self._own.zero_grad()
             return
@@ -179,7 +179,7 @@ class LinearProbes:
 
     def __init__(self, members: Sequence[Member]) -> None:
         """Start what the probes have in common; one stopwatch is that of all from now on."""
-        self._probes = [(one, cast(LinearDecoder, one.probe.decoder)) for one in members]
+        self._probes = [(member, cast(LinearDecoder, member.probe.decoder)) for member in members]
         first, probes = members[0].spec, [member.probe for member in members]
         self.optimizer = Optimizer(probes, first.descent, FITTERS[first.fitter])
         self._dropout = members[0].dropout
@@ -200,8 +200,9 @@ class LinearProbes:
             return
         z = [inputs.of(member.normalization, member.spec.layers) for member, _ in probes]
         with self._stopwatch.running():
-            rows = zip(probes, z, strict=True)
-            hidden = self._dropped([member.probe.head(own) for (member, _), own in rows])
+            hidden = self._dropped(
+                [member.probe.head(rows) for (member, _), rows in zip(probes, z, strict=True)]
+            )
             logits = [
                 functional.linear(h, layer.weight, layer.bias)
                 for (_, layer), h in zip(probes, hidden, strict=True)
@@ -239,11 +240,13 @@ def losses_and_gradients(
     expected = torch.zeros_like(logits[0]).scatter_(1, targets.clamp(min=0).unsqueeze(1), share)
     log_p = logits.log_softmax(-1)
     losses = [
-        functional.nll_loss(one, targets, ignore_index=IGNORED, reduction="sum") for one in log_p
+        functional.nll_loss(probe_log_p, targets, ignore_index=IGNORED, reduction="sum")
+        for probe_log_p in log_p
     ]
     gradients = logits.softmax(-1).mul_(share).sub_(expected)
     means = torch.stack(losses).div_(count).unbind()
-    return means, [one.clone() for one in gradients]  # in aligned memory, whatever lies before it
+    # in aligned memory, whatever lies before it
+    return means, [gradient.clone() for gradient in gradients]
 
 
 Stepper = OwnSteps | LinearProbes
@@ -257,15 +260,15 @@ def steps_of(members: Sequence[Member]) -> list[Stepper]:
     on itself alone.
     """
     together: dict[Hashable, list[Member]] = {}
-    found: list[Stepper] = []
+    alone: list[Stepper] = []
     for member in members:
         if is_linear_probe(member):
             spec = member.spec
             shared = member.probe.head.width, spec.decoder, spec.descent, spec.fitter
             together.setdefault(shared, []).append(member)
         else:
-            found.append(OwnSteps(member))
-    return [*found, *map(LinearProbes, together.values())]
+            alone.append(OwnSteps(member))
+    return [*alone, *map(LinearProbes, together.values())]
 
 
 def is_linear_probe(member: Member) -> bool:

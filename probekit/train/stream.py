@@ -130,8 +130,8 @@ class StreamSpec:
         """
         total, evals = self.total_steps, self.steps.evals or DEFAULT_EVALS
         first = min(total, 1)
-        found = {max(first, round(total * n / evals)) for n in range(1, evals + 1)}
-        return tuple(sorted(found | {0} if self.scored_first else found))
+        points = {max(first, round(total * n / evals)) for n in range(1, evals + 1)}
+        return tuple(sorted(points | {0} if self.scored_first else points))
 
 
 class Stream:
@@ -201,8 +201,8 @@ class Stream:
             for read, reading, steppers in parts:
                 with reading.running():
                     inputs = next(read)
-                for one in steppers:
-                    one.step(inputs, remaining=remaining)
+                for stepper in steppers:
+                    stepper.step(inputs, remaining=remaining)
             self.step += 1
             stepped(self)
         for member in self.members:
@@ -215,7 +215,7 @@ class Stream:
             "scored_at": self.scored_at,
             "members": [member.state() for member in self.members],
             "optimizers": [
-                one.optimizer.state() for *_, steppers in self._parts for one in steppers
+                stepper.optimizer.state() for *_, steppers in self._parts for stepper in steppers
             ],
         }
 
@@ -226,7 +226,7 @@ class Stream:
             next(islice(order, self.step, self.step), None)  # past the batches that are done
         for member, kept in zip(self.members, state["members"], strict=True):
             member.restore(kept)
-        steppers = [one for *_, steppers in self._parts for one in steppers]
+        steppers = [stepper for *_, steppers in self._parts for stepper in steppers]
         for stepper, kept in zip(steppers, state["optimizers"], strict=True):
             stepper.optimizer.restore(kept)
 

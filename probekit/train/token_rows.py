@@ -48,16 +48,16 @@ class TokenLayout:
         tokens = bounds_of(windows.values)
         text_start = tokens[windows.bounds[rows.positions]]
         owner = np.repeat(np.repeat(np.arange(rows.n_examples), rows.lengths), sources.lengths)
-        place = sources.values + text_start[owner]
+        token = sources.values + text_start[owner]
         # A text's two windows of 5 and 4 subwords lie at 10 and 15 of its entry (tokens 10 15 19):
         # its subword 6 is at place 16, in the second window. If no other makes a row, this window
         # alone is read, of which it is subword 1.
-        window = np.searchsorted(tokens, place, side="right") - 1
+        window = np.searchsorted(tokens, token, side="right") - 1
         first, stop = _needed(windows, rows.positions, owner, window)
         self._windows = Ragged(
             windows.values[ragged_arange(first, stop - first)], bounds_of(stop - first)
         )
-        self._sources = Ragged(place - tokens[first[owner]], sources.bounds)
+        self._sources = Ragged(token - tokens[first[owner]], sources.bounds)
         counts = tokens[stop] - tokens[first]
         starts = examples.token_start[rows.positions] + tokens[first] - text_start
         self.view = replace(

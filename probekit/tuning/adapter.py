@@ -68,21 +68,21 @@ class Adapter(Method):
             OptionError: it is not known where attention and feed-forward end in this family.
         """
         attention, feed_forward = _places(model)
-        for place in [*feed_forward, *(attention if self.after == "both" else ())]:
+        for name in [*feed_forward, *(attention if self.after == "both" else ())]:
             adapter = Bottleneck(model.config.hidden_size, self.size, generator)
-            host = model.get_submodule(place)
+            host = model.get_submodule(name)
             host.add_module("adapter", adapter.to(model.device))
             host.register_forward_hook(lambda host, inputs, output: host.adapter(output))
         norms = (part for part in model.modules() if "norm" in type(part).__name__.lower())
-        own = {id(value) for norm in norms for value in norm.parameters(recurse=False)}
-        found = {
+        of_norms = {id(value) for norm in norms for value in norm.parameters(recurse=False)}
+        trained = {
             name: value
             for name, value in model.named_parameters()
-            if ".adapter." in name or id(value) in own
+            if ".adapter." in name or id(value) in of_norms
         }
-        for value in found.values():
+        for value in trained.values():
             value.requires_grad_(True)
-        return found
+        return trained
 
 
 class Bottleneck(nn.Module):

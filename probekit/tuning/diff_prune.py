@@ -89,7 +89,8 @@ class DiffPrune(Method):
     def settle(self, model: "PreTrainedModel") -> None:
         """Add the largest differences to the values that they belong to."""
         places = _places(model)
-        _keep_largest(list({id(one): one for _, _, one in places}.values()), self.share)
+        differences = {id(difference): difference for _, _, difference in places}
+        _keep_largest(list(differences.values()), self.share)
         values = [getattr(module, name).detach() for module, name, _ in places]
         for (module, name, _), value in zip(places, values, strict=True):
             parametrize.remove_parametrizations(module, name, leave_parametrized=False)
@@ -100,9 +101,9 @@ class DiffPrune(Method):
 
     def changed(self, values: Mapping[str, nn.Parameter], n_model: int) -> float:
         """Return the share of the model's own values that differ in evaluation."""
-        own = n_model // 3  # beside each of them lie a difference and a gate
+        n_values = n_model // 3  # beside each of them lie a difference and a gate
         differ = sum(int(_gated(*pair).count_nonzero()) for pair in _pairs(values))
-        return min(differ, int(self.share * own)) / own
+        return min(differ, int(self.share * n_values)) / n_values
 
 
 class Difference(nn.Module):
@@ -140,7 +141,7 @@ class _Projection:
         if model.training:
             self._seen = -1  # a fused optimiser writes without being counted
             return
-        learned = (value for one in self._differences for value in one.parameters())
+        learned = (value for difference in self._differences for value in difference.parameters())
         now = sum(value._version for value in learned)  # counts what was written in place
         if now == self._seen:
             return
@@ -150,20 +151,20 @@ class _Projection:
 
 def _places(model: nn.Module) -> list[tuple[nn.Module, str, Difference]]:
     """Return every value of a model with its difference: its module, its name there."""
-    found = []
+    places = []
     for module in model.modules():
         if parametrize.is_parametrized(module):
-            own: Any = module.parametrizations
-            found += [(module, name, beside[0]) for name, beside in own.items()]
-    return found
+            parametrized: Any = module.parametrizations
+            places += [(module, name, beside[0]) for name, beside in parametrized.items()]
+    return places
 
 
 @torch.no_grad()
 def _keep_largest(differences: Sequence[Difference], share: float) -> None:
     """Let only the largest of all differences count in evaluation."""
-    pairs = [(one.difference, one.gates) for one in differences]
-    for one, kept in zip(differences, _largest(pairs, share), strict=True):
-        one.kept = kept
+    pairs = [(difference.difference, difference.gates) for difference in differences]
+    for difference, kept in zip(differences, _largest(pairs, share), strict=True):
+        difference.kept = kept
 
 
 def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:
@@ -179,8 +180,8 @@ def _largest(pairs: Sequence[tuple[Tensor, Tensor]], share: float) -> list[Tenso
     every = torch.cat(sizes)
     kept = torch.zeros_like(every, dtype=torch.bool)
     kept[every.topk(int(share * len(every))).indices] = True  # of equals only so many
-    found = torch.split(kept, [len(one) for one in sizes])
-    return [one.view_as(own) for one, (own, _) in zip(found, pairs, strict=True)]
+    parts = torch.split(kept, [len(values) for values in sizes])
+    return [part.view_as(difference) for part, (difference, _) in zip(parts, pairs, strict=True)]
 
 
 def _gated(difference: Tensor, gates: Tensor) -> Tensor:

@@ -98,15 +98,15 @@ class LoRA(Method):
         kind = model.config.model_type
         if kind in KNOWN:
             return None
-        layers = (name for name, one in model.named_modules() if isinstance(one, nn.Linear))
+        layers = (name for name, layer in model.named_modules() if isinstance(layer, nn.Linear))
         names = {name.rpartition(".")[2] for name in layers}
         for wanted in _PROJECTIONS:
             if names.issuperset(wanted):
                 return list(wanted)
+        projections = ", ".join(map(" and ".join, _PROJECTIONS))
         raise OptionError(
             f"--method {self.name}: no layer of {kind} is called as projections to queries and "
-            f"values are ({', '.join(' and '.join(one) for one in _PROJECTIONS)}). Give --method "
-            f"{self.name}:targets=linear."
+            f"values are ({projections}). Give --method {self.name}:targets=linear."
         )
 
     def merge(self, model: "PreTrainedModel") -> None:
@@ -114,11 +114,11 @@ class LoRA(Method):
         from peft.tuners.tuners_utils import BaseTunerLayer
 
         def first() -> tuple[str, Any] | None:
-            found = model.named_modules()
-            return next((one for one in found if isinstance(one[1], BaseTunerLayer)), None)
+            modules = model.named_modules()
+            return next((pair for pair in modules if isinstance(pair[1], BaseTunerLayer)), None)
 
-        while (found := first()) is not None:  # they may lie within each other
-            name, part = found
+        while (layer := first()) is not None:  # they may lie within each other
+            name, part = layer
             part.merge()
             model.set_submodule(name, part.base_layer)
 

@@ -94,25 +94,25 @@ class Packaging:
                 diverged.
         """
         try:
-            found = load_file(path)
+            tensors = load_file(path)
         except (OSError, SafetensorError) as error:
             raise RecordError(f"{path}: cannot be read ({reason_of(error)}). {_AGAIN}") from error
         places = {self.key(name): value for name, value in model.state_dict().items()}
         strange = [
-            name for name, value in found.items()
+            name for name, value in tensors.items()
             if name not in places or places[name].shape != value.shape
         ]  # fmt: skip
-        if strange or not found:
+        if strange or not tensors:
             what = f"has no place for {strange[0]}" if strange else "it is empty"
             raise RecordError(f"{path}: {type(model).__name__} {what}. {_AGAIN}")
-        endless = [name for name, value in found.items() if not torch.isfinite(value).all()]
+        endless = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
         if endless:
             raise RecordError(
                 f"{path}: {endless[0]} is not finite, so its run diverged. Train it again with "
                 "lower rates."
             )
         with torch.no_grad():
-            for name, value in found.items():
+            for name, value in tensors.items():
                 places[name].copy_(value)
 
     def key(self, name: str) -> str:
@@ -175,10 +175,12 @@ class WholeModel(Packaging):
 
     def tensors(self, trained: TrainedValues) -> Mapping[str, Tensor]:
         """Return all tensors of the model; one that has several names is kept by the first."""
-        own = dict(trained.model.named_parameters())
+        parameters = dict(trained.model.named_parameters())
         named = dict(trained.model.named_parameters(remove_duplicate=False))
         everything = trained.model.state_dict().items()
-        return {name: value for name, value in everything if name in own or name not in named}
+        return {
+            name: value for name, value in everything if name in parameters or name not in named
+        }
 
     def write_beside(self, folder: Path, trained: TrainedValues) -> None:
         """Write configuration, tokenizer and the model's own code."""
@@ -190,17 +192,17 @@ class WholeModel(Packaging):
         trained.tokenizer.save_pretrained(folder)
         if trained.code is not None:
             for path in _code_files(trained.code, folder):
-                place = folder / path.relative_to(trained.code)
-                place.parent.mkdir(parents=True, exist_ok=True)
-                shutil.copyfile(path, place)
+                target = folder / path.relative_to(trained.code)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, target)
 
 
 def _code_files(code: Path, folder: Path) -> list[Path]:
     """Return a model's own code, without what is hidden, other models in it, or ``folder``."""
     files = []
     for path in sorted(code.rglob("*.py")):
-        parents = [code / one for one in path.relative_to(code).parents][:-1]
-        apart = (one.name.startswith(".") or (one / "config.json").exists() for one in parents)
+        above = [code / parent for parent in path.relative_to(code).parents][:-1]
+        apart = (up.name.startswith(".") or (up / "config.json").exists() for up in above)
         if not any(apart) and not path.resolve().is_relative_to(folder.resolve()):
             files.append(path)
     return files
@@ -226,8 +228,8 @@ PACKAGINGS: Mapping[str, Packaging] = {
 
 
 def _files(folder: Path) -> dict[str, Path]:
-    found = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path for path in found}
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path for path in paths}
 
 
 def is_ours(path: Path) -> bool:
@@ -244,12 +246,14 @@ def ours_in(folder: Path) -> set[str]:
         folder: of a saved run; it need not exist.
     """
     there = _files(folder)
-    found = {one.file for one in PACKAGINGS.values() if is_ours(folder / one.file)}
+    files = {
+        packaging.file for packaging in PACKAGINGS.values() if is_ours(folder / packaging.file)
+    }
     said = read_object(folder / _LIST) or {}
     listed = said.get("files")
     if said.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):
-        found |= {n for n in there.keys() & listed if digest_file(there[n]) == listed[n]} | {_LIST}
-    return found
+        files |= {n for n in there.keys() & listed if digest_file(there[n]) == listed[n]} | {_LIST}
+    return files
 
 
 def others_in(folder: Path, made: Iterable[str] = ()) -> set[str]:

@@ -101,15 +101,15 @@ class Prefix(VirtualTokens):
                 "one list. Choose another method, such as prompt."
             )
         length, width = self.length, model.config.hidden_size
-        found = {}
+        prefixes = {}
         put_before(model, length, lambda text: text.new_zeros(len(text), length, text.shape[2]))
         for number, block in enumerate(blocks):
             drawn = torch.randn(length, width, generator=generator)
             prefix = nn.Parameter(drawn.to(model.device))
             model.register_parameter(f"prefix_{number}", prefix)
             block.register_forward_pre_hook(partial(_replace, prefix), with_kwargs=True)
-            found[f"prefix_{number}"] = prefix
-        return found
+            prefixes[f"prefix_{number}"] = prefix
+        return prefixes
 
 
 @torch.no_grad()
@@ -149,10 +149,10 @@ def _with_cache(
     if model.is_activation_checkpointing and model.training:  # transformers would drop the cache
         raise BackboneError(f"a prefix of keys is lost under gradient checkpointing: {_INSTEAD}")
     ids = args[0] if args else given["input_ids"]
-    cache, found = DynamicCache(config=model.config), keys()
-    for number, (key, value) in enumerate(found):
-        cache.update(*(one.expand(len(ids), -1, -1, -1) for one in (key, value)), number)
-    mask = seen_mask(given.get("attention_mask"), found.shape[3])
+    cache, prefix = DynamicCache(config=model.config), keys()
+    for number, (key, value) in enumerate(prefix):
+        cache.update(*(states.expand(len(ids), -1, -1, -1) for states in (key, value)), number)
+    mask = seen_mask(given.get("attention_mask"), prefix.shape[3])
     return args, {**given, "past_key_values": cache, "attention_mask": mask}
 
 
@@ -164,8 +164,8 @@ def _replace(
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a block's arguments with its own states of the virtual tokens."""
     states = args[0] if args else given["hidden_states"]
-    own = prefix.expand(len(states), -1, -1).to(states.dtype)
-    states = torch.cat([own, states[:, len(prefix) :]], 1)
+    virtual = prefix.expand(len(states), -1, -1).to(states.dtype)
+    states = torch.cat([virtual, states[:, len(prefix) :]], 1)
     return (
         ((states, *args[1:]), dict(given)) if args else (args, {**given, "hidden_states": states})
     )

@@ -30,7 +30,7 @@ _OWN: Mapping[str, type[DecoderSpec]] = {
 DECODERS = Registry(
     "decoder",
     _OWN,
-    admit="probekit.testing.decoder_checks:admit_decoder",
+    admit="probekit.testing.decoder_checks:DECODER.admit",
     contracts=[f"{__name__}.contract:DecoderSpec"],
 )
 

@@ -178,7 +178,7 @@ def _follow(back: list[Tensor], last: Tensor, sizes: tuple[int, ...]) -> Tensor:
     tag = last[: sizes[-1]]
     tags = [tag]
     for before, size in zip(reversed(back), reversed(sizes[:-1]), strict=True):
-        own = before.gather(1, tag.unsqueeze(1)).squeeze(1)
-        tag = torch.cat([own, last[len(own) : size]])
+        previous = before.gather(1, tag.unsqueeze(1)).squeeze(1)
+        tag = torch.cat([previous, last[len(previous) : size]])
         tags.append(tag)
     return torch.cat(tags[::-1])

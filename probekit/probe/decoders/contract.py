@@ -104,7 +104,7 @@ class Decoder(nn.Module, ABC):
         """
         return divide(self)
 
-    def load(self, found: Solution) -> None:
+    def load(self, solution: Solution) -> None:
         """Take the values that a solver found; only for decoders with an objective."""
         raise NotImplementedError(f"{type(self).__name__} is not solved")
 

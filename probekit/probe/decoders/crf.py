@@ -94,19 +94,19 @@ class CRFDecoder(Decoder):
 
     def parameter_groups(self) -> Groups:
         """Return transitions and the scores of both ends as ``transitions``."""
-        own = (self.transitions, self.start, self.end)
-        return divide(self, transitions=own)
+        transitions = (self.transitions, self.start, self.end)
+        return divide(self, transitions=transitions)
 
     @torch.no_grad()
-    def load(self, found: Solution) -> None:
+    def load(self, solution: Solution) -> None:
         """Take emissions and transitions; a tag that was not drawn is the last to follow."""
-        self.emission.load(found)
-        (transitions, *ends), present = found.chain, found.present
+        self.emission.load(solution)
+        (transitions, *ends), present = solution.chain, solution.present
         self.transitions.fill_(float(transitions.min()))
         self.transitions[present.unsqueeze(1), present] = transitions.to(self.transitions)
-        for own, scores in zip((self.start, self.end), ends, strict=True):
-            own.fill_(float(scores.min()))
-            own[present] = scores.to(own)
+        for at_end, scores in zip((self.start, self.end), ends, strict=True):
+            at_end.fill_(float(scores.min()))
+            at_end[present] = scores.to(at_end)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return the emissions; the products run in the autocast dtype."""
@@ -146,11 +146,11 @@ class CRFDecoder(Decoder):
         The tag that is most probable by itself need not be that of the best path.
         """
         packing = pack(_bounds(logits, offsets))
-        found = torch.empty_like(logits, dtype=torch.float64)
+        log_p = torch.empty_like(logits, dtype=torch.float64)
         if len(logits):
             emissions = logits[packing.rows].double()
-            found[packing.rows] = log_marginals(self._chain().double(), emissions, packing)
-        return found
+            log_p[packing.rows] = log_marginals(self._chain().double(), emissions, packing)
+        return log_p
 
     def _likelihoods(
         self, logits: Tensor, targets: Tensor, known: Tensor, offsets: Tensor

@@ -68,12 +68,12 @@ class LinearDecoder(Classifier):
         return self.weight, self.bias
 
     @torch.no_grad()
-    def load(self, found: Solution) -> None:
+    def load(self, solution: Solution) -> None:
         """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
         self.weight.zero_()
-        self.bias.fill_(float(found.bias.mean()) - UNSEEN_LOSS)
-        self.weight[found.present] = (found.weight - found.weight.mean(0)).to(self.weight)
-        self.bias[found.present] = found.bias.to(self.bias)
+        self.bias.fill_(float(solution.bias.mean()) - UNSEEN_LOSS)
+        self.weight[solution.present] = (solution.weight - solution.weight.mean(0)).to(self.weight)
+        self.bias[solution.present] = solution.bias.to(self.bias)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return logits; the product runs in the autocast dtype."""

@@ -85,10 +85,10 @@ class RegressionDecoder(Decoder):
         self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
 
     @torch.no_grad()
-    def load(self, found: Solution) -> None:
+    def load(self, solution: Solution) -> None:
         """Take weight and bias of numbers in standard units."""
-        self.weight.copy_(found.weight)
-        self.bias.copy_(found.bias)
+        self.weight.copy_(solution.weight)
+        self.bias.copy_(solution.bias)
 
     def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
         """Return values in float64, shape (rows, 1), also under autocast.

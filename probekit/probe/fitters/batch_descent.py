@@ -56,12 +56,12 @@ class BatchDescent:
             rows: which of all rows these are.
             z: their layers.
         """
-        found = self.objective.begin(Request(self._which, self.points))
-        found.add(rows, z)
+        evaluation = self.objective.begin(Request(self._which, self.points))
+        evaluation.add(rows, z)
         # Gradients are sums over shares of all rows; a step follows the mean over the batch. A fold
         # without a row in it stands still but for its momentum.
         shares = self.objective.problems.parts[:, rows].sum(1)[self.objective.problems.part]
-        gradient = found.finish().gradient / shares.double().clamp(min=1e-12).unsqueeze(1)
+        gradient = evaluation.finish().gradient / shares.double().clamp(min=1e-12).unsqueeze(1)
         rates = self._rates * (1 - self.n_done / self._n_steps)
         self.n_done += 1
         # torch.optim.Adam would import torch's compiler, which takes seconds

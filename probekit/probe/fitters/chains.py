@@ -62,13 +62,13 @@ class ChainLoss(Loss):
         targets = self._targets[rows]
         # In float64: a sentence's two sums are large, and their difference is what counts.
         emissions = logits.transpose(1, 2).double().detach().requires_grad_()
-        own = extra.detach().requires_grad_()
+        chain = extra.detach().requires_grad_()
         weights = weights.double()
         share = weights[:, bounds[:-1][packing.sentences]]
         with torch.enable_grad():
-            sums = _partitions(emissions[:, packing.rows], *self.split(own), packing)
-            value = (sums * share).sum(1) - self._gold(emissions, own, weights, targets, bounds)
-        by_emissions, by_extra = torch.autograd.grad(value.sum(), (emissions, own))
+            sums = _partitions(emissions[:, packing.rows], *self.split(chain), packing)
+            value = (sums * share).sum(1) - self._gold(emissions, chain, weights, targets, bounds)
+        by_emissions, by_extra = torch.autograd.grad(value.sum(), (emissions, chain))
         by_logits = by_emissions.transpose(1, 2)
         curvature = self._curvature(by_logits, weights, targets)
         return Derivatives(value.detach(), by_logits.float(), by_extra, curvature)
@@ -82,12 +82,12 @@ class ChainLoss(Loss):
     def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
         """Return the best paths of sentences, problem by problem."""
         packing = pack(offsets)
-        found = torch.empty(len(logits), logits.shape[2], dtype=torch.int64, device=logits.device)
-        for own, emissions, *chain in zip(
-            found, logits.transpose(1, 2), *self.split(extra.float()), strict=True
+        paths = torch.empty(len(logits), logits.shape[2], dtype=torch.int64, device=logits.device)
+        for path, emissions, *chain in zip(
+            paths, logits.transpose(1, 2), *self.split(extra.float()), strict=True
         ):
-            own[packing.rows] = best_paths(Chain(*chain), emissions[packing.rows], packing)
-        return found
+            path[packing.rows] = best_paths(Chain(*chain), emissions[packing.rows], packing)
+        return paths
 
     def _packed(self, rows: slice) -> tuple[Packing, Tensor]:
         # Sentences of 3, 0 and 2 words, whose rows are 4 to 8 of a split:

@@ -50,7 +50,7 @@ TRANSITIONS = 1e-3
 def weaker_strengths(tried: Sequence[float]) -> tuple[float, ...]:
     """Return the strengths that come after those tried, falling; none at the end of the path."""
     places = range(len(tried), len(tried) + (_MORE if tried else _COUNT))
-    decades = [_FIRST + _STEP * place for place in places]
+    decades = [_FIRST + _STEP * step for step in places]
     return tuple(10.0**decade for decade in decades if decade >= _WEAKEST)
 
 
@@ -174,14 +174,15 @@ class Sums:
         self._by_bias, self._by_extra = torch.zeros_like(self.bias), torch.zeros_like(self.extra)
         self._curvature: Tensor | None = None
 
-    def add(self, found: Derivatives, by_weights: Tensor, by_bias: Tensor) -> None:
+    def add(self, derivatives: Derivatives, by_weights: Tensor, by_bias: Tensor) -> None:
         """Add what was found of some rows, and the gradients by weights and biases."""
-        self._value += found.value
+        self._value += derivatives.value
         self._by_weights += by_weights.view_as(self._by_weights)
         self._by_bias += by_bias.view_as(self._by_bias)
-        self._by_extra += found.by_extra
+        self._by_extra += derivatives.by_extra
         before = self._curvature
-        self._curvature = found.curvature if before is None else before + found.curvature
+        after = derivatives.curvature
+        self._curvature = after if before is None else before + after
 
     def finish(self) -> Evaluation:
         """Return the sums with the penalty, laid out as points are."""
@@ -216,15 +217,15 @@ class Pass:
     def _add(self, rows: slice, z: Tensor) -> None:
         logits = torch.addmm(self._bias, self._matrix, z.t()).view(len(self._part), -1, len(z))
         weights = self._parts[:, rows][self._part]
-        found = self._loss.derive(logits, self._sums.extra, weights, rows)
+        derivatives = self._loss.derive(logits, self._sums.extra, weights, rows)
         if self._blocks is not None:
-            self._blocks.add(bends(found.by_logits, weights), z)
-        by_logits = found.by_logits.reshape(len(self._matrix), len(z))
-        self._sums.add(found, by_logits @ z, by_logits.double().sum(1))
+            self._blocks.add(bends(derivatives.by_logits, weights), z)
+        by_logits = derivatives.by_logits.reshape(len(self._matrix), len(z))
+        self._sums.add(derivatives, by_logits @ z, by_logits.double().sum(1))
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        blocks = None if self._blocks is None else self._blocks.found
+        blocks = None if self._blocks is None else self._blocks.sums
         return replace(self._sums.finish(), blocks=blocks)
 
 
@@ -235,11 +236,11 @@ class _Blocks:
     so that the sum is right on average.
 
     Attributes:
-        found: the sums so far.
+        sums: the sums so far.
     """
 
     def __init__(self, curvature: Float64[Tensor, "problems logits"], width: int) -> None:
-        self.found = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
+        self.sums = curvature.new_zeros(*curvature.shape, width, width, dtype=torch.float32)
         self._step = (curvature.clamp(min=_FLAT) / (_DRAWN * width)).float().unsqueeze(2)
         # The same draw in every pass: a fit can be repeated, and differs by its points alone.
         self._generator = torch.Generator().manual_seed(0)
@@ -248,10 +249,10 @@ class _Blocks:
         chances = bent / self._step
         scales = torch.maximum(bent, self._step.expand_as(bent)).sqrt()
         drawn = chances > torch.rand(len(z), generator=self._generator).to(z.device)
-        for sums, own, scale in zip(
-            self.found.flatten(0, 1), drawn.flatten(0, 1), scales.flatten(0, 1), strict=True
+        for sums, rows_drawn, scale in zip(
+            self.sums.flatten(0, 1), drawn.flatten(0, 1), scales.flatten(0, 1), strict=True
         ):
-            places = own.nonzero().squeeze(1)
+            places = rows_drawn.nonzero().squeeze(1)
             rows = functional.pad(z[places], (0, 1), value=1.0) * scale[places].unsqueeze(1)
             sums.addmm_(rows.t(), rows)
 
@@ -271,17 +272,17 @@ class RidgeSums:
     def add(self, rows: slice, z: Float[Tensor, "n r"]) -> None:
         """Add some rows."""
         numbers = self._targets[rows].unsqueeze(1)
-        own = torch.cat([z.double(), numbers, torch.ones_like(numbers)], 1)
+        columns = torch.cat([z.double(), numbers, torch.ones_like(numbers)], 1)
         weights = self._problems.parts[:, rows].double()
-        products = [own.t() @ (own * one.unsqueeze(1)) for one in weights]
-        before = self._joined or [torch.zeros_like(one) for one in products]
-        self._joined = [one + two for one, two in zip(before, products, strict=True)]
+        products = [columns.t() @ (columns * shares.unsqueeze(1)) for shares in weights]
+        before = self._joined or [torch.zeros_like(product) for product in products]
+        self._joined = [sums + product for sums, product in zip(before, products, strict=True)]
 
     def finish(self) -> Minimum:
         """Return weights and bias of every problem, laid out as `LinearObjective` does."""
         strengths = [self._problems.l2[self._problems.part == n] for n in range(len(self._joined))]
-        found = [_solve_part(*pair) for pair in zip(self._joined, strengths, strict=True)]
-        points, values = (torch.cat(parts) for parts in zip(*found, strict=True))
+        solutions = [_solve_part(*pair) for pair in zip(self._joined, strengths, strict=True)]
+        points, values = (torch.cat(parts) for parts in zip(*solutions, strict=True))
         zero = torch.zeros_like(values)
         return Minimum(
             points=points,

@@ -112,15 +112,15 @@ class Softmax(Loss):
         p = logits.sub_(logits.amax(1, keepdim=True))
         lead = p.gather(1, targets)  # of the row's own class over the largest: 0 or less
         p.exp_()
-        own = lead.exp()
+        of_gold = lead.exp()
         rest = p.scatter(1, targets, 0.0).sum(1, keepdim=True)
         # Of a row that is told apart well, rest is tiny beside 1, and must not drown in it.
-        losses = torch.where(lead == 0, rest.log1p(), (rest + own).log() - lead)
-        p.div_(rest + own)
+        losses = torch.where(lead == 0, rest.log1p(), (rest + of_gold).log() - lead)
+        p.div_(rest + of_gold)
         value = (losses.squeeze(1).double() * weights).sum(1)
         weighted = p * weights.unsqueeze(1)
         curvature = self._curvature(p, weighted)
-        wrong = rest / (rest + own) * weights.unsqueeze(1)
+        wrong = rest / (rest + of_gold) * weights.unsqueeze(1)
         weighted.scatter_(1, targets, -wrong)
         return Derivatives(value, weighted, torch.zeros_like(extra), curvature)
 
@@ -209,5 +209,5 @@ def log_shares(
     """Return the logarithm of each class's share in the rows, centred over the classes."""
     shares = weights.new_zeros(len(weights), n_classes, dtype=torch.float64)
     shares.index_add_(1, targets, weights.double())
-    found = shares.clamp(min=1e-12).log()
-    return found - found.mean(1, keepdim=True)
+    logs = shares.clamp(min=1e-12).log()
+    return logs - logs.mean(1, keepdim=True)

@@ -75,14 +75,14 @@ class Preconditioner(ABC):
     """An approximation of each problem's inverse Hessian, which may learn on the way."""
 
     @abstractmethod
-    def update(self, which: Which, points: Points, found: Evaluation) -> None:
+    def update(self, which: Which, points: Points, evaluation: Evaluation) -> None:
         """Take in the newest points of some problems, and what was found there."""
 
     def wanted(self, which: Which, points: Points) -> Request | None:
         """Return where blocks of the Hessian are worth another pass, if anywhere."""
         return None
 
-    def sharpen(self, which: Which, found: Evaluation) -> None:
+    def sharpen(self, which: Which, evaluation: Evaluation) -> None:
         """Take in the blocks of the Hessian that were wanted."""
         raise NotImplementedError(f"{type(self).__name__} wants no blocks")
 
@@ -145,7 +145,7 @@ def minimise(
         direction = state.directions()
         if not len(state.active):
             break
-        search = _LineSearch(state.points, state.found, direction)
+        search = _LineSearch(state.points, state.evaluation, direction)
         while len(search.open):
             search.note((yield Request(state.active[search.open], search.trial())))
         state.move(search)
@@ -187,19 +187,19 @@ class _State:
         )
         self.restarted = torch.zeros_like(self.minimum.converged)
         self.memory = _Memory()
-        self.found: Evaluation
+        self.evaluation: Evaluation
 
     @property
     def points(self) -> Tensor:
         return self.minimum.points[self.active]
 
-    def begin(self, found: Evaluation) -> None:
-        self.found = found
-        self.preconditioner.update(self.active, self.points, found)
+    def begin(self, evaluation: Evaluation) -> None:
+        self.evaluation = evaluation
+        self.preconditioner.update(self.active, self.points, evaluation)
 
     def directions(self) -> Float64[Tensor, "active values"]:
         """Return where each problem goes next; those that have converged leave."""
-        gradient = self.found.gradient
+        gradient = self.evaluation.gradient
         plain = self.preconditioner.apply(self.active, gradient)
         initial = partial(self.preconditioner.apply, self.active)
         direction = -self.memory.apply(gradient, initial)
@@ -207,10 +207,10 @@ class _State:
         direction[bad] = -plain[bad]
         self.memory.forget(bad)
         expected = torch.maximum(-(direction * gradient).sum(1), (plain * gradient).sum(1))
-        bound = 2 * self._tolerance * self.found.value.abs().clamp(min=1e-12)
+        bound = 2 * self._tolerance * self.evaluation.value.abs().clamp(min=1e-12)
         self.minimum.gradient[self.active] = expected.clamp(min=0).sqrt()
         self.minimum.tolerance[self.active] = bound.sqrt()
-        self.minimum.value[self.active] = self.found.value
+        self.minimum.value[self.active] = self.evaluation.value
         done = expected <= bound
         self.minimum.converged[self.active[done]] = True
         self._keep(~done)
@@ -222,12 +222,12 @@ class _State:
         A problem without one begins anew from where it is, without what it learned on the way; the
         second time it is rounding that stops it, and it leaves.
         """
-        before, after = self.found, search.best
+        before, after = self.evaluation, search.best
         steps = search.points - self.points
         changes = after.gradient - before.gradient
         self.minimum.points[self.active] = search.points
         self.minimum.iterations[self.active] += 1
-        self.found = after
+        self.evaluation = after
         self.memory.add(steps, changes)
         self.minimum.value[self.active] = after.value
         self.preconditioner.update(self.active, search.points, after)
@@ -243,7 +243,7 @@ class _State:
         if bool(going.all()):
             return
         self.active = self.active[going]
-        self.found = self.found.take(going)
+        self.evaluation = self.evaluation.take(going)
         self.memory.keep(going)
 
 
@@ -301,13 +301,13 @@ class _LineSearch:
         moved: whether a step was found.
     """
 
-    def __init__(self, points: Tensor, found: Evaluation, direction: Tensor) -> None:
-        self._from, self._direction, self._value = points, direction, found.value
-        self._slope = (found.gradient * direction).sum(1)
+    def __init__(self, points: Tensor, evaluation: Evaluation, direction: Tensor) -> None:
+        self._from, self._direction, self._value = points, direction, evaluation.value
+        self._slope = (evaluation.gradient * direction).sum(1)
         self.open = torch.arange(len(points), device=points.device)
         self.points = points.clone()
-        curvature = None if found.curvature is None else found.curvature.clone()
-        self.best = Evaluation(found.value.clone(), found.gradient.clone(), curvature)
+        curvature = None if evaluation.curvature is None else evaluation.curvature.clone()
+        self.best = Evaluation(evaluation.value.clone(), evaluation.gradient.clone(), curvature)
         self.moved = torch.zeros_like(self.open, dtype=torch.bool)
         self._step = torch.ones_like(self._value)
         self._low = torch.zeros_like(self._value)
@@ -319,31 +319,31 @@ class _LineSearch:
         here = self.open
         return self._from[here] + self._step[here].unsqueeze(1) * self._direction[here]
 
-    def note(self, found: Evaluation) -> None:
+    def note(self, evaluation: Evaluation) -> None:
         """Take in the evaluations of the trial points; close the searches that they end."""
         here, points = self.open, self.trial()
         step, value, slope = self._step[here], self._value[here], self._slope[here]
-        new_slope = (found.gradient * self._direction[here]).sum(1)
+        new_slope = (evaluation.gradient * self._direction[here]).sum(1)
         noise = _NOISE * value.abs()
-        enough = found.value <= value + _ARMIJO * step * slope
+        enough = evaluation.value <= value + _ARMIJO * step * slope
         # Where rounding hides the decrease, the slope tells (Hager & Zhang 2005).
-        close = (found.value <= value + noise) & (new_slope <= -(1 - 2 * _ARMIJO) * slope)
-        enough = (enough | close) & found.value.isfinite()
+        close = (evaluation.value <= value + noise) & (new_slope <= -(1 - 2 * _ARMIJO) * slope)
+        enough = (enough | close) & evaluation.value.isfinite()
         steep = enough & (new_slope < _WOLFE * slope)
-        self._accept(here[enough], points[enough], found.take(enough))
+        self._accept(here[enough], points[enough], evaluation.take(enough))
         self._high[here[~enough]] = step[~enough]
         self._low[here[steep]] = step[steep]
-        self._step[here] = self._next(here, step, found.value, value, slope)
+        self._step[here] = self._next(here, step, evaluation.value, value, slope)
         self._trials += 1
         self.open = here[~enough | steep] if self._trials < _MOST_TRIALS else here[:0]
 
-    def _accept(self, places: Tensor, points: Tensor, found: Evaluation) -> None:
+    def _accept(self, places: Tensor, points: Tensor, evaluation: Evaluation) -> None:
         self.points[places] = points
         self.moved[places] = True
-        self.best.value[places] = found.value
-        self.best.gradient[places] = found.gradient
-        if self.best.curvature is not None and found.curvature is not None:
-            self.best.curvature[places] = found.curvature
+        self.best.value[places] = evaluation.value
+        self.best.gradient[places] = evaluation.gradient
+        if self.best.curvature is not None and evaluation.curvature is not None:
+            self.best.curvature[places] = evaluation.curvature
 
     def _next(
         self, here: Tensor, step: Tensor, new: Tensor, value: Tensor, slope: Tensor

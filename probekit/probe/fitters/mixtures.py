@@ -63,10 +63,10 @@ class Mixture(ABC):
     penalised: ClassVar[bool] = False
 
     @abstractmethod
-    def near(self, place: int) -> Float64[Tensor, " values"] | None:
+    def near(self, index: int) -> Float64[Tensor, " values"] | None:
         """Return values that give one layer most of the weight, if there are any."""
 
-    def alone(self, place: int) -> Float64[Tensor, " values"] | None:
+    def alone(self, index: int) -> Float64[Tensor, " values"] | None:
         """Return values that leave one layer alone, if there are any."""
         return None
 
@@ -102,17 +102,17 @@ class SharedMixture(Mixture):
         """One value per layer."""
         self.n_values = n_layers
 
-    def near(self, place: int) -> Float64[Tensor, " values"]:
+    def near(self, index: int) -> Float64[Tensor, " values"]:
         """Return the value that gives a layer nine tenths of the weight."""
-        found = self.even()
-        found[place] = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log().clamp(min=0)
-        return found
+        values = self.even()
+        values[index] = torch.tensor(_NEAR * (self.n_values - 1) / (1 - _NEAR)).log().clamp(min=0)
+        return values
 
-    def alone(self, place: int) -> Float64[Tensor, " values"]:
+    def alone(self, index: int) -> Float64[Tensor, " values"]:
         """Return values of a vertex."""
-        found = self.even()
-        found[place] = _ALONE
-        return found
+        values = self.even()
+        values[index] = _ALONE
+        return values
 
     def weights(self, values: Values, z: Layers) -> Weights:
         """Return the weights of all rows."""
@@ -151,16 +151,16 @@ class RowMixture(Mixture):
         self._means = means
         self.n_values = means.shape[1]
 
-    def near(self, place: int) -> Float64[Tensor, " values"] | None:
+    def near(self, index: int) -> Float64[Tensor, " values"] | None:
         """Return a query that prefers a layer's mean row to the mean rows of all others.
 
         None where means are too close for that, as those of standardised layers are.
         """
         if len(self._means) == 1:
             return None
-        others = torch.cat([self._means[:place], self._means[place + 1 :]])
-        query = self._means[place] - others.mean(0)
-        lead = (query * (self._means[place] - others)).sum(1).min()
+        others = torch.cat([self._means[:index], self._means[index + 1 :]])
+        query = self._means[index] - others.mean(0)
+        lead = (query * (self._means[index] - others)).sum(1).min()
         wanted = torch.tensor(_NEAR * len(others) / (1 - _NEAR)).log()
         return query * (wanted / lead) if lead * _LONGEST > wanted * query.norm() else None
 
@@ -230,8 +230,8 @@ class ProjectedFirst:
 
     def by_weights(self, by_logits: Tensor) -> Weights:
         """Return the gradient by the weights of the layers."""
-        found = (by_logits * self._projected).sum(2)
-        return found.sum_to_size(self._weights.squeeze(2).shape)
+        gradient = (by_logits * self._projected).sum(2)
+        return gradient.sum_to_size(self._weights.squeeze(2).shape)
 
 
 def onto_simplex(points: Points) -> Points:
@@ -303,8 +303,8 @@ class MixtureObjective:
 
     def unpack(self, points: Points) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Return weights (some, logits, dim), biases, the loss's own values, and mixtures."""
-        own, mixture = self.split(points)
-        return *self.linear.unpack(own), mixture
+        linear, mixture = self.split(points)
+        return *self.linear.unpack(linear), mixture
 
     def predict(self, points: Points, z: Layers, offsets: Tensor) -> Tensor:
         """Return what some problems predict of rows, shape (some, n)."""
@@ -338,9 +338,9 @@ class MixturePass:
     def __init__(self, objective: MixtureObjective, request: Request) -> None:
         """Start before any row."""
         self._objective = objective
-        own, self._values = objective.split(request.points)
+        points, self._values = objective.split(request.points)
         self._part = objective.problems.part[request.which]
-        self._sums = Sums(objective.linear, Request(request.which, own))
+        self._sums = Sums(objective.linear, Request(request.which, points))
         self._matrix = self._sums.weights.float()
         self._bias = self._sums.bias.float().unsqueeze(2)
         self._mixture = self._values.float()
@@ -356,19 +356,23 @@ class MixturePass:
         objective = self._objective
         order, layers = objective.logits(self._mixture, self._matrix, z)
         shares = objective.problems.parts[:, rows][self._part]
-        found = objective.loss.derive(order.logits + self._bias, self._sums.extra, shares, rows)
-        by_logits = found.by_logits
-        self._sums.add(found, order.by_matrix(by_logits), by_logits.double().sum(2))
+        derivatives = objective.loss.derive(
+            order.logits + self._bias, self._sums.extra, shares, rows
+        )
+        by_logits = derivatives.by_logits
+        self._sums.add(derivatives, order.by_matrix(by_logits), by_logits.double().sum(2))
         by_layers = order.by_weights(by_logits)
         by_scores = layers * (by_layers - (layers * by_layers).sum(0))
         self._by_mixture += objective.mixture.by_values(by_scores, z)
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        found, by_mixture = self._sums.finish(), self._by_mixture
-        value = found.value
+        evaluation, by_mixture = self._sums.finish(), self._by_mixture
+        value = evaluation.value
         if self._objective.mixture.penalised:
             l2 = self._sums.l2
             value = value + l2 / 2 * self._values.square().sum(1)
             by_mixture = by_mixture + l2.unsqueeze(1) * self._values
-        return Evaluation(value, torch.cat([found.gradient, by_mixture], 1), found.curvature)
+        return Evaluation(
+            value, torch.cat([evaluation.gradient, by_mixture], 1), evaluation.curvature
+        )

@@ -62,19 +62,19 @@ class KroneckerInverse(Preconditioner):
         self._last: tuple[Tensor, Tensor] | None = None
         self._n_weights = n_logits * len(self._spectrum)
 
-    def update(self, which: Which, points: Points, found: Evaluation) -> None:
+    def update(self, which: Which, points: Points, evaluation: Evaluation) -> None:
         """Take in A of some problems, and the curvature along the steps to their points."""
         if not len(which):
             return
-        if found.curvature is not None:
+        if evaluation.curvature is not None:
             if self._vectors is None:
-                values = found.curvature
+                values = evaluation.curvature
             else:
-                values, self._vectors[which] = torch.linalg.eigh(found.curvature)
+                values, self._vectors[which] = torch.linalg.eigh(evaluation.curvature)
             floor = _FLOOR * values.amax(1, keepdim=True).clamp(min=_FLOOR)
             self._values[which] = torch.where(values > floor, values, 0.0)
         if self._beside:
-            self._measure(which, points, found.gradient)
+            self._measure(which, points, evaluation.gradient)
 
     def _measure(self, which: Tensor, points: Tensor, gradient: Tensor) -> None:
         """Set the curvature of each group to that of the last step, where it was positive."""
@@ -82,23 +82,23 @@ class KroneckerInverse(Preconditioner):
         if self._last is None:
             self._last = (torch.zeros_like(here[0]), torch.zeros_like(here[0]))
         else:
-            parts = zip(*(torch.split(one, self._beside, 1) for one in here), strict=True)
+            parts = zip(*(torch.split(values, self._beside, 1) for values in here), strict=True)
             before = zip(
-                *(torch.split(one[which], self._beside, 1) for one in self._last), strict=True
+                *(torch.split(values[which], self._beside, 1) for values in self._last), strict=True
             )
-            for own, (x, g), (x0, g0) in zip(self._own, parts, before, strict=True):
+            for scales, (x, g), (x0, g0) in zip(self._own, parts, before, strict=True):
                 steps, changes = x - x0, g - g0
                 along, length = (steps * changes).sum(1), steps.square().sum(1)
                 known = (along > 0) & (length > 0)
-                found = (along / length.clamp(min=1e-300)).clamp(_LEAST, _MOST)
-                own[which] = torch.where(known, found, own[which])
-        for kept, one in zip(self._last, here, strict=True):
-            kept[which] = one
+                scale = (along / length.clamp(min=1e-300)).clamp(_LEAST, _MOST)
+                scales[which] = torch.where(known, scale, scales[which])
+        for kept, now in zip(self._last, here, strict=True):
+            kept[which] = now
 
     def reset(self, which: Which) -> None:
         """Return to the first curvature along values beside weights and biases."""
-        for own in self._own:
-            own[which] = _START
+        for scales in self._own:
+            scales[which] = _START
 
     def apply(self, which: Which, gradient: Points) -> Points:
         """Return the inverse times the gradients, whose weights have a bias behind each logit's."""
@@ -106,10 +106,10 @@ class KroneckerInverse(Preconditioner):
         # logits, divide each value by its own curvature, turn back. What no row bends (a s = 0,
         # without l2) stays where it is.
         n_logits, width = self._values.shape[1], len(self._spectrum)
-        own = gradient[:, : self._n_weights].view(len(which), n_logits, width)
+        by_logit = gradient[:, : self._n_weights].view(len(which), n_logits, width)
         vectors = None if self._vectors is None else self._vectors[which]
         scale = self._values[which].unsqueeze(2) * self._spectrum + self._l2[which].unsqueeze(1)
-        turned = own if vectors is None else vectors.transpose(1, 2) @ own
+        turned = by_logit if vectors is None else vectors.transpose(1, 2) @ by_logit
         turned = torch.where(scale > 0, turned / scale.clamp(min=1e-300), 0.0)
         beside = torch.split(gradient[:, self._n_weights :], self._beside or [0], 1)
         curvatures = self._own or [self._l2[:, 0]]
@@ -143,13 +143,15 @@ class BlockInverse(KroneckerInverse):
         self._total = self._values.clone()
         self._blocks: dict[int, Float[Tensor, "logits width width"]] = {}
 
-    def update(self, which: Which, points: Points, found: Evaluation) -> None:
+    def update(self, which: Which, points: Points, evaluation: Evaluation) -> None:
         """Take in how each logit bends the loss; forget problems that have left."""
-        super().update(which, points, found)
+        super().update(which, points, evaluation)
         self._steps[which] += 1
-        if found.curvature is not None:
+        if evaluation.curvature is not None:
             whole = self._vectors is not None
-            self._total[which] = found.curvature.diagonal(0, 1, 2) if whole else found.curvature
+            self._total[which] = (
+                evaluation.curvature.diagonal(0, 1, 2) if whole else evaluation.curvature
+            )
         going = set(which.tolist())
         self._blocks = {n: block for n, block in self._blocks.items() if n in going}
 
@@ -159,18 +161,18 @@ class BlockInverse(KroneckerInverse):
         Those with the weakest strengths come first.
         """
         due = (self._steps[which] >= self._next[which]).nonzero().squeeze(1).tolist()
-        new = [place for place in due if int(which[place]) not in self._blocks]
-        new.sort(key=lambda place: float(self._l2[which[place], 0]))
+        new = [index for index in due if int(which[index]) not in self._blocks]
+        new.sort(key=lambda index: float(self._l2[which[index], 0]))
         room = _ROOM // (self._total.shape[1] * len(self._spectrum) ** 2) - len(self._blocks)
         chosen = sorted(set(due).difference(new[max(room, 0) :]))
         if not chosen:
             return None
         return Request(which[chosen], points[chosen], self._total[which[chosen]])
 
-    def sharpen(self, which: Which, found: Evaluation) -> None:
+    def sharpen(self, which: Which, evaluation: Evaluation) -> None:
         """Invert the blocks, in units of their diagonals."""
-        assert found.blocks is not None, "asked for blocks"
-        for n, blocks in zip(which.tolist(), found.blocks, strict=True):
+        assert evaluation.blocks is not None, "asked for blocks"
+        for n, blocks in zip(which.tolist(), evaluation.blocks, strict=True):
             self._blocks[n] = blocks
             floor = _FLOOR * float(blocks.diagonal(0, 1, 2).max())
             for block in blocks:
@@ -185,20 +187,20 @@ class BlockInverse(KroneckerInverse):
 
     def apply(self, which: Which, gradient: Points) -> Points:
         """Return the inverse times the gradients."""
-        found = super().apply(which, gradient)
+        direction = super().apply(which, gradient)
         n_logits, width = self._total.shape[1], len(self._spectrum)
-        for place, n in enumerate(which.tolist()):
+        for index, n in enumerate(which.tolist()):
             if n not in self._blocks:
                 continue
-            own = gradient[place, : self._n_weights].view(n_logits, width)
-            common = own.mean(0) * (n_logits > 1)  # a single logit has nothing in common
+            by_logit = gradient[index, : self._n_weights].view(n_logits, width)
+            common = by_logit.mean(0) * (n_logits > 1)  # a single logit has nothing in common
             # One product per logit: a batch of them is several times as slow.
-            pairs = zip(self._blocks[n], (own - common).float(), strict=True)
+            pairs = zip(self._blocks[n], (by_logit - common).float(), strict=True)
             apart = torch.stack([block @ row for block, row in pairs]).double()
             apart -= apart.mean(0) * (n_logits > 1)
             out = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
-            found[place, : self._n_weights] = out.flatten()
-        return found
+            direction[index, : self._n_weights] = out.flatten()
+        return direction
 
 
 def _inverse(

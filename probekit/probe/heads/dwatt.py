@@ -95,9 +95,9 @@ class DWAttHead(RowHead):
         that it is picked from.
         """
         attention = self._scores(z[-1]).softmax(0).unsqueeze(2)
-        found = attention * mapped(self.value_norm(self.value(z)), weight)
-        found[-1] += mapped(z[-1:], weight)[0]
-        return found
+        parts = attention * mapped(self.value_norm(self.value(z)), weight)
+        parts[-1] += mapped(z[-1:], weight)[0]
+        return parts
 
     def weigh(self, z: Float[Tensor, "layers rows dim"] | None) -> LayerWeights:
         """Return the attention of each row, and its scores as the raw weights."""

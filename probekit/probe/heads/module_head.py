@@ -69,10 +69,10 @@ class ModuleHead(RowHead):
             h = self.module.eval()(z)
         self.module.train()
         if not isinstance(h, Tensor) or h.ndim != 2 or len(h) != _TRIED:
-            found = f"shape {tuple(h.shape)}" if isinstance(h, Tensor) else f"a {type(h).__name__}"
+            made = f"shape {tuple(h.shape)}" if isinstance(h, Tensor) else f"a {type(h).__name__}"
             raise PluginError(
                 f"given rows of shape {tuple(z.shape)} (rows, layers, dim) the module returned "
-                f"{found}; expected one vector per row, ({_TRIED}, width)."
+                f"{made}; expected one vector per row, ({_TRIED}, width)."
             )
         return h.shape[1]
 
@@ -137,7 +137,7 @@ class ModuleSpec(HeadSpec):
         """
         check_size(layers, dim)
         given = {"n_layers": len(layers), "dim": dim}
-        options = {name: one for name, one in self.to_json().items() if name != "name"}
+        options = {name: value for name, value in self.to_json().items() if name != "name"}
         options |= {name: given[name] for name in self.sizes}
         seed = int(torch.randint(2**62, (), generator=generator, device="cpu"))
         # planning builds heads on the device "meta", where not every module can be tried
@@ -160,21 +160,23 @@ def spec_of_module(name: str, factory: ModuleFactory) -> type[ModuleSpec]:
         PluginError: it wants an argument that is neither a size nor has a default.
     """
     options, sizes = [], []
-    for one in inspect.signature(factory).parameters.values():
-        if one.name in SIZES:
-            sizes.append(one.name)
-        elif one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD):
+    for parameter in inspect.signature(factory).parameters.values():
+        if parameter.name in SIZES:
+            sizes.append(parameter.name)
+        elif parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
-        elif one.default is one.empty:
+        elif parameter.default is parameter.empty:
             raise PluginError(
-                f"{import_path(factory)} wants {one.name!r}; a head is made with n_layers and dim, "
-                f"and what else it takes needs a default: register a functools.partial with "
-                f"{one.name}=..."
+                f"{import_path(factory)} wants {parameter.name!r}; a head is made with n_layers "
+                "and dim, and what else it takes needs a default: register a functools.partial "
+                f"with {parameter.name}=..."
             )
-        elif type(one.default) in _PLAIN:
-            options.append((one.name, type(one.default), field(default=one.default)))
+        elif type(parameter.default) in _PLAIN:
+            options.append(
+                (parameter.name, type(parameter.default), field(default=parameter.default))
+            )
     about = inspect.getdoc(factory) if isinstance(factory, type) else None
-    own = {
+    namespace = {
         "name": name,
         "sizes": tuple(sizes),
         "make": staticmethod(factory),
@@ -182,5 +184,5 @@ def spec_of_module(name: str, factory: ModuleFactory) -> type[ModuleSpec]:
         "formula": import_path(factory),
     }
     return make_dataclass(
-        "ModuleSpec", options, bases=(ModuleSpec,), namespace=own, frozen=True, kw_only=True
+        "ModuleSpec", options, bases=(ModuleSpec,), namespace=namespace, frozen=True, kw_only=True
     )

@@ -76,8 +76,8 @@ class _RowSum(torch.autograd.Function):
         # By the weight of layer i in a row: z_i . gradient; by z_i: the weight times the gradient.
         if ctx.needs_input_grad[0]:
             of_weights, products = torch.empty_like(weights), torch.empty_like(gradient)
-            for one, layer in zip(of_weights, z, strict=True):
-                torch.sum(torch.mul(layer, gradient, out=products), -1, out=one)
+            for by_weight, layer in zip(of_weights, z, strict=True):
+                torch.sum(torch.mul(layer, gradient, out=products), -1, out=by_weight)
         if ctx.needs_input_grad[1]:
             of_z = weights.unsqueeze(-1) * gradient
         return of_weights, of_z

@@ -103,9 +103,9 @@ def without(config: Mapping[str, Any], idle: Collection[str]) -> dict[str, Any]:
     }
 
 
-def differing_entries(one: Mapping[str, Any], two: Mapping[str, Any]) -> list[str]:
+def differing_entries(first: Mapping[str, Any], second: Mapping[str, Any]) -> list[str]:
     """Return the names of entries that both configurations have, with different values.
 
     What only one of them has may come from another version of transformers.
     """
-    return sorted(name for name in one.keys() & two.keys() if one[name] != two[name])
+    return sorted(name for name in first.keys() & second.keys() if first[name] != second[name])

@@ -23,7 +23,7 @@ _OWN: Mapping[str, type[Normalization]] = {
 NORMALIZATIONS = Registry(
     "normalization",
     _OWN,
-    admit="probekit.testing.normalization_checks:admit_normalization",
+    admit="probekit.testing.normalization_checks:NORMALIZATION.admit",
     contracts=[f"{__name__}.contract:Normalization"],
 )
 

@@ -62,8 +62,8 @@ class FinalNormalization(Normalization):
         else:
             normed = functional.rms_norm(z, z.shape[-1:], eps=self.eps)
         normed = torch.addcmul(self.bias, normed, self.weight)
-        if (place := self.already_normed) is not None:
-            normed[place] = z[place]
+        if (index := self.already_normed) is not None:
+            normed[index] = z[index]
         return normed.transpose(0, 1)
 
     @property
@@ -86,5 +86,5 @@ class FinalNormalization(Normalization):
     def from_json(cls, value: Mapping[str, Any], layers: tuple[int, ...], dim: int) -> Self:
         """Return a norm of the saved kind, for the saved numbers to be loaded into."""
         norm = FinalNorm(kind=value["kind"], eps=value["eps"], weight=torch.ones(dim))
-        place = value["already_normed"]
-        return cls(layers, norm, None if place is None else layers[place])
+        index = value["already_normed"]
+        return cls(layers, norm, None if index is None else layers[index])

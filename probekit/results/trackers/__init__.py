@@ -13,7 +13,7 @@ from probekit.results.trackers.wandb_runs import WandB
 
 _OWN: Mapping[str, type[TrackerSpec]] = {"tensorboard": TensorBoard, "wandb": WandB}
 
-TRACKERS = Registry("tracker", _OWN, admit="probekit.testing.other_checks:admit_tracker")
+TRACKERS = Registry("tracker", _OWN, admit="probekit.testing.other_checks:UNOPENED.admit")
 
 
 def register_tracker(name: str, tracker: type[TrackerSpec], *, version: str | None = None) -> None:

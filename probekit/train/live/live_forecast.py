@@ -72,20 +72,20 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         OptionError: the device has too little memory free.
     """
     assert live.tuned is not None, "something is trained"
-    found, device = forecast(live, stream, dev), live.backbone.device
+    costs, device = forecast(live, stream, dev), live.backbone.device
     name, method = live.backbone.info.name, live.method.name
-    needed, free = found.held + found.copies, free_memory(device)
+    needed, free = costs.held + costs.copies, free_memory(device)
     if needed > free:
         raise OptionError(
             f"--method {method} of {name} takes about {human_bytes(needed)} beside the model "
-            f"({human_bytes(found.held)} of it for one batch), and {human_bytes(free)} are "
+            f"({human_bytes(costs.held)} of it for one batch), and {human_bytes(free)} are "
             f"free on {device}. State fewer batch_tokens than {live.batch_tokens} in the "
             "--protocol, or give a method that trains less (lora, bitfit), or --depth."
         )
     mostly = (
         f" More than half of that time scores dev, {len(stream.points)} times: state fewer evals "
         "in a --protocol."
-        if found.scoring > found.stepping and len(stream.points) > 1 and stream.judge is None
+        if costs.scoring > costs.stepping and len(stream.points) > 1 and stream.judge is None
         else ""
     )
     few = " So few steps hardly train a model: see --epochs."
@@ -96,7 +96,7 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
         f"{live.tuned.n_model:,}",
         name,
         stream.total_steps,
-        human_time(found.stepping + found.scoring),
+        human_time(costs.stepping + costs.scoring),
         human_bytes(needed),
         mostly,
         few if stream.total_steps < _FEW_STEPS else "",
@@ -117,8 +117,10 @@ def forecast(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> Forecast:
     most = min(_TOKENS, live.batch_tokens)
     count = max(int(np.searchsorted(np.cumsum(lengths[places]), most)), 1)
     (source,) = LiveRows(live).sources(stream.train, [stream]).values()
-    some = (places[: max(n, 1)] for n in (count // 4, count))
-    first, full = (_measure(live, source, one, int(lengths[one].sum())) for one in some)
+    first, full = (
+        _measure(live, source, places[:n], int(lengths[places[:n]].sum()))
+        for n in (max(count // 4, 1), count)
+    )
     per_token = max(full.held - first.held, 0) / max(full.tokens - first.tokens, 1)
     fixed = max(full.held - per_token * full.tokens, 0)  # such as weights in another dtype
     largest = min(int(np.sort(lengths)[-stream.batch_size :].sum()), live.batch_tokens)
@@ -144,12 +146,12 @@ def _measure(
 ) -> _Pass:
     """Run the model over some examples of train, there and back, and leave no trace."""
     assert live.tuned is not None, "something is trained"
-    own = {value.untyped_storage().data_ptr() for value in live.backbone.model.parameters()}
+    of_model = {value.untyped_storage().data_ptr() for value in live.backbone.model.parameters()}
     held: dict[int, int] = {}
 
     def pack(value: Tensor) -> Tensor:
         storage = value.untyped_storage()
-        if storage.data_ptr() not in own:
+        if storage.data_ptr() not in of_model:
             held[storage.data_ptr()] = storage.nbytes()
         return value
 

@@ -158,8 +158,8 @@ class LiveModel:
         if not again:
             return run()
         # stopped early, a pass would end in an exception that `hidden_states` takes for the model's
-        found = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)
-        return list(found)
+        states = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)
+        return list(states)
 
 
 @contextmanager

@@ -71,14 +71,14 @@ class Candidate:
         name: where it was found: ``average``, ``layer 4``, ``from average``, ``trained``.
         score: on what chooses.
         load: puts it into the member.
-        found: what a record says of it.
+        diagnosis: what a record says of it.
         descended: what was found; None if a fit that is contained found it.
     """
 
     name: str
     score: float
     load: Callable[[], None]
-    found: Mapping[str, Any]
+    diagnosis: Mapping[str, Any]
     descended: Descended | None = None
 
 
@@ -146,7 +146,7 @@ class MixtureFit(SolvedFit):
     def best_score(self) -> float | None:
         """The best score of what it contains."""
         scores = [fit.best_score for fit in self.contained]
-        return max((one for one in scores if one is not None), key=self.better, default=None)
+        return max((score for score in scores if score is not None), key=self.better, default=None)
 
     def read(self, inputs: Inputs) -> Float[Tensor, "layers n dim"]:
         """Return the normalised layers of a block."""
@@ -170,8 +170,8 @@ class MixtureFit(SolvedFit):
         stopped = None if descent is None else (yield from self._stopped(descent))
         if stopped is not None:
             starts[TRAINED] = Start(stopped.minimum.points, self._average.path.strength)
-        found = yield from self._descend([*starts.values()], _FIRST)
-        yield from self._add(found, [f"from {name}" for name in starts], cut=True)
+        solved = yield from self._descend([*starts.values()], _FIRST)
+        yield from self._add(solved, [f"from {name}" for name in starts], cut=True)
         if stopped is not None:
             yield from self._add(stopped, [TRAINED])
         while (chosen := self._choice()).descended is not None and chosen.descended.cut:
@@ -215,15 +215,15 @@ class MixtureFit(SolvedFit):
         """
         head, view = self.member.probe.head, self.rows.view("train")
         n_layers, dim = len(self._alone), head.dim
-        own = torch.zeros(n_layers, dim, dtype=torch.float64, device=self.rows.device)
+        queries = torch.zeros(n_layers, dim, dtype=torch.float64, device=self.rows.device)
         objective = MixtureObjective(
             self.target.loss,
-            RowMixture(own) if head.per_row else SharedMixture(n_layers),
+            RowMixture(queries) if head.per_row else SharedMixture(n_layers),
             self.problems((0.0,)),
-            own.new_ones(dim),
+            queries.new_ones(dim),
             extra_l2=TRANSITIONS,
         )
-        start = own.new_zeros(len(objective.problems.l2), objective.mixture.n_values)
+        start = queries.new_zeros(len(objective.problems.l2), objective.mixture.n_values)
         n_batches = math.ceil(view.n_examples / DEFAULT_BATCH_SIZE)
         n_steps = min(DEFAULT_EPOCHS * n_batches, MOST_STEPS)
         descent = BatchDescent(objective, objective.start(start), self._rates(), n_steps)
@@ -235,8 +235,8 @@ class MixtureFit(SolvedFit):
                 if descent.over:
                     return
                 end = min(batch + DEFAULT_BATCH_SIZE, last)
-                own = slice(int(view.offsets[batch]), int(view.offsets[end]))
-                descent.step(own, z[:, own.start - rows.start : own.stop - rows.start])
+                span = slice(int(view.offsets[batch]), int(view.offsets[end]))
+                descent.step(span, z[:, span.start - rows.start : span.stop - rows.start])
 
         while not descent.over:
             yield Visit("train", step)
@@ -262,8 +262,8 @@ class MixtureFit(SolvedFit):
         else:
             shift = (weight * (values.softmax(1) @ self._means).unsqueeze(1)).sum(2)
         turned = self._rotated(weight * self._basis.scale.deviation)
-        own = torch.cat([turned, (bias + shift).unsqueeze(2)], 2).flatten(1)
-        return torch.cat([own, extra, values], 1)
+        linear = torch.cat([turned, (bias + shift).unsqueeze(2)], 2).flatten(1)
+        return torch.cat([linear, extra, values], 1)
 
     def _rotated(self, weight: Tensor) -> Tensor:
         rotation = self._basis.rotation
@@ -279,12 +279,12 @@ class MixtureFit(SolvedFit):
         which = torch.arange(len(points), device=points.device)
         evaluation = objective.begin(Request(which, points))
         yield Visit("train", evaluation.add)
-        found = evaluation.finish()
+        end = evaluation.finish()
         minimum = Minimum(
             points=points,
-            value=found.value,
-            gradient=found.gradient.norm(dim=1),
-            tolerance=torch.zeros_like(found.value),
+            value=end.value,
+            gradient=end.gradient.norm(dim=1),
+            tolerance=torch.zeros_like(end.value),
             iterations=torch.full_like(which, descent.n_done),
             converged=torch.zeros_like(which, dtype=torch.bool),
         )
@@ -292,29 +292,29 @@ class MixtureFit(SolvedFit):
 
     def _starts(self) -> dict[str, Start]:
         """Return the average, and the layers that read best alone, if they can be come near."""
-        found = {AVERAGE: self._start(self._mixture.even(), self._average)}
-        for place in sorted(range(len(self._alone)), key=lambda n: self._rank(self._alone[n])):
-            near = self._mixture.near(place)
-            if near is not None and len(found) <= MOST_LAYERS:
-                found[self._name(place)] = self._start(near, self._alone[place])
-        return found
+        starts = {AVERAGE: self._start(self._mixture.even(), self._average)}
+        for index in sorted(range(len(self._alone)), key=lambda n: self._rank(self._alone[n])):
+            near = self._mixture.near(index)
+            if near is not None and len(starts) <= MOST_LAYERS:
+                starts[self._name(index)] = self._start(near, self._alone[index])
+        return starts
 
     def _start(self, values: Float64[Tensor, " values"], fit: LinearFit) -> Start:
         decoders = fit.decoders(*fit.path.chosen)
-        own = values.to(self._means.device).expand(len(decoders[0]), -1)
-        return Start(self._turned(decoders, own), fit.path.strength)
+        mixture = values.to(self._means.device).expand(len(decoders[0]), -1)
+        return Start(self._turned(decoders, mixture), fit.path.strength)
 
     def _rank(self, fit: LinearFit) -> tuple[float, float]:
         """Return what is least of the best: by what chooses, else by the objective."""
         return -self.better(fit.path.score), float(fit.diagnosis["objective"])
 
-    def _name(self, place: int) -> str:
-        return f"layer {self.member.spec.layers[place]}"
+    def _name(self, index: int) -> str:
+        return f"layer {self.member.spec.layers[index]}"
 
     def _descend(self, starts: Sequence[Start], most: int) -> Generator[Visit, None, Solved]:
         """Fit mixtures and decoders together."""
-        strengths = tuple(one.strength for one in starts)
-        points = torch.stack([one.points for one in starts], 1).flatten(0, 1)
+        strengths = tuple(start.strength for start in starts)
+        points = torch.stack([start.points for start in starts], 1).flatten(0, 1)
         objective = self.objective(self.target.loss, self.problems(strengths))
         both = objective.minimise(points, most=most, tolerance=TOLERANCE)
         return Solved(strengths, objective, (yield from drive(both, objective.begin)))
@@ -323,50 +323,51 @@ class MixtureFit(SolvedFit):
         """Keep solutions with their scores; ``cut`` says that what has not converged may go on."""
         scores = yield from self.scores(solved)
         done = solved.minimum.converged.view(-1, len(names)).all(0).tolist()
-        for place, name in enumerate(names):
-            self._own[name] = Descended(solved, place, scores[place], cut and not done[place])
+        for index, name in enumerate(names):
+            self._own[name] = Descended(solved, index, scores[index], cut and not done[index])
 
     def _candidates(self) -> list[Candidate]:
         """Return all that may be chosen, the simplest first."""
         held = [(AVERAGE, self._mixture.even(), self._average)]
-        for place, fit in enumerate(self._alone):
-            if (values := self._mixture.alone(place)) is not None:
-                held.append((self._name(place), values, fit))
-        found = [
+        for index, fit in enumerate(self._alone):
+            if (values := self._mixture.alone(index)) is not None:
+                held.append((self._name(index), values, fit))
+        candidates = [
             Candidate(name, fit.path.score, partial(self._take, values, fit), fit.diagnosis)
             for name, values, fit in held
         ]
-        for name, own in self._own.items():
-            said = own.solved.said(own.place) | {"selection_score": own.score}
-            found.append(Candidate(name, own.score, partial(self._load, own), said, own))
-        return found
+        for name, descended in self._own.items():
+            score, load = descended.score, partial(self._load, descended)
+            diagnosis = descended.solved.said(descended.place) | {"selection_score": score}
+            candidates.append(Candidate(name, score, load, diagnosis, descended))
+        return candidates
 
     def _choice(self) -> Candidate:
         """Return the best of all that was found; where nothing chooses, by the objective."""
         candidates = self._candidates()
         if self.member.spec.select is None:
-            own = [one for one in candidates if one.descended is not None and one.name != TRAINED]
-            return min(own, key=lambda one: float(one.found["objective"]))
-        return max(candidates, key=lambda one: self.better(one.score))
+            ends = [fit for fit in candidates if fit.descended is not None and fit.name != TRAINED]
+            return min(ends, key=lambda candidate: float(candidate.diagnosis["objective"]))
+        return max(candidates, key=lambda candidate: self.better(candidate.score))
 
     def _diagnosis(self, best: Candidate) -> Generator[Visit, None, dict[str, Any]]:
         """Return what a record says of the fit."""
-        found = {**best.found, "chosen": best.name}
+        diagnosis = {**best.diagnosis, "chosen": best.name}
         if best.descended is not None:
             residual = yield from self._residual(best.descended)
-            converged = found["converged"] and residual <= _RESIDUAL
-            found |= {"projected_gradient": residual, "converged": converged}
+            converged = diagnosis["converged"] and residual <= _RESIDUAL
+            diagnosis |= {"projected_gradient": residual, "converged": converged}
         if self.member.spec.select is None:
-            del found["selection_score"]
-            return found
-        scores = {one.name: one.score for one in self._candidates()}
-        return found | {"candidates": [*scores], "candidate_scores": [*scores.values()]}
+            del diagnosis["selection_score"]
+            return diagnosis
+        scores = {candidate.name: candidate.score for candidate in self._candidates()}
+        return diagnosis | {"candidates": [*scores], "candidate_scores": [*scores.values()]}
 
-    def _residual(self, own: Descended) -> Generator[Visit, None, float]:
+    def _residual(self, descended: Descended) -> Generator[Visit, None, float]:
         """Return the projected gradient of the mixture of a solution over all drawn rows."""
-        strength = own.solved.strengths[own.place]
+        strength = descended.solved.strengths[descended.place]
         objective = self.objective(self.target.loss, self.problems((strength,)))
-        point = own.solved.minimum.points[own.place : own.place + 1]
+        point = descended.solved.minimum.points[descended.place : descended.place + 1]
         evaluation = objective.begin(Request(torch.zeros_like(point[:, 0]).long(), point))
         yield Visit("train", evaluation.add)
         gradient = objective.unpack(evaluation.finish().gradient)[3]
@@ -375,14 +376,14 @@ class MixtureFit(SolvedFit):
     def _take(self, values: Float64[Tensor, " values"], fit: LinearFit) -> None:
         """Put what a contained fit found into head and decoder."""
         self.member.probe.head.load_mixture(values)
-        self.target.load(*(one[0] for one in fit.decoders(*fit.path.chosen)))
+        self.target.load(*(tensor[0] for tensor in fit.decoders(*fit.path.chosen)))
 
-    def _load(self, own: Descended) -> None:
+    def _load(self, descended: Descended) -> None:
         """Put a solution for layers as they came into head and decoder."""
-        objective = own.solved.objective
+        objective = descended.solved.objective
         assert isinstance(objective, MixtureObjective)
-        point = own.solved.minimum.points[own.place : own.place + 1]
-        weight, bias, extra, values = (one[0] for one in objective.unpack(point))
+        point = descended.solved.minimum.points[descended.place : descended.place + 1]
+        weight, bias, extra, values = (tensor[0] for tensor in objective.unpack(point))
         raw = self._basis.unrotated(weight) / self._basis.scale.deviation
         if self.member.probe.head.per_row:
             values = self._basis.unrotated(values) / self._basis.scale.deviation

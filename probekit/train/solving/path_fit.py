@@ -118,12 +118,12 @@ class PathFit(SolvedFit):
         """Solve some problems."""
 
     @abstractmethod
-    def load(self, solved: Solved, place: int) -> None:
+    def load(self, solved: Solved, index: int) -> None:
         """Put a solution into the member.
 
         Args:
             solved: a stretch.
-            place: of the strength in it.
+            index: of the strength in it.
         """
 
     def visits(self) -> Visits:
@@ -148,14 +148,14 @@ class PathFit(SolvedFit):
     @property
     def diagnosis(self) -> dict[str, Any]:
         """What a record says of what was chosen."""
-        solved, place = self.path.chosen
-        found = solved.said(place)
+        solved, index = self.path.chosen
+        diagnosis = solved.said(index)
         if self.member.spec.select is None:
-            return found
+            return diagnosis
         if self.path.edge is not None:
-            found["edge"] = self.path.edge
+            diagnosis["edge"] = self.path.edge
         tried = {"strengths": self.path.strengths, "strength_scores": [*self.path.scores]}
-        return found | tried | {"selection_score": self.path.score}
+        return diagnosis | tried | {"selection_score": self.path.score}
 
 
 class LinearFit(PathFit):
@@ -205,13 +205,13 @@ class LinearFit(PathFit):
         minimum = yield from drive(objective.minimise(), objective.begin)
         return objective, minimum
 
-    def load(self, solved: Solved, place: int) -> None:
+    def load(self, solved: Solved, index: int) -> None:
         """Put weights for rows as they came into the decoder."""
-        self.target.load(*(one[0] for one in self.decoders(solved, place)))
+        self.target.load(*(values[0] for values in self.decoders(solved, index)))
 
-    def decoders(self, solved: Solved, place: int) -> Decoders:
+    def decoders(self, solved: Solved, index: int) -> Decoders:
         """Return what was found on every part of the rows, that on all of them first."""
         objective = solved.objective
         assert isinstance(objective, LinearObjective)
-        weight, bias, extra = objective.unpack(solved.of_parts(place))
+        weight, bias, extra = objective.unpack(solved.of_parts(index))
         return *self._basis.folded(weight, bias), extra

@@ -95,8 +95,8 @@ class FittedTargets:
         chain: Sequence[Tensor] = ()
         if isinstance(self.loss, ChainLoss):
             chain = [part[0] for part in self.loss.split(extra.unsqueeze(0))]
-        found = Solution(weight=weight, bias=bias, present=self._present, chain=chain)
-        self._decoder.load(found)
+        solution = Solution(weight=weight, bias=bias, present=self._present, chain=chain)
+        self._decoder.load(solution)
 
 
 Objective = LinearObjective | MixtureObjective
@@ -116,20 +116,20 @@ class Solved:
     objective: Objective
     minimum: Minimum
 
-    def of_parts(self, place: int) -> Points:
+    def of_parts(self, index: int) -> Points:
         """Return the solution at a place of the strengths, on every part of the rows."""
-        return self.minimum.points[place :: len(self.strengths)]
+        return self.minimum.points[index :: len(self.strengths)]
 
-    def said(self, place: int) -> dict[str, Any]:
+    def said(self, index: int) -> dict[str, Any]:
         """Return what a record says of a solution."""
         minimum = self.minimum
         return {
-            "converged": bool(minimum.converged[place]),
-            "iterations": int(minimum.iterations[place]),
-            "gradient": float(minimum.gradient[place]),
-            "tolerance": float(minimum.tolerance[place]),
-            "objective": float(minimum.value[place]),
-            "strength": self.strengths[place],
+            "converged": bool(minimum.converged[index]),
+            "iterations": int(minimum.iterations[index]),
+            "gradient": float(minimum.gradient[index]),
+            "tolerance": float(minimum.tolerance[index]),
+            "objective": float(minimum.value[index]),
+            "strength": self.strengths[index],
         }
 
 
@@ -218,7 +218,7 @@ class SolvedFit(ABC):
             view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
             scorer = self._metric(gold_of(view.take(judges), self._metric))
             predicted = predicted[:, torch.from_numpy(view.places(judges))]
-        return [scorer.score(self.target.named(own))[self._metric.name] for own in predicted]
+        return [scorer.score(self.target.named(values))[self._metric.name] for values in predicted]
 
     def _predict(
         self, solved: Solved, split: SplitName
@@ -234,16 +234,16 @@ class SolvedFit(ABC):
         row_parts = torch.from_numpy(np.repeat(parts, view.lengths))
         points = solved.minimum.points
         points = points if split == "train" else points[:n_strengths]
-        found: list[Tensor] = []
+        blocks: list[Tensor] = []
 
         def add(rows: slice, z: Tensor) -> None:
             predicted = solved.objective.predict(points, z, _offsets_of(view, rows, z.device))
             judged = row_parts[rows].to(predicted.device).expand(1, n_strengths, -1)
             by_part = predicted.view(-1, n_strengths, predicted.shape[1])
-            found.append(by_part.gather(0, judged).squeeze(0))
+            blocks.append(by_part.gather(0, judged).squeeze(0))
 
         yield Visit(split, add)
-        return torch.cat(found, 1)
+        return torch.cat(blocks, 1)
 
     def _losses(self, solved: Solved) -> Generator[Visit, None, list[float]]:
         """Return the mean loss of what judges under each solution."""
@@ -251,9 +251,9 @@ class SolvedFit(ABC):
         points = solved.minimum.points[: len(solved.strengths)]
         which = torch.arange(len(points), device=points.device)
         problems = Problems(0.0 * points[:, 0], torch.zeros_like(which), parts)
-        found = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
-        yield Visit("judge", found.add)
-        return list(found.finish().value.tolist())
+        evaluation = self.objective(loss, problems, extra_l2=0.0).begin(Request(which, points))
+        yield Visit("judge", evaluation.add)
+        return list(evaluation.finish().value.tolist())
 
 
 def _offsets_of(view: FeatureView, rows: slice, device: torch.device) -> Tensor:
@@ -275,9 +275,9 @@ def drive(
     try:
         request = next(minimisation)
         while True:
-            found = begin(request)
-            yield Visit("train", found.add)
-            request = minimisation.send(found.finish())
+            evaluation = begin(request)
+            yield Visit("train", evaluation.add)
+            request = minimisation.send(evaluation.finish())
     except StopIteration as end:
         minimum: Minimum = end.value
         return minimum

@@ -110,7 +110,7 @@ class SolvedStream:
 
     def _end(self, fits: Sequence[SolvedFit], stopwatch: Stopwatch, report: Report) -> None:
         """Count what the fits contain among their seconds, and members on the progress bar."""
-        before = sum(one.member.stepping.seconds for fit in fits for one in fit.contained)
+        before = sum(part.member.stepping.seconds for fit in fits for part in fit.contained)
         stopwatch.add(before / len(fits))
         for fit in fits:
             if fit.member in self.members:
@@ -143,10 +143,10 @@ class SolvedStream:
             for key in served:
                 fit, visits = running[key]
                 self._say(fit, report)
-                if (found := next(visits, None)) is None:
+                if (following := next(visits, None)) is None:
                     del waiting[key]
                 else:
-                    waiting[key] = found
+                    waiting[key] = following
 
     def _say(self, fit: SolvedFit, report: Report) -> None:
         """Report which member is being fitted, and the best score so far on what chooses."""
@@ -166,9 +166,9 @@ class SolvedStream:
         """
         spec = member.spec
         mixes = _mixes(member)
-        own: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
-        build: Callable[..., SolvedFit] = own or LinearFit
-        if mixes and own is None:
+        path_fit: type[SolvedFit] | None = FITTERS[spec.fitter].path_fit(trains_head=mixes)
+        build: Callable[..., SolvedFit] = path_fit or LinearFit
+        if mixes and path_fit is None:
             several = spec.layers if len(spec.layers) > 1 else ()
             build = partial(
                 MixtureFit,
@@ -194,9 +194,9 @@ class SolvedStream:
         spec = replace(mixture, head=head, layers=layers, fitter=fitter)
         if spec not in known:
             known[spec] = self._fit(self._member(spec), {})
-        found = known[spec]
-        assert isinstance(found, LinearFit)
-        return found
+        fit = known[spec]
+        assert isinstance(fit, LinearFit)
+        return fit
 
 
 def _mixes(member: Member) -> bool:

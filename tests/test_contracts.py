@@ -19,6 +19,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS
 from probekit.probe.fitters.contract import Fitter
+from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.probe.normalization.contract import Normalization
 from probekit.results.trackers import TRACKERS, Tracker, TrackerSpec
@@ -41,6 +42,13 @@ class Silent(Plain):
     """It decodes kinds that there are not."""
 
     kinds: ClassVar[frozenset[str]] = frozenset({"smells"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Needy(Plain):
+    """Nobody knows its rank."""
+
+    rank: int
 
 
 class Halved(Normalization):
@@ -156,6 +164,12 @@ REGISTRIES = {
 }
 
 
+@pytest.mark.parametrize("kind", [*sorted(REGISTRIES.keys() - {"task"}), "head"])
+def test_every_one_is_listed_under_its_name(kind):
+    for name, plugin in (REGISTRIES | {"head": HEADS})[kind].items():
+        assert plugin.name == name
+
+
 @pytest.fixture(autouse=True)
 def nothing_registered(monkeypatch):
     monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
@@ -181,6 +195,11 @@ def test_one_passes_and_one_is_told_what_it_did(kind):
 def test_the_name_is_that_of_the_class(kind):
     with pytest.raises(PluginError, match=r"the class says name = '\w+'; say 'other'"):
         getattr(probekit, f"register_{kind}")("other", CASES[kind][0])
+
+
+def test_what_cannot_be_made_without_options_is_refused():
+    with pytest.raises(PluginError, match=r"Needy\(\) without options failed: .*rank"):
+        testing.check_decoder(Needy)
 
 
 def test_the_checks_of_every_kind_are_there():

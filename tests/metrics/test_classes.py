@@ -3,15 +3,20 @@
 import numpy as np
 import pytest
 import sklearn.metrics as sklearn
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.errors import OptionError
 from probekit.metrics import F1, METRICS, Accuracy, Gold, Matthews, MicroF1, confusion, encode_gold
-from probekit.testing.metric_checks import TAGS
-from tests.metrics.cases import tags_and_random
+from probekit.testing.metric_checks import LENGTHS, ROWS, TAGS
 
 NAMES = ("a", "b", "c", "d")
+
+
+def tags_and_random(seed: int, classes: tuple[str, ...] = TAGS) -> tuple[Gold, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = [[classes[i] for i in rng.integers(0, len(classes), n)] for n in LENGTHS]
+    return encode_gold(labels, classes), rng.integers(0, len(classes), ROWS)
 
 
 def pairs(n_classes: int) -> st.SearchStrategy[list[tuple[int, int]]]:
@@ -24,16 +29,20 @@ def split(found: list[tuple[int, int]], names: tuple[str, ...]) -> tuple[Gold, n
     return Gold(ids, np.arange(len(found) + 1), names), predicted
 
 
+@pytest.mark.filterwarnings("ignore:A single label was found")
+@settings(max_examples=50)
 @given(pairs(4))
-def test_accuracy_and_micro_f1_equal_sklearn(found: list[tuple[int, int]]) -> None:
+def test_accuracy_micro_f1_and_matthews_equal_sklearn(found: list[tuple[int, int]]) -> None:
     gold, predicted = split(found, NAMES)
-    accuracy = sklearn.accuracy_score(gold.ids, predicted)
-    micro = sklearn.f1_score(gold.ids, predicted, average="micro")
-    assert Accuracy(gold).score(predicted) == {"accuracy": pytest.approx(accuracy)}
-    expected = {"micro-f1": pytest.approx(micro), "accuracy": pytest.approx(accuracy)}
-    assert MicroF1(gold).score(predicted) == expected
+    accuracy = pytest.approx(sklearn.accuracy_score(gold.ids, predicted))
+    micro = pytest.approx(sklearn.f1_score(gold.ids, predicted, average="micro"))
+    matthews = pytest.approx(sklearn.matthews_corrcoef(gold.ids, predicted), abs=1e-12)
+    assert Accuracy(gold).score(predicted) == {"accuracy": accuracy}
+    assert MicroF1(gold).score(predicted) == {"micro-f1": micro, "accuracy": accuracy}
+    assert Matthews(gold).score(predicted) == {"matthews": matthews, "accuracy": accuracy}
 
 
+@settings(max_examples=50)
 @given(pairs(2))
 def test_f1_equals_sklearn(found: list[tuple[int, int]]) -> None:
     gold, predicted = split(found, ("0", "1"))
@@ -70,16 +79,6 @@ def test_f1_is_for_two_classes() -> None:
     gold, _ = tags_and_random(0)
     with pytest.raises(OptionError, match=r"found 4: O, B-PER.*micro-f1"):
         F1(gold)
-
-
-@pytest.mark.filterwarnings("ignore:A single label was found")
-@given(pairs(4))
-def test_matthews_equals_sklearn(found: list[tuple[int, int]]) -> None:
-    gold, predicted = split(found, NAMES)
-    scores = Matthews(gold).score(predicted)
-    expected = sklearn.matthews_corrcoef(gold.ids, predicted)
-    assert scores["matthews"] == pytest.approx(expected, abs=1e-12)
-    assert scores["accuracy"] == pytest.approx(sklearn.accuracy_score(gold.ids, predicted))
 
 
 @pytest.mark.parametrize("name", ["matthews", "f1"])

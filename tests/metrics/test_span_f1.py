@@ -40,11 +40,12 @@ def to_gold(sentences: list[list[int]]) -> Gold:
 
 
 @pytest.mark.filterwarnings("ignore")  # seqeval warns about labels without a prefix
-@settings(max_examples=400)
+@settings(max_examples=200)
 @given(labellings)
 @example([[(1, 2), (2, 2)]])
 @example([[(12, 12)], [(12, 12), (2, 2)]])
-def test_equals_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
+@example([[(1, 1)], [(2, 0)]])  # a span ends with its sentence
+def test_scores_and_spans_equal_seqevals(sentences: list[list[tuple[int, int]]]) -> None:
     gold = to_gold([[pair[0] for pair in s] for s in sentences])
     predicted = to_gold([[pair[1] for pair in s] for s in sentences])
     scorer = SpanF1(gold)
@@ -55,25 +56,13 @@ def test_equals_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
     assert list(scores) == list(scorer.judge(predicted.ids))
     assert next(iter(scores)) == SpanF1.name
     assert all(0 <= value <= 1 for value in scores.values())
-
-
-@pytest.mark.filterwarnings("ignore")
-@settings(max_examples=200)
-@given(labellings)
-def test_spans_equal_seqeval(sentences: list[list[tuple[int, int]]]) -> None:
-    gold = to_gold([[pair[0] for pair in s] for s in sentences])
     finder = SpanFinder(NAMES, gold.offsets)
     spans = finder.find(gold.ids)
     found = {
         (finder.types[kind], int(start), int(stop) - 1)
         for kind, start, stop in zip(spans.type, spans.start, spans.stop, strict=True)
     }
-    assert found == set(get_entities([[NAMES[pair[0]] for pair in s] for s in sentences]))
-
-
-def test_lenient_like_conlleval() -> None:
-    gold = encode_gold([["B-PER", "I-PER"]], ["O", "B-PER", "I-PER"])
-    assert SpanF1(gold).score(np.array([2, 2]))["span-f1"] == 1.0
+    assert found == set(get_entities(names[0]))
 
 
 def test_hand_counted() -> None:
@@ -88,13 +77,6 @@ def test_hand_counted() -> None:
     assert scores["f1/PER"] == pytest.approx(2 / 3)
     assert scores["f1/LOC"] == 0.0
     assert scores["accuracy"] == 4 / 6
-
-
-def test_a_span_ends_with_its_sentence() -> None:
-    gold = encode_gold([["B-PER"], ["I-PER"]], ["O", "B-PER", "I-PER"])
-    one = encode_gold([["B-PER", "I-PER"]], ["O", "B-PER", "I-PER"])
-    assert SpanF1(gold).score(np.array([1, 0]))["recall"] == 0.5
-    assert SpanF1(one).score(np.array([1, 0]))["recall"] == 0.0
 
 
 def test_a_label_unseen_in_train_counts_as_missed() -> None:

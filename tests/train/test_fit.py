@@ -49,24 +49,16 @@ def test_a_planted_signal_is_found(found, head):
 
 def test_shuffled_labels_are_at_chance(tmp_path):
     shuffled = splits_in(tmp_path, shuffled=True)
-    results = fit(shuffled, stream(shuffled, *map(member, HEADS)))[0]
+    results = fit(shuffled, stream(shuffled, *map(member, HEADS), epochs=8))[0]
     # Five classes; dev and test have about 220 words, so a deviation of 0.027 at chance.
     assert max(result.test_score for result in results) < 0.2 + 5 * 0.027
-
-
-def test_weights_find_the_layers_with_the_signal(splits):
-    (result,) = fit(splits, stream(splits, member("p32", layers=(0, 1, 2, 3))))[0]
-    assert result.weights[2] + result.weights[3] > 0.7  # 0.5 without learning
-    raw = torch.tensor(list(result.raw_weights.values()))
-    expected = torch.tensor(list(result.weights.values()))
-    torch.testing.assert_close(raw.softmax(0), expected)
 
 
 def test_a_member_is_the_same_alone_and_in_a_group(tmp_path):
     splits = splits_in(tmp_path, final_norm=True)
     ways = ("none", "layernorm", "standardize", "final-norm")
-    members = [member(name, normalize=ways[n % 4]) for n, name in enumerate(HEADS)]
-    members += [member("dwatt", normalize=kind) for kind in ways]
+    heads = ("last", "p32", "dwatt", "concat", "depth-lstm", "extra-layers")
+    members = [member(name, normalize=ways[n % 4]) for n, name in enumerate(heads)]
     others = stream(splits, member("mean"), member("dwatt"), seed=1, epochs=3)
     group = fit(splits, stream(splits, *members, epochs=3), others)[0]
     for together, spec in zip(group, members, strict=True):
@@ -101,20 +93,6 @@ def test_evaluations_are_evenly_spaced_and_end_with_the_last_step(
     train = splits.view("train", valid_only=True).take(np.arange(examples))
     spec = stream(splits, member(), train=train, batch_size=1, epochs=epochs, evals=evals)
     assert spec.points == expected
-
-
-def test_the_learning_rate_falls_to_zero_linearly(splits, monkeypatch):
-    rates = []
-    real = taken_steps.adam
-
-    def spy(*args, **options):
-        rates.append(options["lr"])
-        real(*args, **options)
-
-    monkeypatch.setattr(taken_steps, "adam", spy)
-    fit(splits, stream(splits, member("p32", lr=1.0, rates=(("mixing", 0.1),)), epochs=1))
-    rates = np.sort(np.reshape(rates, (-1, 2)))  # of both groups, in any order
-    np.testing.assert_allclose(rates, [[0.1, 1], [0.075, 0.75], [0.05, 0.5], [0.025, 0.25]])
 
 
 def test_seeds_give_other_results_and_repeat_theirs_whatever_was_drawn_before(splits, monkeypatch):

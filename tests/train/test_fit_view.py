@@ -38,7 +38,7 @@ def test_features_and_entries_say_what_there_is(root):
 
 
 def test_the_outcome_of_a_run_says_scores_options_and_layers(root):
-    spec = probekit.TrainSpec(model=MODEL, task=TASK, head="p32", fit="lbfgs", select="cv:5")
+    spec = probekit.TrainSpec(model=MODEL, task=TASK, head="p32", fit="lbfgs", l2=0.1)
     result = probekit.fit(spec, location=Location(cache=root))
     found = cells(result)
     assert found[0] == "p32, fitted" and "yes" in found[found.index("converged") + 1]

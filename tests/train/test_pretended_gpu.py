@@ -3,19 +3,20 @@
 import pytest
 import torch
 
-from probekit.features import Location
+from probekit.features import Location, open_features
 from probekit.probe.heads import HEADS
 from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant_all
 from tests.planted_texts import plant_all_texts
 from tests.pretended_gpu import WrongDevice, pretended_gpu
+from tests.train import grouped
+from tests.train.grouped import member, stream
 
 TAGS = {"task": TASK, "label": "ner"}
 SOLVED = {"fit": "lbfgs", "l2": 10.0}
 STEPS = {"epochs": 1, "batch_size": 16, "evals": 1}
 RUNS = [
-    *(TAGS | STEPS | {"head": head} for head in HEADS),
     *(TAGS | STEPS | {"head": "p32", "decoder": name} for name in ("mlp", "crf:hidden=5")),
     *(TAGS | STEPS | {"head": "p32", "normalize": name} for name in ("layernorm", "final-norm")),
     TAGS | STEPS | {"head": "concat", "shots": 2, "control": 1},
@@ -39,6 +40,15 @@ def cache(tmp_path_factory):
 
 def named(run):
     return " ".join(str(value) for value in run.values())
+
+
+@pytest.mark.parametrize("memory", [0, 10**9])
+def test_all_heads_beside_each_other(cache, memory, monkeypatch):
+    splits = open_features(MODEL, TASK, "ner", cache)
+    heads = stream(splits, *(member(head, lr=1e-3) for head in HEADS), epochs=1, evals=1)
+    with pretended_gpu(monkeypatch):
+        (results,) = grouped.fit(splits, heads, device="cuda:0", memory=memory, ablate=True)
+    assert all(value.isfinite().all() for result in results for value in result.state.values())
 
 
 @pytest.mark.parametrize("number", range(len(RUNS)), ids=[*map(named, RUNS)])

@@ -73,16 +73,16 @@ def test_every_depth_and_strength_as_scikit_learn(splits):
 
 
 @pytest.mark.parametrize(
-    ("head", "decoder", "layers"),
+    ("head", "decoder", "layers", "l2"),
     [
-        ("last", "linear", (3,)),
-        ("mean", "crf", (1, 2, 3)),
-        ("p32", "linear", (1, 2, 3)),
-        ("attention-fusion", "linear", (0, 1, 2, 3)),
+        ("last", "linear", (3,), None),
+        ("mean", "crf", (1, 2, 3), 0.01),
+        ("p32", "linear", (1, 2, 3), 0.01),
+        ("attention-fusion", "linear", (0, 1, 2, 3), 0.01),
     ],
 )
-def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers):
-    one = spec(head, layers, decoder, select="cv:3", l2=None)
+def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers, l2):
+    one = spec(head, layers, decoder, select="cv:3", l2=l2)
     (held,), (streamed,) = fit(splits, one), fit(splits, one, memory=0)
     assert streamed.diagnosis["strength"] == held.diagnosis["strength"]
     assert streamed.eval_score == pytest.approx(held.eval_score, abs=0.02)
@@ -132,9 +132,9 @@ def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers)
     strengths, losses = map(result.diagnosis.get, ("strengths", "strength_scores"))
     assert result.eval_score == pytest.approx(np.exp(result.diagnosis["selection_score"]), rel=1e-4)
     assert result.diagnosis["strength"] == strengths[int(np.argmin(losses))]
-    fixed = [replace(one, select=None, l2=strength) for strength in strengths]
+    fixed = [replace(one, select=None, l2=strength) for strength in strengths[::4]]
     scores = [own.eval_score for own in fit(splits, *fixed, metric="perplexity")]
-    np.testing.assert_allclose(losses, np.log(scores), rtol=1e-3)
+    np.testing.assert_allclose(losses[::4], np.log(scores), rtol=1e-3)
 
 
 def test_random_labels_are_not_read(tmp_path):
@@ -168,10 +168,11 @@ def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, selec
     view = splits.view("train", valid_only=True)
     train = view.take(np.arange(4 if decoder == "crf" else 40))
     layers = (2, 3) if decoder == "crf" else (1, 2, 3)
-    one = spec(head, layers, decoder, select=select)
-    parts = [spec("mean", layers, decoder, select=select)]
+    options = {"select": select, "l2": 0.01 if decoder == "crf" else None}
+    one = spec(head, layers, decoder, **options)
+    parts = [spec("mean", layers, decoder, **options)]
     if head == "p32":  # a query leaves no layer alone
-        parts += [spec("last", (layer,), decoder, select=select) for layer in layers]
+        parts += [spec("last", (layer,), decoder, **options) for layer in layers]
     (result,) = fit(splits, one, train=train)  # alone: it solves what it contains by itself
     contained = [part.diagnosis["selection_score"] for part in fit(splits, *parts, train=train)]
     names = ["average", *(f"layer {layer}" for layer in layers)][: len(parts)]
@@ -194,7 +195,8 @@ def test_mixtures_of_one_stream_solve_what_they_contain_once(splits, monkeypatch
         return visits(self)
 
     monkeypatch.setattr(LinearFit, "visits", counted)
-    members = [spec("p32", (1, 2)), spec("p32", (1, 2, 3)), spec("last", (3,))]
+    layers = (("p32", (1, 2)), ("p32", (1, 2, 3)), ("last", (3,)))
+    members = [spec(head, read, l2=0.01) for head, read in layers]
     together = fit(splits, *members)
     assert sorted(solved) == [
         ("last", (1,)), ("last", (2,)), ("last", (3,)), ("mean", (1, 2)), ("mean", (1, 2, 3))
@@ -298,11 +300,10 @@ def test_equal_scores_and_a_strength_that_is_given_are_no_edge(splits):
 
 
 def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
-    one = spec("p32", (1, 2, 3), normalize="standardize")
+    one = spec("p32", (1, 2, 3), normalize="standardize", l2=0.01)
     (rotated,) = fit(splits, one)
     monkeypatch.setattr("probekit.probe.fitters.basis.MOST_ROTATED", 4)
     (plain,) = fit(splits, one)
-    assert plain.diagnosis["strength"] == rotated.diagnosis["strength"]
     assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)
     assert plain.eval_score == pytest.approx(rotated.eval_score, abs=0.02)
 

@@ -5,13 +5,12 @@ import torch
 from torch.nn import functional
 from transformers import AutoModel
 
-from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import OptionError
 from probekit.tuning.adapter import Adapter, Bottleneck
 from tests import tiny
 from tests.random_models import save_random
+from tests.tuning.cases import IDS, LENGTHS, attached, learning
 
-IDS, LENGTHS = torch.arange(9, 17)[None], torch.tensor([8])
 OTHERS = {
     "distilbert": {
         "dim": 32, "n_layers": 3, "n_heads": 4, "hidden_dim": 48, "hidden_size": None,
@@ -21,21 +20,19 @@ OTHERS = {
 }  # fmt: skip
 
 
-def attached(folder, **options):
-    backbone = load_backbone(inspect_backbone(str(folder)), compute_dtype="float32", learns=True)
-    values = Adapter(size=4, **options).attach(backbone.model, torch.Generator().manual_seed(0))
-    return backbone, values
+def adapted(folder, name="adapter:size=4"):
+    backbone = learning(folder)
+    return backbone, attached(name, backbone.model)
 
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_other_families_have_two_in_a_block_that_change_nothing_at_first(kind, tmp_path):
     folder = save_random(kind, tmp_path, **OTHERS[kind])
-    backbone, values = attached(folder)
+    backbone, values = adapted(folder)
     adapters = [one for one in backbone.model.modules() if isinstance(one, Bottleneck)]
     assert len(adapters) == 2 * 3 and sum(".adapter." in name for name in values) == 4 * 2 * 3
-    plain = load_backbone(inspect_backbone(str(folder)), compute_dtype="float32", learns=True)
     with torch.no_grad():
-        before, after = (one.layers(IDS, LENGTHS) for one in (plain, backbone))
+        before, after = (one.layers(IDS, LENGTHS) for one in (learning(folder), backbone))
         assert all(torch.equal(*pair) for pair in zip(before, after, strict=True))
         for adapter in adapters:
             adapter.up_bias += torch.arange(32)
@@ -45,7 +42,7 @@ def test_other_families_have_two_in_a_block_that_change_nothing_at_first(kind, t
 
 def test_a_block_of_bert_by_hand(tmp_path):
     tiny.build("bert", tmp_path)
-    backbone, values = attached(tmp_path)
+    backbone, values = adapted(tmp_path)
     with torch.no_grad():
         for value in values.values():
             value += 0.1 * torch.randn(value.shape, generator=torch.Generator().manual_seed(1))
@@ -69,10 +66,10 @@ def test_a_block_of_bert_by_hand(tmp_path):
 
 
 def test_one_in_a_block_and_where_a_family_ends_its_layers_must_be_known(tmp_path):
-    _, values = attached(tiny.build("bert", tmp_path / "bert"), after="feed-forward")
+    _, values = adapted(tiny.build("bert", tmp_path), "adapter:size=4:after=feed-forward")
     places = {name.partition(".adapter.")[0] for name in values if ".adapter." in name}
     assert places == {f"encoder.layer.{block}.output.dropout" for block in range(3)}
     with pytest.raises(OptionError, match=r"blocks of AlbertModel is not known\. Choose another"):
-        attached(save_random("albert", tmp_path / "albert", embedding_size=16))
+        adapted(save_random("albert", tmp_path / "albert", embedding_size=16))
     with pytest.raises(OptionError, match="size must be at least 1; found 0"):
         Adapter(size=0)

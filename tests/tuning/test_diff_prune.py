@@ -6,19 +6,16 @@ import pytest
 import torch
 from torch.nn.utils import parametrize
 
-from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import OptionError
 from probekit.tuning import Tuned
 from probekit.tuning.diff_prune import Difference, DiffPrune
 from tests import tiny
-
-IDS, LENGTHS = torch.arange(9, 17)[None], torch.tensor([8])
+from tests.tuning.cases import IDS, LENGTHS, learning
 
 
 @pytest.fixture
 def backbone(tmp_path):
-    folder = tiny.build("bert", tmp_path)
-    return load_backbone(inspect_backbone(str(folder)), compute_dtype="float32", learns=True)
+    return learning(tiny.build("bert", tmp_path))
 
 
 def attached(backbone, **options):

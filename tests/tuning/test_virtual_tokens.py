@@ -3,12 +3,10 @@
 from dataclasses import replace
 from pathlib import Path
 
-import pyarrow.parquet as pq
 import pytest
 import torch
 from transformers import AutoModel
 
-from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import parse
 from probekit.data.encoded import encoded_of
 from probekit.errors import BackboneError, OptionError
@@ -21,6 +19,7 @@ from probekit.tuning import METHODS
 from tests import tiny
 from tests.random_models import save_random
 from tests.train.saved.test_prediction import dev_words, write_corpus
+from tests.tuning.cases import attached, learning, predicted
 
 peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
 
@@ -38,10 +37,9 @@ def models(tmp_path_factory):
     return {kind: str(folder) for kind, folder in made.items()}
 
 
-def attached(name, folder):
-    backbone = load_backbone(inspect_backbone(folder), compute_dtype="float32", learns=True)
-    method = parse("method", name, METHODS)
-    return backbone, method.attach(backbone.model, torch.Generator().manual_seed(0))
+def prefixed(name, folder):
+    backbone = learning(folder)
+    return backbone, attached(name, backbone.model)
 
 
 @torch.no_grad()
@@ -49,11 +47,6 @@ def states(backbone):
     """Return layers of two texts, one of them padded; what padding holds is 0."""
     found = backbone.layers(IDS, LENGTHS)
     return [state * MASK[..., None] for state in found]
-
-
-def predicted(record):
-    table = pq.read_table(record.predictions).to_pylist()
-    return [row["predicted"] for row in table if row["split"] == "dev"]
 
 
 def check_same(found, wanted):
@@ -64,7 +57,7 @@ def check_same(found, wanted):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_a_prompt_is_what_transformers_reads_before_the_text(kind, models):
-    backbone, values = attached(f"prompt:length={COUNT}", models[kind])
+    backbone, values = prefixed(f"prompt:length={COUNT}", models[kind])
     (prompt,) = values.values()
     plain = AutoModel.from_pretrained(models[kind]).eval()
     words = plain.get_input_embeddings()
@@ -85,9 +78,9 @@ def test_a_prompt_is_what_transformers_reads_before_the_text(kind, models):
 def test_they_are_those_of_peft(kind, name, models):
     if (name, kind) == ("prefix", "mpnet"):
         with pytest.raises(OptionError, match=r"takes no past_key_values. Give .*of=states"):
-            attached(name, models[kind])
+            prefixed(name, models[kind])
         return
-    backbone, values = attached(f"{name}:length={COUNT}", models[kind])
+    backbone, values = prefixed(f"{name}:length={COUNT}", models[kind])
     make = {"prompt": peft.PromptTuningConfig, "prefix": peft.PrefixTuningConfig}[name]
     config = make(task_type="FEATURE_EXTRACTION", num_virtual_tokens=COUNT)
     whole = peft.PeftModelForFeatureExtraction(AutoModel.from_pretrained(models[kind]), config)
@@ -100,7 +93,7 @@ def test_they_are_those_of_peft(kind, name, models):
 
 @pytest.mark.parametrize("kind", FAMILIES)
 def test_states_of_a_prefix_are_what_every_block_reads_before_the_text(kind, models):
-    backbone, values = attached(f"prefix:length={COUNT}:of=states", models[kind])
+    backbone, values = prefixed(f"prefix:length={COUNT}:of=states", models[kind])
     plain = AutoModel.from_pretrained(models[kind]).eval()
     blocks = next(one for one in plain.modules() if isinstance(one, torch.nn.ModuleList))
     for block, prefix in zip(blocks, values.values(), strict=True):
@@ -119,7 +112,7 @@ def test_states_of_a_prefix_are_what_every_block_reads_before_the_text(kind, mod
 
 @pytest.mark.parametrize("name", ["prompt", "prefix:of=states"])
 def test_the_second_of_two_texts_stays_the_second(name, models):
-    backbone, _ = attached(f"{name}:length={COUNT}", models["bert"])
+    backbone, _ = prefixed(f"{name}:length={COUNT}", models["bert"])
     types = (torch.arange(11) >= 4).long().expand(2, -1)
     with torch.no_grad():
         told, untold = (backbone.layers(IDS, LENGTHS, [0], one)[0] for one in (types, None))
@@ -128,7 +121,7 @@ def test_the_second_of_two_texts_stays_the_second(name, models):
 
 
 def test_a_prefix_of_keys_is_not_lost_under_gradient_checkpointing(models):
-    backbone, _ = attached("prefix", models["bert"])
+    backbone, _ = prefixed("prefix", models["bert"])
     backbone.model.activation_checkpointing_enable()
     backbone.model.train()
     with pytest.raises(BackboneError, match=r"is lost under gradient checkpointing.*of=states"):
@@ -162,7 +155,7 @@ def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(extracted):
         fit(replace(spec, method=f"prefix:length={65 - longest}"), location=at)
 
 
-@pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2", "prefix:of=states"])
+@pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2"])
 def test_a_saved_run_says_of_longer_texts_too_what_it_scored(method, extracted, tmp_path):
     spec, at, _ = extracted
     spec = replace(spec, head="p32", method=method, epochs=2)

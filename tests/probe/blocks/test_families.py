@@ -14,16 +14,20 @@ from tests.probe.blocks.families import (
 )
 
 LENGTHS = torch.tensor([5, 17, 1, 17, 9])
+OF_A_KIND = ("bert", "deberta-v2", "gemma3_text", "gpt2", "llama", "mpnet")
+"""Families whose blocks differ: in masks, in positions, in what lies beside them."""
+BESIDE = {
+    "mpnet": {"encoder.relative_attention_bias.weight"},
+    "deberta-v2": {
+        "encoder.rel_embeddings.weight", "encoder.LayerNorm.weight", "encoder.LayerNorm.bias"
+    },
+}  # fmt: skip
+"""Parameters of a family's blocks that lie beside them."""
 
 
-@pytest.fixture(params=FAMILIES)
-def family(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-def fresh(family: str, n: int = 1, seed: int = 0) -> BlockStack:
+def fresh(family: str) -> BlockStack:
     config = tiny_model(family).config.to_dict()
-    return build_blocks(config, n, torch.Generator().manual_seed(seed))
+    return build_blocks(config, 2, torch.Generator().manual_seed(0))
 
 
 def states(seed: int = 3) -> torch.Tensor:
@@ -35,10 +39,14 @@ def test_every_family_is_tested() -> None:
     assert CONFIGS.keys() == set(FAMILIES)
 
 
-def test_own_last_block_gives_own_last_states(family: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_own_last_block_gives_own_last_states_and_nothing_else_is_there(family: str) -> None:
     model = tiny_model(family)
     stack = build_blocks(model.config.to_dict(), 1, torch.Generator())
     lend_last_block(model, stack)
+    prefix, _ = block_list(stack.model)
+    beside = {n for n, _ in stack.model.named_parameters() if not n.startswith(f"{prefix}.")}
+    assert beside == BESIDE.get(family, set())
     before, after = last_block(model, LENGTHS)
     with torch.no_grad():
         found = stack(before, LENGTHS)
@@ -46,29 +54,9 @@ def test_own_last_block_gives_own_last_states(family: str) -> None:
     assert (before - after).abs().max() > 0.1
 
 
-def test_nothing_but_blocks(family: str) -> None:
-    """As many parameters as n blocks of the model have, and few beside them."""
-    model = tiny_model(family)
-    _, blocks = block_list(model)
-    stack = fresh(family, n=2)
-    prefix, mine = block_list(stack.model)
-    for ours, theirs in zip(mine, list(blocks)[-2:], strict=True):
-        shapes = {name: p.shape for name, p in theirs.named_parameters()}
-        assert {name: p.shape for name, p in ours.named_parameters()} == shapes
-    beside = {n for n, _ in stack.model.named_parameters() if not n.startswith(f"{prefix}.")}
-    expected = {
-        "mpnet": {"encoder.relative_attention_bias.weight"},
-        "deberta-v2": {
-            "encoder.rel_embeddings.weight",
-            "encoder.LayerNorm.weight",
-            "encoder.LayerNorm.bias",
-        },
-    }
-    assert beside == expected.get(family, set())
-
-
+@pytest.mark.parametrize("family", OF_A_KIND)
 def test_gradient_reaches_every_parameter(family: str) -> None:
-    stack = fresh(family, n=2)
+    stack = fresh(family)
     with torch.no_grad():  # away from biases of 0, where softmax gives keys no gradient
         for p in stack.parameters():
             p.add_(torch.randn(p.shape, generator=torch.Generator().manual_seed(1)), alpha=0.3)
@@ -81,8 +69,9 @@ def test_gradient_reaches_every_parameter(family: str) -> None:
         assert cancels or parameter.grad.abs().max() > 1e-6, name
 
 
+@pytest.mark.parametrize("family", OF_A_KIND)
 def test_windows_do_not_see_each_other(family: str) -> None:
-    stack, hidden = fresh(family, n=2), states()
+    stack, hidden = fresh(family), states()
     with torch.no_grad():
         together = stack(hidden, LENGTHS).split(LENGTHS.tolist())
         for part, alone in zip(hidden.split(LENGTHS.tolist()), together, strict=True):

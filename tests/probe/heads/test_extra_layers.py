@@ -1,16 +1,14 @@
 """Extra layers: binding, saving, rows made of subwords."""
 
-import json
-
 import pytest
 import torch
 from transformers import BertConfig, LlamaConfig, MPNetConfig
 
 from probekit.errors import OptionError
-from probekit.probe.heads import head_from_json
 from probekit.probe.heads.contract import BackboneFacts, FusionHead
 from probekit.probe.heads.extra_layers import ExtraLayers
 from probekit.probe.heads.tokens import TokenStates
+from probekit.testing.head_checks import is_a_value
 
 DIM = 16
 SIZES = {"hidden_size": DIM, "intermediate_size": 32, "num_attention_heads": 2}
@@ -30,8 +28,8 @@ def spec(request: pytest.FixtureRequest) -> ExtraLayers:
     return ExtraLayers().bind(facts(request.param))
 
 
-def build(spec: ExtraLayers, seed: int = 0) -> FusionHead:
-    return spec.build((12,), DIM, torch.Generator().manual_seed(seed))
+def build(spec: ExtraLayers) -> FusionHead:
+    return spec.build((12,), DIM, torch.Generator().manual_seed(0))
 
 
 def states(**changes: object) -> TokenStates:
@@ -61,12 +59,8 @@ def test_count_at_24_blocks_of_width_1024_of_mpnet() -> None:
     assert sum(p.numel() for p in head.parameters()) == 25_192_448 + bias
 
 
-def test_json_round_trip_builds_the_same_head(spec: ExtraLayers) -> None:
-    again = head_from_json(json.loads(json.dumps(spec.to_json())))
-    assert again == spec
-    head, other = build(spec), build(again, seed=1)
-    other.load_state_dict(head.state_dict())
-    assert torch.equal(head(states()), other(states()))
+def test_what_is_bound_is_a_value(spec: ExtraLayers) -> None:
+    is_a_value(spec)
 
 
 def test_rows_are_means_of_the_blocks_subwords(spec: ExtraLayers) -> None:

@@ -4,24 +4,13 @@ import pytest
 
 from probekit.errors import UnknownNameError
 from probekit.probe.normalization import NORMALIZATIONS, normalization_from_json
-from probekit.testing.normalization_checks import (
-    DIM,
-    LAYERS,
-    NORMALIZATION_CHECKS,
-)
-from tests.probe.normalization.cases import fit
+from probekit.testing.normalization_checks import DIM, LAYERS, NORMALIZATION_CHECKS
 
 
 @pytest.mark.parametrize("check", NORMALIZATION_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", NORMALIZATIONS)
 def test_contract(name: str, check) -> None:
     check(NORMALIZATIONS[name])
-
-
-@pytest.mark.parametrize("name", NORMALIZATIONS)
-def test_is_found_by_its_name(name: str) -> None:
-    assert fit(name).name == name
-    assert type(normalization_from_json(fit(name).to_json(), LAYERS, DIM)) is NORMALIZATIONS[name]
 
 
 def test_unknown_name() -> None:

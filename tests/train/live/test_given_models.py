@@ -10,6 +10,7 @@ from probekit import fit, predict
 from probekit.errors import BackboneError, MissingFileError, OptionError
 from probekit.extraction import extract
 from tests.train.live.trained_runs import FLOAT32, prepared
+from tests.tuning.cases import installed
 
 WORDS = [["Paris", "is"]]
 
@@ -26,8 +27,7 @@ def given(tmp_path_factory):
 
 @pytest.mark.parametrize("method", ["full", "lora"])
 def test_a_copy_learns_what_the_saved_model_learns(given, method, tmp_path):
-    if method == "lora":
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    installed(method)
     how, folder, spec, location = given
     model = how["model"]
     before = {name: value.clone() for name, value in model.state_dict().items()}

@@ -5,7 +5,6 @@ import json
 from dataclasses import replace
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 import torch
 from torch.nn import functional
@@ -25,6 +24,7 @@ from tests.random_models import save_random
 from tests.tiny import build
 from tests.train.live.trained_runs import prepared
 from tests.train.saved.test_prediction import dev_words, write_corpus
+from tests.tuning.cases import installed, predicted
 
 LR, EPOCHS, BATCH = 3e-3, 2, 8
 
@@ -52,12 +52,6 @@ def run(spec, root, method, dtype="float32", batch_tokens=None, **more):
     where = {"location": Location(cache=root / dtype), "out": root / f"{dtype}.jsonl"}
     (record,) = sweep([spec], predictions=True, **where, **more)
     return record
-
-
-def predicted(record, split="dev"):
-    table = pq.read_table(record.predictions)
-    kept = [where == split for where in table["split"].to_pylist()]
-    return [one for one, use in zip(table["predicted"].to_pylist(), kept, strict=True) if use]
 
 
 def check_same(live, cached, tolerance):
@@ -110,7 +104,7 @@ def texts(request, tmp_path_factory):
 def test_a_frozen_model_is_the_cache_text_by_text(texts, tmp_path):
     spec, at = texts
     varied = {"method": ["frozen", None], "pooling": ["mean", "last"]}
-    steps = product(replace(spec, epochs=3, fit="adam"), varied)
+    steps = product(replace(spec, epochs=1, fit="adam"), varied)
     solved = product(replace(spec, pooling="mean"), {"method": ["frozen", None]})
     where = {"location": at, "out": tmp_path / "runs.jsonl", "predictions": True}
     records = sweep([*steps, *solved], **where)
@@ -227,8 +221,7 @@ def test_a_depth_cuts_the_model_and_dropout_is_the_seeds(words, tmp_path):
 @pytest.mark.parametrize("method", ["full", "lora", "adapter:size=4", "prefix:length=2"])
 def test_every_method_takes_a_model_without_blocks(short, method, tmp_path):
     """What depends on none of what a method trains is read by a head that learns alone."""
-    if method.startswith(("lora", "prefix")):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    installed(method)
     spec, root = short
     spec, at = replace(spec, depth=0, rates=()), Location(cache=root / "float32")
     found = fit(replace(spec, method=method), location=at, save=tmp_path)

@@ -10,7 +10,8 @@ from probekit.tuning import METHODS
 from tests.cli.console import done, refused
 from tests.saved_heads import changed_head
 from tests.store.synthetic import folder_bytes
-from tests.train.live.trained_runs import asked, check_states, states
+from tests.train.live.trained_runs import asked
+from tests.tuning.cases import check_states, states
 
 
 @pytest.mark.parametrize(

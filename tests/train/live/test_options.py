@@ -23,6 +23,7 @@ from probekit.train.sweeps.specs import TrainSpec, product
 from probekit.train.sweeps.worker import make_streams, open_method
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, prepared
+from tests.tuning.cases import installed
 
 
 @pytest.fixture(scope="module")
@@ -79,7 +80,7 @@ def test_a_run_that_diverges_stops_and_is_recorded_under_its_seed(
 
 
 def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(tmp_path):
-    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    installed("prompt")
     model = build("bert", tmp_path / "model", max_positions=24)
     short, long = (["Paris", "is"], ["B", "O"]), (["Paris", "is"] * 20, ["B", "O"] * 20)
     splits = {"train": [short] * 8, "dev": [short] * 2, "test": [long]}

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 from huggingface_hub import ModelCard
-from safetensors import safe_open
+from safetensors.torch import load_file
 from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
@@ -27,17 +27,14 @@ from probekit.tuning import METHODS
 from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
 from tests.tiny import build
-from tests.train.live.trained_runs import FLOAT32, IDS, asked, check_states, states
+from tests.train.live.trained_runs import FLOAT32, asked
 from tests.train.saved.test_prediction import dev_words
+from tests.tuning.cases import IDS, check_states, states
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
-@pytest.mark.parametrize(
-    ("kind", "method", "depth"),
-    [("bert", "lora:rank=2", None), ("llama", "lora:rank=2:targets=linear", 2)],
-)
-def test_peft_loads_an_adapter_over_its_base(runs_of, kind, method, depth):
-    runs = runs_of(kind)
+def test_peft_loads_the_adapter_of_a_cut_model_over_its_base(runs_of):
+    runs, method, depth = runs_of("llama"), "lora:rank=2:targets=linear", 2
     peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
     folder, result = runs.saved(method, depth)
     plain = AutoModel.from_pretrained(runs.model)
@@ -45,14 +42,13 @@ def test_peft_loads_an_adapter_over_its_base(runs_of, kind, method, depth):
     found = states(peft.PeftModel.from_pretrained(plain, folder / "backbone"))
     assert max((a - b).abs().max() for a, b in zip(before, found, strict=True)) > 1e-3
     tuned = runs.tuned(method, depth)
-    # what comes after the cut has no adapter; a whole decoder gives layer L after its norm
+    # what comes after the cut has no adapter
     check_states(tuned, found[: len(tuned)])
     config = json.loads((folder / "backbone/adapter_config.json").read_text("utf-8"))
     assert config["base_model_name_or_path"] == str(runs.model)
     assert config["task_type"] == "FEATURE_EXTRACTION" and config["r"] == 2
-    with safe_open(folder / "backbone/adapter_model.safetensors", "pt") as file:
-        sizes = [file.get_tensor(name).numel() for name in file.keys()]  # noqa: SIM118
-    assert sum(sizes) == result.n_backbone_params
+    values = load_file(folder / "backbone/adapter_model.safetensors")
+    assert sum(value.numel() for value in values.values()) == result.n_backbone_params
 
 
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
@@ -69,18 +65,15 @@ def test_other_programs_read_what_every_method_trained(runs_of, kind, name):
     method = asked(name, kind)
     folder, result = runs.saved(method)
     backbone, packaging = folder / "backbone", parse("method", method, METHODS).packaging
-    with safe_open(backbone / packaging.file, "pt") as file:
-        sizes = {name: file.get_tensor(name).numel() for name in file.keys()}  # noqa: SIM118
-    plain = AutoModel.from_pretrained(runs.model)
-    if packaging.name == "values":
-        assert sum(sizes.values()) == result.n_backbone_params
-        return
     if packaging.whole:
         model = AutoModel.from_pretrained(backbone)
     else:
+        values = load_file(backbone / packaging.file)
+        assert sum(value.numel() for value in values.values()) == result.n_backbone_params
+        if packaging.name == "values":
+            return
         peft = pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-        model = peft.PeftModel.from_pretrained(plain, backbone)
-        assert sum(sizes.values()) == result.n_backbone_params
+        model = peft.PeftModel.from_pretrained(AutoModel.from_pretrained(runs.model), backbone)
     found = [state[:, -IDS.shape[1] :] for state in states(model)]
     if not METHODS[name].quantizes:  # whose base is another one in 4 bits
         check_states(runs.tuned(method), found)
@@ -89,9 +82,9 @@ def test_other_programs_read_what_every_method_trained(runs_of, kind, name):
 @pytest.mark.parametrize(
     ("kind", "name", "depth"),
     [
-        *(("bert", name, 2) for name, one in METHODS.items() if one.trains and name != "prefix"),
-        *(("llama", name, 2) for name in ("full", "prefix")),
-        *((kind, "full", None) for kind in ("bert", "llama")),
+        *(("bert", name, None) for name, one in METHODS.items() if one.trains and name != "prefix"),
+        *(("llama", name, depth) for name, depth in (("full", None), ("full", 2), ("prefix", 2))),
+        *(("bert", name, 2) for name in ("full", "lora")),
     ],
 )
 def test_every_method_is_what_it_was_when_it_is_read_again(runs_of, kind, name, depth, tmp_path):
@@ -115,47 +108,39 @@ def test_every_method_is_what_it_was_when_it_is_read_again(runs_of, kind, name, 
     assert (norm is not None) == (runs.kind == "llama" and depth is None)
 
 
-@pytest.mark.parametrize(("kind", "depth"), [("bert", None), ("llama", 2)])
-def test_transformers_loads_a_model_that_was_trained_in_full(runs_of, kind, depth):
-    runs = runs_of(kind)
-    folder, _ = runs.saved("full", depth)
+def test_transformers_loads_a_cut_model_that_was_trained_in_full(runs_of):
+    runs = runs_of("llama")
+    folder, _ = runs.saved("full", 2)
     model, report = AutoModel.from_pretrained(folder / "backbone", output_loading_info=True)
-    pooler = {"pooler.dense.weight", "pooler.dense.bias"}
-    assert not (report["missing_keys"] - pooler or report["unexpected_keys"])
-    assert model.config.num_hidden_layers == (depth or 3) and model.dtype == torch.float32
+    assert not (report["missing_keys"] or report["unexpected_keys"])
+    assert model.config.num_hidden_layers == 2 and model.dtype == torch.float32
     assert AutoTokenizer.from_pretrained(folder / "backbone").vocab_size
-    tuned, found = runs.tuned("full", depth), list(states(model))
-    if depth:
-        tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
-    check_states(tuned, found)
+    tuned = runs.tuned("full", 2)
+    tuned[-1] = model.norm(tuned[-1])  # which transformers does after the last block there is
+    check_states(tuned, states(model))
     again = inspect_backbone(str(folder / "backbone"))  # a model like any other
-    assert again.info.n_blocks == (depth or 3) and again.info.base is None
+    assert again.info.n_blocks == 2 and again.info.base is None
 
 
 def test_the_same_values_are_the_same_bytes(bert):
     """So that a run that is saved again has the entries that it had."""
-    saved = [(f"adapter:size={size}", 2) for size in (2, 3, 4)] + [("full", None), ("full", 2)]
-    for method, depth in saved:
+    for method, depth in (("adapter:size=4", None), ("full", None), ("full", 2)):
         (file,) = (bert.saved(method, depth)[0] / "backbone").glob("*.safetensors")
         with file.open("rb") as values:  # whose metadata safetensors writes in any order
             begins = values.read(100)[8:]
         assert begins.startswith(b'{"__metadata__":{"format":"pt","made_by":"probekit"},"')
 
 
-@pytest.mark.parametrize("method", ["full", "bitfit", "lora:rank=2"])
-def test_values_are_kept_once(bert, method):
-    folder, result = bert.saved(method)
-    with safe_open(folder / "model.safetensors", "pt") as file:
-        assert not [name for name in file.keys() if name.startswith("backbone")]  # noqa: SIM118
-    if method == "bitfit":
-        with safe_open(folder / "backbone/values.safetensors", "pt") as file:
-            names = set(file.keys())
-            assert all(name.endswith("bias") for name in names)
-            for name in names:
-                own = result.state[f"backbone.{name.replace('.', '/')}"]
-                assert torch.equal(file.get_tensor(name), own)
-        plain = states(AutoModel.from_pretrained(bert.model))
-        assert (plain[3] - bert.tuned(method)[3]).abs().max() > 1e-3
+def test_values_are_kept_once(bert):
+    folder, result = bert.saved("bitfit")
+    kept = load_file(folder / "model.safetensors")
+    assert not [name for name in kept if name.startswith("backbone")]
+    values = load_file(folder / "backbone/values.safetensors")
+    assert all(name.endswith("bias") for name in values)
+    for name, value in values.items():
+        assert torch.equal(value, result.state[f"backbone.{name.replace('.', '/')}"])
+    plain = states(AutoModel.from_pretrained(bert.model))
+    assert (plain[3] - bert.tuned("bitfit")[3]).abs().max() > 1e-3
 
 
 def rows(entry):
@@ -171,7 +156,8 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(bert, tmp_path):
     assert list(train.arrays["words"].layers) == [0, 1, 2]
     assert verify_rows(train, 10, device="cpu").passed
     # untouched rows differ, but for the embeddings
-    before = extract(str(bert.model), bert.spec.task, **at)[0]
+    plain = open_features(bert.spec.model, bert.spec.task, location=bert.location)
+    before = plain.entries["train"]
     moved = (rows(train) - rows(before)[:, :3]).abs().amax((0, 2))
     assert moved[0] == 0 and moved[1] > 1e-4 and moved[2] > moved[1]
     # what the live model read: its own head says of these rows what it said, and as surely
@@ -200,7 +186,7 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(bert, tmp_path):
 def test_a_card_for_the_hub(bert, method, tmp_path):
     folder = tmp_path / "run"
     if method is None:
-        fit(replace(bert.spec, rates=()), location=bert.location, save=folder)
+        frozen(bert, folder)
     else:
         shutil.copytree(bert.saved(method)[0], folder)
     assert done("card", str(folder)).out.strip() == str(folder / "README.md")
@@ -289,8 +275,7 @@ def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
 
 def test_what_is_no_trained_model(bert, tmp_path):
     at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
-    head = tmp_path / "head"
-    fit(replace(bert.spec, rates=()), location=bert.location, save=head)
+    head = frozen(bert, tmp_path / "head")
     with pytest.raises(BackboneError, match=r"whose run trained nothing of its model \(.*model\)"):
         extract(str(head), bert.spec.task, **at)
     run = tmp_path / "run"
@@ -342,12 +327,18 @@ def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
 LIST = "probekit_files.json"
 
 
+def frozen(runs, folder):
+    """Save a run that trains a head alone to a folder, and return it."""
+    fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)
+    return folder
+
+
 def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     spec, folder = replace(bert.spec, method="full"), tmp_path / "run"
     shutil.copytree(bert.model, folder / "backbone")
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
         fit(spec, location=bert.location, save=folder)
-    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
+    frozen(bert, folder)
     assert (folder / "backbone" / "config.json").is_file()
     shutil.rmtree(folder / "backbone")
     fit(spec, location=bert.location, save=folder)
@@ -358,28 +349,26 @@ def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     left = folder / f".{'0' * 32}.probekit"  # of a run that was killed
     shutil.copytree(folder / "backbone", left / "backbone")
     os.utime(left, (0, 0))
-    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
+    frozen(bert, folder)
     assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
     assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()
 
 
 @pytest.mark.parametrize("name", ["model.safetensors", "mine.model"])
 def test_files_that_others_put_in_place_of_a_trained_models_stay(bert, tmp_path, name):
-    spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
-    fit(spec, location=bert.location, save=folder)
-    fit(spec, location=bert.location, save=folder)
+    folder = shutil.copytree(bert.saved("full")[0], tmp_path / "run")
     (folder / "backbone" / name).write_text("mine")
     with pytest.raises(OptionError, match=rf"something else in .*{name}\)"):
-        fit(spec, location=bert.location, save=folder)
-    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
+        fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
+    frozen(bert, folder)
     assert [path.name for path in (folder / "backbone").iterdir()] == [name]
     assert (folder / "backbone" / name).read_text() == "mine"
 
 
 @pytest.mark.parametrize("listed", ["damaged", "gone", "somebody else's"])
 def test_files_that_no_list_names_stay(bert, tmp_path, listed):
-    spec, folder = replace(bert.spec, method="lora:rank=2", epochs=1), tmp_path / "run"
-    fit(spec, location=bert.location, save=folder)
+    asked("lora", "bert")
+    folder = shutil.copytree(bert.saved("lora:rank=2")[0], tmp_path / "run")
     (folder / "config.json").unlink()  # as a kill leaves it
     for name in ("tokenizer.json", "vocab.txt", "notes.txt"):
         (folder / "backbone" / name).write_text("mine")
@@ -390,14 +379,13 @@ def test_files_that_no_list_names_stay(bert, tmp_path, listed):
         file.unlink()
     else:
         file.write_text(file.read_text().replace("probekit", "another"))
-    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
+    frozen(bert, folder)
     left = {path.name for path in (folder / "backbone").iterdir()} - {LIST}
     assert left == {"notes.txt", "tokenizer.json", "vocab.txt", "adapter_config.json"}
 
 
 def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(bert, tmp_path):
-    folder = tmp_path / "run"
-    fit(replace(bert.spec, method=None, rates=()), location=bert.location, save=folder)
+    folder = frozen(bert, tmp_path / "run")
     (folder / "backbone").write_text("mine")
     before = {path: path.read_bytes() for path in folder.iterdir()}
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
@@ -406,14 +394,13 @@ def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(bert, tmp_p
 
 
 def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
-    spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
-    fit(spec, location=bert.location, save=folder)
+    folder = shutil.copytree(bert.saved("full")[0], tmp_path / "run")
     victim = tmp_path / "victim.txt"
     victim.write_text("mine")
     said = json.loads((folder / "backbone" / LIST).read_text())
     said["files"] |= {"../../victim.txt": digest_file(victim)}
     (folder / "backbone" / LIST).write_text(json.dumps(said))
-    fit(replace(spec, method=None, rates=()), location=bert.location, save=folder)
+    frozen(bert, folder)
     assert victim.read_text() == "mine"
 
 

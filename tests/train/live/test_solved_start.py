@@ -13,6 +13,7 @@ from probekit.train.sweeps import solved_start, worker
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from tests.train.live.trained_runs import FLOAT32, prepared
+from tests.tuning.cases import installed
 
 STILL = {"lr": 1e-12, "rates": (("backbone", 1e-12), ("mixing", 1e-12)), "epochs": 1}
 """Steps that move nothing."""
@@ -50,13 +51,11 @@ def check_starts_there(spec, at, method, **still):
         ("last", "lora:rank=2"),
         ("mean", "bitfit"),
         ("p32", "full"),
-        ("attention-fusion", "full"),
         ("last", "prefix:length=2"),
     ],
 )
 def test_before_the_first_step_words_are_read_by_the_solved_head(words, head, method):
-    if method.startswith(("lora", "prefix")):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    installed(method)
     spec, at = words
     still = STILL | {"rates": STILL["rates"] if head == "p32" else STILL["rates"][:1]}
     if not method.startswith("prefix"):
@@ -68,11 +67,8 @@ def test_before_the_first_step_words_are_read_by_the_solved_head(words, head, me
     torch.testing.assert_close(live.state["decoder.weight"], cached.state["decoder.weight"])
 
 
-@pytest.mark.parametrize("head", ["mean", "p32"])
-def test_before_the_first_step_numbers_are_read_by_the_solved_head(texts, head):
-    spec, at = texts
-    rates = STILL["rates"] if head == "p32" else STILL["rates"][:1]
-    check_starts_there(replace(spec, head=head), at, "full", **STILL | {"rates": rates})
+def test_before_the_first_step_numbers_are_read_by_the_solved_head(texts):
+    check_starts_there(*texts, "full", **STILL | {"rates": STILL["rates"][:1]})
 
 
 def test_training_goes_on_from_there(words):

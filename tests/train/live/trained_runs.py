@@ -3,17 +3,15 @@
 from dataclasses import replace
 
 import pytest
-import torch
 
 from probekit import Location, TrainSpec, fit
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.extraction import ExtractOptions, extract
-from probekit.tuning import METHODS
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
 from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
+from tests.tuning.cases import IDS, LENGTHS, installed
 
-IDS = torch.arange(9, 17)[None]
 LR = (("backbone", 3e-3),)
 FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
 
@@ -31,10 +29,7 @@ SMALL = {
 
 def asked(name, kind):
     """Return a method as a test asks for it, which is skipped where it cannot be had."""
-    if name in ("lora", "qlora", "prompt", "prefix"):
-        pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    if METHODS[name].quantizes:
-        pytest.importorskip("bitsandbytes", reason="the optional extra finetune is not installed")
+    installed(name)
     if (name, kind) in (("bitfit", "llama"), ("prefix", "bert")):
         pytest.skip("this family has no such thing")
     return SMALL.get(name, name)
@@ -90,14 +85,4 @@ class Runs:
         inspection = inspect_backbone(str(self.saved(method, depth)[0]))
         backbone = load_backbone(inspection, compute_dtype="float32")
         assert backbone.info.n_blocks == backbone.inspection.structure.n_blocks == (depth or 3)
-        return backbone.layers(IDS, torch.tensor([8]))
-
-
-@torch.no_grad()
-def states(model):
-    return model.eval()(IDS, output_hidden_states=True).hidden_states
-
-
-def check_states(found, wanted):
-    for one, other in zip(found, wanted, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-5)
+        return backbone.layers(IDS, LENGTHS)

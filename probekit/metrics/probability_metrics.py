@@ -89,8 +89,8 @@ class CalibrationError(ProbabilityMetric):
         # With 15 bins, 0.2 and 0.21 times 15 are 3 and 3.15: the bins 2, which ends at 0.2, and 3.
         confidence = predicted["confidence"].astype(np.float64)
         terms = np.zeros((len(confidence), BINS + 1))
-        known = np.nan_to_num(confidence)
-        bins = np.clip(np.ceil(known * BINS).astype(np.int64) - 1, 0, BINS - 1)
+        finite = np.nan_to_num(confidence)
+        bins = np.clip(np.ceil(finite * BINS).astype(np.int64) - 1, 0, BINS - 1)
         terms[np.arange(len(terms)), bins] = confidence - predicted["right"]
         terms[:, BINS] = 1.0
         return terms

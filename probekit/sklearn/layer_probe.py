@@ -81,10 +81,10 @@ def folds_of(
     units, owner = np.unique(every if groups is None else np.asarray(groups), return_inverse=True)
     least = chosen.folds or 2
     if len(units) < least:
-        what = "rows" if groups is None else "groups of rows"
+        unit_names = "rows" if groups is None else "groups of rows"
         raise OptionError(
-            f"select={select!r} needs {least} {what} or more, and there are {len(units)}: give "
-            "fewer folds, or l2=."
+            f"select={select!r} needs {least} {unit_names} or more, and there are {len(units)}: "
+            "give fewer folds, or l2=."
         )
     if chosen.kind == "cv":
         fold = fold_numbers(len(units), chosen.folds)[owner]
@@ -210,10 +210,10 @@ class LayerProbe(LinearRule):
         weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
         groups = rows.groups if groups is None else np.asarray(groups)
         weights = weights / (weights.max() or 1.0)  # so that no sum of them overflows
-        kept = np.flatnonzero(weights)  # a row that counts nothing takes no part
-        if len(kept) < len(y):
-            rows, y, weights = rows[kept], y[kept], weights[kept]
-            groups = None if groups is None else groups[kept]
+        counting = np.flatnonzero(weights)  # a row that counts nothing takes no part
+        if len(counting) < len(y):
+            rows, y, weights = rows[counting], y[counting], weights[counting]
+            groups = None if groups is None else groups[counting]
         self.classes_, numbers = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise OptionError(
@@ -270,11 +270,11 @@ class LayerProbe(LinearRule):
             yield from ()
             sums = np.zeros(len(solved.strengths))
             for part, (_, judged) in enumerate(folds, start=1):
-                given = {"sample_weight": weights[judged]} if weighted else {}
+                weighting = {"sample_weight": weights[judged]} if weighted else {}
                 for index in range(len(solved.strengths)):
                     rule = self._rule(solved, part, index)
                     rows = z[torch.from_numpy(judged)].numpy()
-                    of_fold = float(scorer(rule, rows, y[judged], **given))
+                    of_fold = float(scorer(rule, rows, y[judged], **weighting))
                     sums[index] += weights[judged].sum() * of_fold
             total = sum(weights[judged].sum() for _, judged in folds) or 1.0
             return [round(mean, _DIGITS) for mean in (sums / total).tolist()]

@@ -226,5 +226,5 @@ DECODER_CHECKS: tuple[Check[DecoderSpec], ...] = (
 """What holds for every decoder, given as a bound spec."""
 
 
-DECODER = Contract("decoder", DecoderSpec, DECODER_CHECKS, subject=lambda decoder: decoder())
+DECODER = Contract("decoder", DecoderSpec, DECODER_CHECKS, built=True)
 check_decoder = DECODER.check

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from probekit.base.layers import parse_layers, up_to_depth
-from probekit.errors import OptionError, PluginError, clause_of
+from probekit.errors import OptionError, PluginError
 from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module
 from probekit.probe.heads.tokens import TokenStates
@@ -245,8 +245,8 @@ HEAD_CHECKS: tuple[Check[HeadSpec], ...] = (
 """What holds for every head that reads rows; of one that reads subwords, ``OF_SPECS`` alone."""
 
 
-ROW_HEAD = Contract("head", HeadSpec, HEAD_CHECKS)
-SUBWORD_HEAD = Contract("head", HeadSpec, OF_SPECS)
+ROW_HEAD = Contract("head", HeadSpec, HEAD_CHECKS, built=True)
+SUBWORD_HEAD = Contract("head", HeadSpec, OF_SPECS, built=True)
 
 
 def check_head(head: type[HeadSpec] | ModuleFactory) -> None:
@@ -258,14 +258,8 @@ def check_head(head: type[HeadSpec] | ModuleFactory) -> None:
     Raises:
         PluginError: it breaks the contract; the message has the promise and what it did.
     """
-    spec: Any = _as_spec("mine", head)
-    try:
-        made: HeadSpec = spec()
-    except Exception as error:  # whatever its constructor does
-        raise PluginError(
-            f"{spec.__name__}() without options failed: {clause_of(error)}."
-        ) from error
-    (ROW_HEAD if made.reads == "rows" else SUBWORD_HEAD).check(made)
+    spec = _as_spec("mine", head)
+    (ROW_HEAD if spec.reads == "rows" else SUBWORD_HEAD).check(spec)
 
 
 def admit_head(name: str, head: Any, checked: bool) -> type[HeadSpec]:

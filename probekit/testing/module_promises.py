@@ -25,11 +25,11 @@ def seeded_generator(seed: int = 0) -> torch.Generator:
 
 def demand_value(kind: str, spec: HeadSpec | DecoderSpec) -> None:
     """Go on if the dict form of a spec is JSON, gives an equal spec, and takes no other option."""
-    known = {spec.name: type(spec)}
+    registry = {spec.name: type(spec)}
     value = json.loads(json.dumps(spec.to_json()))
-    again = revive(kind, value, known)
+    again = revive(kind, value, registry)
     demand(again == spec, f"{spec} came back as {again}")
-    refuses(revive, kind, {**value, "no_such_option": 1}, known, error=OptionError)
+    refuses(revive, kind, {**value, "no_such_option": 1}, registry, error=OptionError)
 
 
 def demand_loads(learned: nn.Module, fresh: nn.Module, rows: Tensor) -> None:

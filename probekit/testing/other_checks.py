@@ -72,12 +72,7 @@ FITTER_CHECKS: tuple[Check[Fitter], ...] = (
 """What holds for every fitter."""
 
 
-def _made(fitter: Fitter | type[Fitter]) -> Fitter:
-    """Return a fitter of a class, with its defaults; a fitter as it is."""
-    return fitter() if isinstance(fitter, type) else fitter
-
-
-FITTER = Contract("fitter", Fitter, FITTER_CHECKS, subject=_made)
+FITTER = Contract("fitter", Fitter, FITTER_CHECKS, built=True)
 check_fitter = FITTER.check
 
 
@@ -88,9 +83,9 @@ def admit_fitter(name: str, fitter: Any, checked: bool) -> Fitter:
         PluginError: it is none, is called otherwise, or breaks the contract.
     """
     FITTER.demand_class(name, type(fitter) if isinstance(fitter, Fitter) else fitter)
-    made = _made(fitter)
+    made: Fitter = FITTER.build(fitter)
     if not checked:
-        check_fitter(made)
+        FITTER.check(made)
     return made
 
 

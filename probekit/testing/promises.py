@@ -4,7 +4,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from probekit.errors import PluginError, reason_of
+from probekit.errors import PluginError, clause_of, reason_of
 
 T = TypeVar("T")
 
@@ -55,13 +55,13 @@ class Contract(Generic[T]):
         kind: what the plug-ins are, for messages ("head").
         base: the class that they derive from.
         checks: one for each promise.
-        subject: makes what the checks are given of a plug-in; None gives them the plug-in itself.
+        built: whether the checks are given what the class makes without options, and not the class.
     """
 
     kind: str
     base: type[Any]
     checks: tuple[Check[T], ...]
-    subject: Callable[[Any], T] | None = None
+    built: bool = False
 
     def check(self, plugin: Any) -> None:
         """Check a plug-in against the contract of its kind, with its default options.
@@ -69,18 +69,37 @@ class Contract(Generic[T]):
         Raises:
             PluginError: it breaks the contract; the message has the promise and what it did.
         """
-        subject = plugin if self.subject is None else self.subject(plugin)
+        subject = self.build(plugin)
         for check in self.checks:
             try:
                 check(subject)
             except Exception as error:  # whatever a plug-in does when it is tried
                 broken = isinstance(error, AssertionError)
-                did = " ".join(str(error).split())[:300]
+                did = (
+                    " ".join(str(error).split())[:300]
+                    if broken
+                    else f"it raised {reason_of(error)}"
+                )
+                promise = (check.__doc__ or check.__name__).strip().splitlines()[0]
                 raise PluginError(
-                    f"it breaks the contract of a {self.kind}: {_promise(check)} "
-                    f"But {did if broken else f'it raised {reason_of(error)}'} "
-                    f"(check {check.__name__})."
+                    f"it breaks the contract of a {self.kind}: {promise} "
+                    f"But {did} (check {check.__name__})."
                 ) from error
+
+    def build(self, plugin: Any) -> Any:
+        """Return what the checks are given of a plug-in.
+
+        Raises:
+            PluginError: it cannot be made without options.
+        """
+        if not (self.built and isinstance(plugin, type)):
+            return plugin
+        try:
+            return plugin()
+        except Exception as error:  # whatever its constructor does
+            raise PluginError(
+                f"{plugin.__name__}() without options failed: {clause_of(error)}."
+            ) from error
 
     def admit(self, name: str, plugin: Any, checked: bool = False) -> Any:
         """Return a class that is added, once its contract holds.
@@ -111,8 +130,3 @@ class Contract(Generic[T]):
         says = next((vars(base)["name"] for base in plugin.__mro__ if "name" in vars(base)), None)
         if says != name:
             raise PluginError(f"the class says name = {says!r}; say {name!r}.")
-
-
-def _promise(check: Check[Any]) -> str:
-    """Return the promise that a check is about: the first line of its docstring."""
-    return (check.__doc__ or check.__name__).strip().splitlines()[0]

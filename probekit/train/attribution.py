@@ -62,9 +62,9 @@ class Ablation:
         """Return the loss of each row; NaN of one that does not count."""
         decoder, targets, offsets = self._probe.decoder, inputs.targets, inputs.offsets
         logits = self._probe.evaluated(z)
-        said = assess(decoder, logits, targets, offsets, predicted=None, kept=False)
-        if said is not None:
-            return said.scores[:, _LOSS]
+        assessed = assess(decoder, logits, targets, offsets, predicted=None, kept=False)
+        if assessed is not None:
+            return assessed.scores[:, _LOSS]
         losses = decoder.row_losses(logits, targets, offsets)
         return losses.where(decoder.counted(targets), torch.nan)
 
@@ -199,8 +199,8 @@ def reduced(weight: Float[Tensor, "classes width"]) -> Float64[Tensor, "outputs 
     if classes <= width:
         return weight.double() - centre
     gram = centre.new_zeros(width, width)
-    for some in torch.split(weight, _CLASSES):
-        part = some.double() - centre
+    for block in torch.split(weight, _CLASSES):
+        part = block.double() - centre
         gram += part.t() @ part
     if not gram.isfinite().all():
         return gram

@@ -240,13 +240,13 @@ class _Group:
         for name, view in others.items():
             sources = self._residency.sources(view, self._specs, once=True)
             splits[name] = ScoredSplit(view, sources, metrics.get(name, dev.metric))
-        said = self._settle(finished, keep=keep)
+        of_dev = self._settle(finished, keep=keep)
         members = [member for _, member in finished]
         counted = attribute(dev, members, self._mean_rows() if ablate else None)
         assessed = {name: split.assess(members, keep=keep) for name, split in splits.items()}
         results = {}
         for index, (spec, member) in enumerate(finished):
-            by_split = {"dev": said[index], **{name: assessed[name][index] for name in splits}}
+            by_split = {"dev": of_dev[index], **{name: assessed[name][index] for name in splits}}
             results[member] = freeze(member, spec, dev, counted[index], splits, by_split, keep=keep)
         return results
 
@@ -264,11 +264,11 @@ class _Group:
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
         dev = self._dev
-        said = dev.assess(members, keep=keep)
-        for (spec, member), assessed in zip(finished, said, strict=True):
+        of_dev = dev.assess(members, keep=keep)
+        for (spec, member), assessed in zip(finished, of_dev, strict=True):
             if spec.solved or spec.judge is not None:
                 member.settle(dev.scorer.score(assessed.predicted), dev.metric, assessed.predicted)
-        return said
+        return of_dev
 
     def _mean_rows(self) -> MeanRows:
         """Return the mean row of each layer over what the finished members were fitted on."""

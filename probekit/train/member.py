@@ -221,8 +221,8 @@ class Member:
         self.dropout.set_state(state["dropout"])
         self.curve = list(state["curve"])
         self.last_score, self.diverged = state["last_score"], state["diverged"]
-        kept = state["kept"][0]
-        self.best = kept and Checkpoint.from_state(kept)
+        checkpoint = state["kept"][0]
+        self.best = checkpoint and Checkpoint.from_state(checkpoint)
         self._loss.copy_(state["loss"])
         self._steps = state["steps"]
         self.stepping.add(state["seconds"])

@@ -215,8 +215,8 @@ def as_typed(name: str) -> str:
 
 def check_whole(name: str, value: object, *, least: int) -> None:
     """Refuse what is neither None nor a whole number that is large enough."""
-    whole = isinstance(value, int) and not isinstance(value, bool) and value >= least
-    if value is not None and not whole:
+    fits = isinstance(value, int) and not isinstance(value, bool) and value >= least
+    if value is not None and not fits:
         raise OptionError(
             f"{as_typed(name)} must be a whole number of at least {least}; found {value!r}."
         )

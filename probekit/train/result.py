@@ -28,7 +28,7 @@ _SHOWN = ("converged", "iterations", "strength", "edge")
 
 def fit_view(result: "FitResult") -> Markup:
     """Return what was fitted, its scores on every split, and what its layers count."""
-    said = result.diagnosis
+    diagnosis = result.diagnosis
     modules = {part: dict(values) for part, values in result.modules.items()}
     named = {part: values.pop("name") for part, values in modules.items()}
     options = [
@@ -42,7 +42,7 @@ def fit_view(result: "FitResult") -> Markup:
         "layers": layers_text(result.layers),
         **({"options": ", ".join(options)} if options else {}),
         **({"best epoch": f"{result.best_epoch:.3g}"} if result.best_step else {}),
-        **{name: value_text(name, said[name]) for name in _SHOWN if name in said},
+        **{name: value_text(name, diagnosis[name]) for name in _SHOWN if name in diagnosis},
         "parameters": f"{result.n_params:,}",
         "seconds": f"{result.train_seconds:.1f}",
     }
@@ -178,8 +178,8 @@ def freeze(
     n_tuned = 0 if probe.tuned is None else count_parameters(probe.tuned)
     predictions = {name: split.predicted for name, split in assessed.items()}
     predictions["dev"] = best.predicted  # on a GPU another pass over dev may move the last bits
-    said = {name: split.probabilities for name, split in assessed.items()}
-    probabilities = {name: values for name, values in said.items() if values is not None}
+    of_splits = {name: split.probabilities for name, split in assessed.items()}
+    probabilities = {name: values for name, values in of_splits.items() if values is not None}
     return FitResult(
         state=_state(
             head=probe.head,

@@ -71,11 +71,11 @@ class RowProbabilities:
         scores = np.empty(len(columns), ROW_SCORES)
         for column, name in enumerate(ROW_SCORES.names or ()):
             scores[name] = columns[:, column]
-        kept = [block.kept for block in blocks if block.kept is not None]
-        classes = [block.classes for block in kept if block.classes is not None]
+        held = [block.kept for block in blocks if block.kept is not None]
+        classes = [block.classes for block in held if block.classes is not None]
         return cls(
             scores=scores,
-            probabilities=torch.cat([k.values for k in kept]).cpu().numpy() if kept else None,
+            probabilities=torch.cat([k.values for k in held]).cpu().numpy() if held else None,
             kept=torch.cat(classes).int().cpu().numpy() if classes else None,
         )
 
@@ -143,16 +143,16 @@ def _score(
     log_p: LogProbabilities, guessed: Int64[Tensor, " rows"], targets: Int64[Tensor, " rows"]
 ) -> Float[Tensor, "rows 4"]:
     """Return the columns of `ROW_SCORES`: computed in float64, kept in float32."""
-    known: Bool[Tensor, " rows"] = targets < log_p.shape[1]
-    gold = targets.where(known, 0).unsqueeze(1)
-    log_p_gold: Float64[Tensor, " rows"] = log_p.gather(1, gold).squeeze(1).where(known, -torch.inf)
+    seen: Bool[Tensor, " rows"] = targets < log_p.shape[1]
+    gold = targets.where(seen, 0).unsqueeze(1)
+    log_p_gold: Float64[Tensor, " rows"] = log_p.gather(1, gold).squeeze(1).where(seen, -torch.inf)
     p = log_p.exp()
     confidence = p.gather(1, guessed.unsqueeze(1)).squeeze(1)
     # (1 - p)^2 of the gold class by itself: of p near 1, sum p^2 - 2 p + 1 would be noise
     squares = p.square_()
-    squares.scatter_(1, gold, squares.gather(1, gold).masked_fill(known.unsqueeze(1), 0.0))
+    squares.scatter_(1, gold, squares.gather(1, gold).masked_fill(seen.unsqueeze(1), 0.0))
     brier = squares.sum(1) + log_p_gold.expm1().square()
-    loss = (-log_p_gold).nan_to_num(nan=torch.inf, posinf=torch.inf).where(known, torch.nan)
+    loss = (-log_p_gold).nan_to_num(nan=torch.inf, posinf=torch.inf).where(seen, torch.nan)
     right = guessed == targets
     return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
 

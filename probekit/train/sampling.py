@@ -104,8 +104,8 @@ def hold_out(
     units, owner = _units(n_examples, groups)
     wanted = round(share * units)
     if not 0 < wanted < units:
-        what = "train sentences" if groups is None else "groups of train sentences"
-        raise OptionError(f"--hold-out {share:g} of {units} {what} leaves one side empty.")
+        unit_names = "train sentences" if groups is None else "groups of train sentences"
+        raise OptionError(f"--hold-out {share:g} of {units} {unit_names} leaves one side empty.")
     held = np.flatnonzero(np.isin(owner, _sample(units, wanted, _SEED, "hold-out")))
     return np.setdiff1d(np.arange(n_examples), held), held
 
@@ -199,9 +199,9 @@ def held_out(n_examples: int, share: float, groups: Groups = None) -> Int64[np.n
     """
     units, owner = _units(n_examples, groups)
     if units < 2:
-        what = "examples" if groups is None else "groups"
+        unit_names = "examples" if groups is None else "groups"
         raise OptionError(
-            f"--select hold-out:{share:g} needs two {what} or more, and {units} was drawn; "
+            f"--select hold-out:{share:g} needs two {unit_names} or more, and {units} was drawn; "
             "draw more, or give --select dev."
         )
     count = min(max(1, math.floor(share * units + 0.5)), units - 1)

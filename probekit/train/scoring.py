@@ -90,9 +90,7 @@ class ScoredSplit:
         return [
             Assessed(
                 predicted=_joined(parts[member]),
-                probabilities=RowProbabilities.joined(scored)
-                if (scored := blocks[member])
-                else None,
+                probabilities=RowProbabilities.joined(blocks[member]) if blocks[member] else None,
             )
             for member in members
         ]

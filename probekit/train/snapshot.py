@@ -46,13 +46,13 @@ class Snapshot:
     def read(self) -> Mapping[str, Any] | None:
         """Return the state that was kept; None where there is none, or none that can be used."""
         try:
-            kept = memoryview(self.path.read_bytes())
+            content = memoryview(self.path.read_bytes())
         except FileNotFoundError:
             return None
-        if hashlib.sha256(kept[_DIGEST:]).digest() != kept[:_DIGEST]:
+        if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
             logger.warning("%s is damaged: the run begins anew.", self.path)
             return None
-        saved = torch.load(io.BytesIO(kept[_DIGEST:]), map_location="cpu", weights_only=True)
+        saved = torch.load(io.BytesIO(content[_DIGEST:]), map_location="cpu", weights_only=True)
         if not isinstance(saved, dict) or saved.get("of") != self._of:
             logger.warning("%s is of another run or version: the run begins anew.", self.path)
             return None

@@ -221,8 +221,8 @@ class Source:
         heap = Heap()
         # closed here: a generator that is closed early may keep what it iterates over (Python 3.12)
         with closing(self._read_ahead(steps, memory)) as loaded:
-            for some, wanted, block in loaded:
-                for step in some:
+            for group, wanted, block in loaded:
+                for step in group:
                     heap.trim()
                     # Two steps of rows 7 9 and 2 9: 2 7 9 are read, at places 1 2 and 0 2.
                     places = torch.from_numpy(np.searchsorted(wanted, self.read_view.places(step)))
@@ -232,15 +232,15 @@ class Source:
     def _read_ahead(self, steps: Iterator[Step], memory: int) -> Generator["_Loaded", None, None]:
         """Yield some steps with their rows, reading those of the next ones meanwhile."""
 
-        def load(some: list[Step]) -> _Loaded:
-            wanted = np.unique(np.concatenate([self.read_view.places(step) for step in some]))
+        def load(group: list[Step]) -> _Loaded:
+            wanted = np.unique(np.concatenate([self.read_view.places(step) for step in group]))
             self._prefetch(wanted)
-            return some, wanted, self.read(wanted).to(self.device)
+            return group, wanted, self.read(wanted).to(self.device)
 
         with ThreadPoolExecutor(1, thread_name_prefix="probekit-read") as reader:
             waiting: Future[_Loaded] | None = None
-            for some in self._fitting(steps, memory // 2):
-                loading = reader.submit(load, some)
+            for group in self._fitting(steps, memory // 2):
+                loading = reader.submit(load, group)
                 if waiting is not None:
                     yield waiting.result()
                 waiting = loading
@@ -250,17 +250,17 @@ class Source:
     def _fitting(self, steps: Iterator[Step], memory: int) -> Iterator[list[Step]]:
         """Yield runs of steps whose rows fit ``memory``, at least one step each."""
         lengths = self.read_view.lengths
-        some: list[Step] = []
+        group: list[Step] = []
         used = 0
         for step in steps:
             size = int(lengths[step].sum()) * self._bytes_of_row
-            if some and used + size > memory:
-                yield some
-                some, used = [], 0
-            some.append(step)
+            if group and used + size > memory:
+                yield group
+                group, used = [], 0
+            group.append(step)
             used += size
-        if some:
-            yield some
+        if group:
+            yield group
 
 
 _Loaded = tuple[list[Step], Int64[np.ndarray, " wanted"], StoredRows]

@@ -60,11 +60,11 @@ class Optimizer:
         self.idle = not self._by_rate
         self._own = None
         if fitter is not None and not self.idle:
-            given = [
+            param_groups = [
                 {"params": [state[0] for state in states], "lr": rate}
                 for rate, states in self._by_rate.items()
             ]
-            self._own = fitter.optimizer(given, self._decay)
+            self._own = fitter.optimizer(param_groups, self._decay)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs to go on as if nothing had been between."""
@@ -74,8 +74,8 @@ class Optimizer:
     @torch.no_grad()
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of an optimizer over the same probes."""
-        for (_, *moments), kept in zip(self._values(), state["moments"], strict=True):
-            for value, was in zip(moments, kept, strict=True):
+        for (_, *moments), saved in zip(self._values(), state["moments"], strict=True):
+            for value, was in zip(moments, saved, strict=True):
                 value.copy_(was)
         if self._own is not None:
             self._own.load_state_dict(state["own"])
@@ -234,9 +234,9 @@ def losses_and_gradients(
     """
     # Rows with targets 1, -100 and 0 of two classes: `share` is 1/2 0 1/2, `expected` has it at the
     # target, (0 1/2) (0 0) (1/2 0), and softmax times the share less that is the gradient.
-    known = (targets != IGNORED).unsqueeze(1)
-    count = known.sum().clamp(min=1)
-    share = known.to(logits.dtype) / count
+    has_target = (targets != IGNORED).unsqueeze(1)
+    count = has_target.sum().clamp(min=1)
+    share = has_target.to(logits.dtype) / count
     expected = torch.zeros_like(logits[0]).scatter_(1, targets.clamp(min=0).unsqueeze(1), share)
     log_p = logits.log_softmax(-1)
     losses = [

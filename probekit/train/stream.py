@@ -224,11 +224,11 @@ class Stream:
         self.step, self.scored_at = state["step"], state["scored_at"]
         for order in self._orders:
             next(islice(order, self.step, self.step), None)  # past the batches that are done
-        for member, kept in zip(self.members, state["members"], strict=True):
-            member.restore(kept)
+        for member, saved in zip(self.members, state["members"], strict=True):
+            member.restore(saved)
         steppers = [stepper for *_, steppers in self._parts for stepper in steppers]
-        for stepper, kept in zip(steppers, state["optimizers"], strict=True):
-            stepper.optimizer.restore(kept)
+        for stepper, saved in zip(steppers, state["optimizers"], strict=True):
+            stepper.optimizer.restore(saved)
 
     def close(self) -> None:
         """End the reading ahead."""

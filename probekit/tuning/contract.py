@@ -216,8 +216,8 @@ def drawing_from(generator: torch.Generator, method: str) -> Iterator[None]:
 
 def known_to_peft(model: "PreTrainedModel", config: "PeftConfig") -> None:
     """Keep a configuration where peft keeps those of what it puts into a model by itself."""
-    kept: Any = {"default": config}
-    model.peft_config = kept
+    configs: Any = {"default": config}
+    model.peft_config = configs
 
 
 def _size(value: nn.Parameter) -> int:

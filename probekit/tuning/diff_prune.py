@@ -67,12 +67,12 @@ class DiffPrune(Method):
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:
         """Put a difference beside every value of the model."""
-        known: dict[int, Difference] = {}  # tied values have one difference
+        differences: dict[int, Difference] = {}  # tied values have one difference
         for module in list(model.modules()):
             for name, value in list(module.named_parameters(recurse=False)):
-                difference = known.setdefault(id(value), Difference(value))
+                difference = differences.setdefault(id(value), Difference(value))
                 parametrize.register_parametrization(module, name, difference)
-        model.register_forward_pre_hook(_Projection(list(known.values()), self.share))
+        model.register_forward_pre_hook(_Projection(list(differences.values()), self.share))
         return {name: value for name, value in model.named_parameters() if value.requires_grad}
 
     def before_step(self, values: Mapping[str, nn.Parameter], remaining: float) -> None:
@@ -83,8 +83,8 @@ class DiffPrune(Method):
             torch.autograd.backward(self.penalty * norm)
         elif any(bool((gates.abs() < _SURE / 2).any()) for _, gates in pairs):
             with torch.no_grad():
-                for (_, gates), kept in zip(pairs, _largest(pairs, self.share), strict=True):
-                    gates.copy_(torch.where(kept, _SURE, -_SURE))
+                for (_, gates), largest in zip(pairs, _largest(pairs, self.share), strict=True):
+                    gates.copy_(torch.where(largest, _SURE, -_SURE))
 
     def settle(self, model: "PreTrainedModel") -> None:
         """Add the largest differences to the values that they belong to."""
@@ -163,8 +163,8 @@ def _places(model: nn.Module) -> list[tuple[nn.Module, str, Difference]]:
 def _keep_largest(differences: Sequence[Difference], share: float) -> None:
     """Let only the largest of all differences count in evaluation."""
     pairs = [(difference.difference, difference.gates) for difference in differences]
-    for difference, kept in zip(differences, _largest(pairs, share), strict=True):
-        difference.kept = kept
+    for difference, largest in zip(differences, _largest(pairs, share), strict=True):
+        difference.kept = largest
 
 
 def _pairs(values: Mapping[str, nn.Parameter]) -> list[tuple[nn.Parameter, nn.Parameter]]:
@@ -178,9 +178,9 @@ def _largest(pairs: Sequence[tuple[Tensor, Tensor]], share: float) -> list[Tenso
     """Return for each tensor which of its differences are among the largest of all tensors."""
     sizes = [_gated(*pair).abs().flatten() for pair in pairs]
     every = torch.cat(sizes)
-    kept = torch.zeros_like(every, dtype=torch.bool)
-    kept[every.topk(int(share * len(every))).indices] = True  # of equals only so many
-    parts = torch.split(kept, [len(values) for values in sizes])
+    largest = torch.zeros_like(every, dtype=torch.bool)
+    largest[every.topk(int(share * len(every))).indices] = True  # of equals only so many
+    parts = torch.split(largest, [len(values) for values in sizes])
     return [part.view_as(difference) for part, (difference, _) in zip(parts, pairs, strict=True)]
 
 

@@ -103,8 +103,8 @@ class Packaging:
             if name not in places or places[name].shape != value.shape
         ]  # fmt: skip
         if strange or not tensors:
-            what = f"has no place for {strange[0]}" if strange else "it is empty"
-            raise RecordError(f"{path}: {type(model).__name__} {what}. {_AGAIN}")
+            problem = f"has no place for {strange[0]}" if strange else "it is empty"
+            raise RecordError(f"{path}: {type(model).__name__} {problem}. {_AGAIN}")
         endless = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
         if endless:
             raise RecordError(
@@ -249,9 +249,9 @@ def ours_in(folder: Path) -> set[str]:
     files = {
         packaging.file for packaging in PACKAGINGS.values() if is_ours(folder / packaging.file)
     }
-    said = read_object(folder / _LIST) or {}
-    listed = said.get("files")
-    if said.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):
+    listing = read_object(folder / _LIST) or {}
+    listed = listing.get("files")
+    if listing.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):
         files |= {n for n in there.keys() & listed if digest_file(there[n]) == listed[n]} | {_LIST}
     return files
 

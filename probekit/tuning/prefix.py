@@ -66,9 +66,9 @@ class Prefix(VirtualTokens):
     ) -> Mapping[str, nn.Parameter]:
         """Have keys and values lie in the model's cache when it reads a text."""
         check_takes(self.name, model, "past_key_values", f"Give {_INSTEAD}.")
-        config, given = model.config, model.config.to_dict()
-        heads = given.get("num_key_value_heads") or config.num_attention_heads
-        width = given.get("head_dim") or config.hidden_size // config.num_attention_heads
+        config, sizes = model.config, model.config.to_dict()
+        heads = sizes.get("num_key_value_heads") or config.num_attention_heads
+        width = sizes.get("head_dim") or config.hidden_size // config.num_attention_heads
         with drawing_from(generator, self.name):
             from peft import PrefixEncoder, PrefixTuningConfig
 
@@ -121,8 +121,8 @@ def _check_reads(model: "PreTrainedModel", keys: Callable[[], Tensor]) -> None:
     """
     ids = torch.arange(2, device=model.device)[None] % model.config.vocab_size
     try:
-        _, given = _with_cache(keys, model, (), {"input_ids": ids})
-        model(**given)
+        _, arguments = _with_cache(keys, model, (), {"input_ids": ids})
+        model(**arguments)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise OptionError(
             f"--method prefix: {type(model).__name__} reads no such keys ({reason_of(error)}). "
@@ -141,31 +141,31 @@ def _with_cache(
     keys: Callable[[], Tensor],
     model: "PreTrainedModel",
     args: tuple[Any, ...],
-    given: Mapping[str, Any],
+    named: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a model's arguments with a cache that holds the prefix."""
     from transformers import DynamicCache
 
     if model.is_activation_checkpointing and model.training:  # transformers would drop the cache
         raise BackboneError(f"a prefix of keys is lost under gradient checkpointing: {_INSTEAD}")
-    ids = args[0] if args else given["input_ids"]
+    ids = args[0] if args else named["input_ids"]
     cache, prefix = DynamicCache(config=model.config), keys()
     for number, (key, value) in enumerate(prefix):
         cache.update(*(states.expand(len(ids), -1, -1, -1) for states in (key, value)), number)
-    mask = seen_mask(given.get("attention_mask"), prefix.shape[3])
-    return args, {**given, "past_key_values": cache, "attention_mask": mask}
+    mask = seen_mask(named.get("attention_mask"), prefix.shape[3])
+    return args, {**named, "past_key_values": cache, "attention_mask": mask}
 
 
 def _replace(
     prefix: Float[Tensor, "tokens dim"],
     block: nn.Module,
     args: tuple[Any, ...],
-    given: Mapping[str, Any],
+    named: Mapping[str, Any],
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     """Return a block's arguments with its own states of the virtual tokens."""
-    states = args[0] if args else given["hidden_states"]
+    states = args[0] if args else named["hidden_states"]
     virtual = prefix.expand(len(states), -1, -1).to(states.dtype)
     states = torch.cat([virtual, states[:, len(prefix) :]], 1)
     return (
-        ((states, *args[1:]), dict(given)) if args else (args, {**given, "hidden_states": states})
+        ((states, *args[1:]), dict(named)) if args else (args, {**named, "hidden_states": states})
     )

@@ -87,10 +87,10 @@ def _extend(
     embed: Callable[[Embedded], Embedded],
     model: "PreTrainedModel",
     args: tuple[Any, ...],
-    given: Mapping[str, Any],
+    named: Mapping[str, Any],
 ) -> tuple[tuple[()], dict[str, Any]]:
     """Return a model's arguments with embeddings in place of ids."""
-    longer = dict(given)
+    longer = dict(named)
     ids = args[0] if args else longer.pop("input_ids")
     text = model.get_input_embeddings()(ids)
     longer["inputs_embeds"] = torch.cat([embed(text).to(text.dtype), text], 1)

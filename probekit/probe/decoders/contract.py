@@ -163,8 +163,8 @@ class Classifier(Decoder):
     def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return the cross entropy of each row in nats."""
         unseen = targets >= self.n_classes
-        known = targets.masked_fill(unseen, IGNORED)
-        losses = functional.cross_entropy(logits, known, ignore_index=IGNORED, reduction="none")
+        seen = targets.masked_fill(unseen, IGNORED)
+        losses = functional.cross_entropy(logits, seen, ignore_index=IGNORED, reduction="none")
         return losses.masked_fill(unseen, UNSEEN_LOSS)
 
     def predict(self, logits: Logits, offsets: Offsets = None) -> Int64[Tensor, " rows"]:

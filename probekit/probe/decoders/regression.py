@@ -77,12 +77,12 @@ class RegressionDecoder(Decoder):
 
     def fit_targets(self, targets: Targets) -> None:
         """Keep mean and standard deviation; equal targets have deviation 1, so that it divides."""
-        known = targets[self.counted(targets)].double()
-        if len(known) == 0:
+        numbers = targets[self.counted(targets)].double()
+        if len(numbers) == 0:
             return
-        equal = bool((known == known[0]).all())
-        self.mean.fill_(float(known.mean()))
-        self.deviation.fill_(1.0 if equal else float(known.std(correction=0)))
+        equal = bool((numbers == numbers[0]).all())
+        self.mean.fill_(float(numbers.mean()))
+        self.deviation.fill_(1.0 if equal else float(numbers.std(correction=0)))
 
     @torch.no_grad()
     def load(self, solution: Solution) -> None:
@@ -104,8 +104,8 @@ class RegressionDecoder(Decoder):
     def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
         """Return the squared error of each row, 0 where the target is NaN."""
         values = logits[:, 0]
-        known = torch.where(self.counted(targets), targets.to(values.dtype), values)
-        return (values - known).square()
+        numbers = torch.where(self.counted(targets), targets.to(values.dtype), values)
+        return (values - numbers).square()
 
     def predict(self, logits: Logits, offsets: Offsets = None) -> Float[Tensor, " rows"]:
         """Return the value of each row."""

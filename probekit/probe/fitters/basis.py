@@ -125,7 +125,7 @@ class BasisBuilder:
         # them as eigenvalues above rounding, and the rows lie in their span.
         z = torch.cat(self._rows).double()
         spectrum, left = torch.linalg.eigh(z @ z.t() / self._n_rows)
-        kept = spectrum > 1e-10 * spectrum[-1].clamp(min=1e-300)
-        spectrum, left = spectrum[kept], left[:, kept]
+        positive = spectrum > 1e-10 * spectrum[-1].clamp(min=1e-300)
+        spectrum, left = spectrum[positive], left[:, positive]
         rotation = z.t() @ (left / (self._n_rows * spectrum).sqrt())
         return Basis(self._scale, rotation, spectrum)

@@ -148,9 +148,9 @@ class BlockInverse(KroneckerInverse):
         super().update(which, points, evaluation)
         self._steps[which] += 1
         if evaluation.curvature is not None:
-            whole = self._vectors is not None
+            is_full = self._vectors is not None
             self._total[which] = (
-                evaluation.curvature.diagonal(0, 1, 2) if whole else evaluation.curvature
+                evaluation.curvature.diagonal(0, 1, 2) if is_full else evaluation.curvature
             )
         going = set(which.tolist())
         self._blocks = {n: block for n, block in self._blocks.items() if n in going}

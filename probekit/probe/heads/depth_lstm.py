@@ -88,18 +88,18 @@ class DepthLSTMHead(RowHead):
     def _shares(self, z: Float[Tensor, "layers rows dim"]) -> Float[Tensor, "rows layers"]:
         w_z, w_h, b_z, b_h = self.lstm.parameters()
         state = cell = z.new_zeros(z.shape[1], self.width)
-        added, kept = [], []
+        added, forget_gates = [], []
         for row in z:
             gates = functional.linear(row, w_z, b_z) + functional.linear(state, w_h, b_h)
             i, f, g, o = gates.chunk(4, -1)
             added.append(i.sigmoid() * g.tanh())
-            kept.append(f.sigmoid())
-            cell = kept[-1] * cell + added[-1]
+            forget_gates.append(f.sigmoid())
+            cell = forget_gates[-1] * cell + added[-1]
             state = o.sigmoid() * cell.tanh()
         # Of three layers the last cell state is f_3 f_2 i_1 g_1 + f_3 i_2 g_2 + i_3 g_3: from the
         # last term backwards, `left` is 1, f_3, f_3 f_2.
         left, norms = torch.ones_like(cell), []
-        for term, keep in zip(reversed(added), reversed(kept), strict=True):
+        for term, keep in zip(reversed(added), reversed(forget_gates), strict=True):
             norms.append((left * term).norm(dim=-1))
             left = left * keep
         shares = torch.stack(norms[::-1], -1)

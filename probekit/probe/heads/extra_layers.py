@@ -85,10 +85,10 @@ def _entering(block: nn.Module, states: Float[Tensor, "windows time dim"]) -> It
     Some families multiply what comes in place of embeddings (Granite), or add positions to it.
     """
 
-    def replace(module: nn.Module, given: tuple[Any, ...], named: dict[str, Any]) -> Any:
-        if given:
-            return (states, *given[1:]), named
-        return given, named | {next(iter(signature(module.forward).parameters)): states}
+    def replace(module: nn.Module, args: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        if args:
+            return (states, *args[1:]), named
+        return args, named | {next(iter(signature(module.forward).parameters)): states}
 
     handle = block.register_forward_pre_hook(replace, with_kwargs=True)
     try:

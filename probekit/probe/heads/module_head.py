@@ -136,9 +136,9 @@ class ModuleSpec(HeadSpec):
             OptionError: what `check_size` refuses.
         """
         check_size(layers, dim)
-        given = {"n_layers": len(layers), "dim": dim}
+        sizes = {"n_layers": len(layers), "dim": dim}
         options = {name: value for name, value in self.to_json().items() if name != "name"}
-        options |= {name: given[name] for name in self.sizes}
+        options |= {name: sizes[name] for name in self.sizes}
         seed = int(torch.randint(2**62, (), generator=generator, device="cpu"))
         # planning builds heads on the device "meta", where not every module can be tried
         with torch.device("cpu"), seeded(seed):

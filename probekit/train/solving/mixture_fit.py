@@ -316,8 +316,8 @@ class MixtureFit(SolvedFit):
         strengths = tuple(start.strength for start in starts)
         points = torch.stack([start.points for start in starts], 1).flatten(0, 1)
         objective = self.objective(self.target.loss, self.problems(strengths))
-        both = objective.minimise(points, most=most, tolerance=TOLERANCE)
-        return Solved(strengths, objective, (yield from drive(both, objective.begin)))
+        minimisation = objective.minimise(points, most=most, tolerance=TOLERANCE)
+        return Solved(strengths, objective, (yield from drive(minimisation, objective.begin)))
 
     def _add(self, solved: Solved, names: Sequence[str], *, cut: bool = False) -> Visits:
         """Keep solutions with their scores; ``cut`` says that what has not converged may go on."""

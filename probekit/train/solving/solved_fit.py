@@ -66,14 +66,14 @@ class FittedTargets:
         """
         targets = torch.from_numpy(view.targets).to(self._present.device)
         values = torch.searchsorted(self._present, targets).clamp(max=len(self._present) - 1)
-        known = self._present[values] == targets
+        drawn = self._present[values] == targets
         # Classes 1 and 4 were drawn (`present`), and a split has 4 2 1: places 1 1 0 are those of
         # 4 4 1, so that its second row, of a class that was not drawn, does not count.
         if self._chain:  # a sentence counts as a whole
-            missed = np.concatenate([[0], np.cumsum(~known.cpu().numpy())])[view.offsets]
+            missed = np.concatenate([[0], np.cumsum(~drawn.cpu().numpy())])[view.offsets]
             shown = np.repeat(np.diff(missed) == 0, view.lengths)
-            known = torch.from_numpy(shown).to(targets.device)
-        weights = known.float()
+            drawn = torch.from_numpy(shown).to(targets.device)
+        weights = drawn.float()
         return self._of(view, values), (weights / weights.sum().clamp(min=1)).unsqueeze(0)
 
     def named(self, predicted: Tensor) -> np.ndarray:

@@ -187,14 +187,14 @@ class SolvedStream:
         mixture: MemberSpec,
         head: HeadSpec,
         layers: tuple[int, ...],
-        known: dict[MemberSpec, SolvedFit],
+        fits: dict[MemberSpec, SolvedFit],
     ) -> LinearFit:
         """Return the fit of a head that is one of the mixtures, such as the average of layers."""
         fitter = "ridge" if mixture.decoder.objective == "squares" else "lbfgs"
         spec = replace(mixture, head=head, layers=layers, fitter=fitter)
-        if spec not in known:
-            known[spec] = self._fit(self._member(spec), {})
-        fit = known[spec]
+        if spec not in fits:
+            fits[spec] = self._fit(self._member(spec), {})
+        fit = fits[spec]
         assert isinstance(fit, LinearFit)
         return fit
 

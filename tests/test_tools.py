@@ -44,10 +44,7 @@ def tool(tools):
 
 def kept(tool):
     """Return the rows of the table in the documents."""
-    text = PAGE.split(tool.BEGIN)[1].split(tool.END)[0]
-    lines = [line for line in text.splitlines() if line.startswith("| ")][1:]
-    cells = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in lines]
-    return [tool.Row(family=a, outcome=b, about=c) for a, b, c in cells]
+    return tool.table_of(ROOT / "docs" / "models.md")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +62,17 @@ def test_a_family(tool, family, outcome):
     assert family == "vit" or row in kept(tool)
 
 
-def test_the_table_is_what_the_tool_prints(tool):
+def test_the_table_is_what_the_tool_writes(tool, tmp_path):
     rows = kept(tool)
-    assert PAGE.split(tool.BEGIN)[1].split(tool.END)[0] == f"\n{tool.table(rows)}\n"
+    (tmp_path / "models.md").write_text(PAGE.replace("bert", "an old name"), "utf-8")
+    tool.write(rows, tmp_path / "models.md")
+    of = [
+        text.split(tool.BEGIN)[1].split(tool.END)[0]
+        for text in ((tmp_path / "models.md").read_text("utf-8"), PAGE)
+    ]
+    assert of[0] == of[1]
+    table = (ROOT / "docs" / "models.csv").read_bytes()
+    assert (tmp_path / "models.csv").read_bytes() == table
     assert {row.outcome for row in rows} <= {tool.WORKS, tool.ONE_LENGTH, tool.REFUSED}
     assert len(rows) >= 110 and {row.family for row in rows} <= set(tool.families())
 

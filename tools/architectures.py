@@ -1,13 +1,15 @@
-"""Run every text architecture of transformers through probekit, and print what works as a table.
+"""Run every text architecture of transformers through probekit, and write what works as a table.
 
 Of each architecture a tiny random checkpoint is saved, inspected, loaded and extracted; the rows of
 the cache are compared with plain transformers, which reads one sentence at a time. Each one has a
-process and a limit of time of its own. The table of `docs/models.md` is what this prints:
+process and a limit of time of its own. This writes `docs/models.csv`, and the list of families of
+`docs/models.md` from it:
 
     python tools/architectures.py --write docs/models.md
 """
 
 import argparse
+import csv
 import json
 import logging
 import multiprocessing
@@ -18,7 +20,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +55,11 @@ _SAID = {
 }
 """Outcomes of several architectures, in the order in which their numbers are said."""
 
+ENCODER, DECODER = "encoders", "decoders"
+ENCODER_HALF, INSIDE = "encoders of encoder-decoders, `--part encoder`", "text models inside others"
+_KINDS = (WORKS, ONE_LENGTH, ALONE)
+"""Outcomes of families that are listed by what they are."""
+
 LIMIT = 120
 """Seconds that one architecture may take."""
 
@@ -81,9 +88,13 @@ class Row:
     outcome: str
     about: str
 
-    def to_line(self) -> str:
-        """Return the row of the Markdown table."""
-        return f"| {self.family} | {self.outcome} | {self.about.replace('|', '/')} |"
+    @property
+    def kind(self) -> str:
+        """The line of the page that lists the family."""
+        if self.outcome not in _KINDS:
+            return self.outcome
+        marks = {"--part": ENCODER_HALF, "text model inside": INSIDE, ": decoder": DECODER}
+        return next((kind for mark, kind in marks.items() if mark in self.about), ENCODER)
 
 
 def families() -> list[str]:
@@ -260,7 +271,7 @@ def run_all(names: Sequence[str], done: Path | None, workers: int) -> list[Row]:
         for future in as_completed([pool.submit(_in_process, name) for name in left]):
             row = future.result()
             rows[row.family] = row
-            print(row.to_line(), file=sys.stderr, flush=True)
+            print(row.family, row.outcome, row.about, sep=": ", file=sys.stderr, flush=True)
             if done is not None:
                 with done.open("a") as file:
                     file.write(json.dumps(asdict(row)) + "\n")
@@ -273,11 +284,16 @@ def _read(done: Path | None) -> list[Row]:
     return [Row(**json.loads(line)) for line in done.read_text().splitlines()]
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the Markdown table of the architectures of which there is a tiny model."""
-    shown = [row for row in rows if row.outcome != NOT_MADE]
-    head = ["| family | outcome | what it is, or why not |", "|---|---|---|"]
-    return "\n".join([_counts(shown), "", *head, *(row.to_line() for row in shown)])
+def listed(rows: Sequence[Row]) -> str:
+    """Return the families as a Markdown table, by what they are; a star is of `ONE_LENGTH`."""
+    families: dict[str, list[str]] = {}
+    for row in rows:
+        star = r"\*" if row.outcome in (ONE_LENGTH, ALONE) else ""
+        families.setdefault(row.kind, []).append(f"{row.family}{star}")
+    order = [ENCODER, DECODER, ENCODER_HALF, INSIDE, REFUSED]
+    kinds = [*order, *sorted(families.keys() - {*order})]
+    lines = [f"| {kind} | {', '.join(families[kind])} |" for kind in kinds if kind in families]
+    return "\n".join([_counts(rows), "", "| | families |", "|---|---|", *lines])
 
 
 def _counts(rows: Sequence[Row]) -> str:
@@ -288,10 +304,20 @@ def _counts(rows: Sequence[Row]) -> str:
     return f"{len(rows)} architectures: {', '.join(said)}."
 
 
-def write(text: str, page: Path) -> None:
-    """Replace the table of a page."""
+def table_of(page: Path) -> list[Row]:
+    """Return the rows of the table beside a page."""
+    with page.with_suffix(".csv").open(encoding="utf-8", newline="") as file:
+        return [Row(**line) for line in csv.DictReader(file)]
+
+
+def write(rows: Sequence[Row], page: Path) -> None:
+    """Write the table beside a page, and the list of families in it."""
+    with page.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(Row)], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(map(asdict, rows))
     before, rest = page.read_text().split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+    page.write_text(f"{before}{BEGIN}\n{listed(rows)}\n{END}{rest.split(END)[1]}")
 
 
 def main() -> None:
@@ -299,18 +325,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", help="all, if none is named")
     parser.add_argument("--done", type=Path, help="rows so far, to go on from")
-    parser.add_argument("--write", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--write", type=Path, help="the page, beside which the table lies")
     parser.add_argument("--workers", type=int, default=2)
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("probekit").setLevel(logging.ERROR)
     rows = run_all(args.families or families(), args.done, args.workers)
-    print(table(rows))
+    made = [row for row in rows if row.outcome != NOT_MADE]
+    print(listed(made))
     for row in rows:
         if row.outcome == NOT_MADE:
             print(f"{row.family}: {row.about}", file=sys.stderr)
     if args.write is not None:
-        write(table(rows), args.write)
+        write(made, args.write)
     sys.exit(any(row.outcome == WRONG for row in rows))
 
 

@@ -21,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "zensical.toml"
 PAGES = ("README.md", "docs", "analyses", "cache/README.md", "benchmarks/RESULTS.md")
-KINDS = (".md", ".png", ".ipynb", ".jsonl", ".cff")
+KINDS = (".md", ".png", ".ipynb", ".jsonl", ".csv", ".cff")
 NAMES = {
     "README.md": "index.md",
     "cache/README.md": "reference/cache-format.md",

@@ -8,14 +8,7 @@ from collections.abc import Mapping
 from probekit.base.plugins import Registry
 from probekit.metrics.class_metrics import F1, Accuracy, Matthews, MicroF1
 from probekit.metrics.contract import Metric, Scale
-from probekit.metrics.gold import (
-    AnyGold,
-    Gold,
-    LossGold,
-    ValueGold,
-    confusion,
-    encode_gold,
-)
+from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, confusion, encode_gold
 from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
 from probekit.metrics.probability_metrics import (
     ROW_SCORES,

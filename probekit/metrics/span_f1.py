@@ -127,9 +127,8 @@ class SpanF1(ClassMetric):
         right = self._is_right(spans)
         n_right, n_found = self._count(spans.type[right]), self._count(spans.type)
         counts = n_right, n_found, self._n_gold
-        micro = [
-            float(ratio[0]) for ratio in _f1(*(per_type.sum(keepdims=True) for per_type in counts))
-        ]
+        totals = (count.sum(keepdims=True) for count in counts)
+        micro = [float(ratio[0]) for ratio in _f1(*totals)]
         per_type = _f1(*counts)[2]
         present = np.flatnonzero(n_found + self._n_gold)
         types = [self._finder.types[i] for i in present]

@@ -6,13 +6,7 @@ import torch
 from torch import Tensor
 
 from probekit.base.kinds import KINDS
-from probekit.probe.decoders.contract import (
-    IGNORED,
-    UNSEEN_LOSS,
-    Classifier,
-    Decoder,
-    DecoderSpec,
-)
+from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Classifier, Decoder, DecoderSpec
 from probekit.testing.module_promises import (
     demand_groups,
     demand_loads,
@@ -49,7 +43,7 @@ def _sample(spec: DecoderSpec) -> tuple[Decoder, Tensor, Tensor, int | float]:
 
 
 def describes_itself(spec: DecoderSpec) -> None:
-    """It says its name, source and summary, and which kinds of labels it decodes."""
+    """It states its name, source and summary, and the kinds of labels that it decodes."""
     demand_texts(type(spec), "name", "source", "summary")
     odd = sorted(spec.kinds - KINDS.keys())
     demand(bool(spec.kinds), "it decodes nothing")
@@ -57,17 +51,17 @@ def describes_itself(spec: DecoderSpec) -> None:
 
 
 def is_a_value(spec: DecoderSpec) -> None:
-    """Its dict form is JSON, gives an equal spec, and takes no unknown option."""
+    """Its dict form is JSON and gives an equal spec back; unknown options are refused."""
     demand_value("decoder", spec)
 
 
 def groups_its_parameters(spec: DecoderSpec) -> None:
-    """Every parameter is in one group, and the spec names all groups but ``weights``."""
+    """Each parameter is in one group, and the spec names every group except ``weights``."""
     demand_groups(build(spec), spec)
 
 
 def gives_what_it_promises(spec: DecoderSpec) -> None:
-    """Logits, losses and predictions have one row for each row, the loss is one number."""
+    """Logits, losses and predictions have one row per input row; the loss is one number."""
     decoder, logits, gold, _ = _sample(spec)
     losses, predicted = decoder.row_losses(logits, gold, OFFSETS), decoder.predict(logits, OFFSETS)
     demand(decoder.width == WIDTH, f"its width is {decoder.width}, and h has {WIDTH}")
@@ -82,7 +76,7 @@ def gives_what_it_promises(spec: DecoderSpec) -> None:
 
 
 def says_its_affine_map(spec: DecoderSpec) -> None:
-    """Where ``affine`` gives weight and bias, they are the map to the logits."""
+    """If ``affine`` gives a weight and a bias, they are the map from h to the logits."""
     decoder, h = build(spec), sample_rows()
     if decoder.affine is not None:
         weight, bias = decoder.affine
@@ -90,12 +84,12 @@ def says_its_affine_map(spec: DecoderSpec) -> None:
 
 
 def is_saved_and_loaded(spec: DecoderSpec) -> None:
-    """Its state dict holds all that it learned."""
+    """Its state dict holds everything that it learned."""
     demand_loads(build(spec), build(spec, seed=1), sample_rows())
 
 
 def draws_from_the_generator(spec: DecoderSpec) -> None:
-    """Parameters and dropout come from the generators that it is given; evaluating, from none."""
+    """Parameters and dropout are drawn from the given generators; evaluation draws nothing."""
     h, stream = sample_rows(), seeded_generator()
     with global_numbers_untouched():
         first, second = (build(spec, 3).train()(h, seeded_generator(5)) for _ in range(2))
@@ -106,7 +100,7 @@ def draws_from_the_generator(spec: DecoderSpec) -> None:
 
 
 def averages_over_rows_that_count(spec: DecoderSpec) -> None:
-    """The loss is the mean of row losses of 0 or more, over rows that have a target."""
+    """The loss is the mean over the rows with a target, and no row has a loss below 0."""
     decoder, logits, targets, none = _sample(spec)
     gold = targets.clone()
     gold[:3] = gold[5] = none
@@ -120,7 +114,7 @@ def averages_over_rows_that_count(spec: DecoderSpec) -> None:
 
 
 def stands_batches_without_targets(spec: DecoderSpec) -> None:
-    """Without a target, or without a row, the loss is 0, and so are gradients."""
+    """A batch without targets, or without rows, has loss 0 and no gradients."""
     decoder, _, gold, none = _sample(spec)
     for rows, offsets in ((ROWS, OFFSETS), (0, torch.tensor([0, 0]))):
         h = sample_rows()[:rows].requires_grad_()
@@ -137,7 +131,7 @@ def stands_batches_without_targets(spec: DecoderSpec) -> None:
 
 
 def takes_all_rows_as_one_example(spec: DecoderSpec) -> None:
-    """Without bounds all rows are one example."""
+    """Without bounds of examples, all rows are one example."""
     decoder, logits, gold, _ = _sample(spec)
     bounds = torch.tensor([0, ROWS])
     alike = torch.equal(decoder.predict(logits), decoder.predict(logits, bounds))
@@ -168,7 +162,7 @@ def passes_gradients(spec: DecoderSpec) -> None:
 
 
 def keeps_its_precision(spec: DecoderSpec) -> None:
-    """Logits and loss are in float32 or 64, also under autocast, and in float64 of float64 rows."""
+    """Logits and loss are float32 or float64, also under autocast; float64 rows stay float64."""
     decoder, exact, gold, _ = _sample(spec)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         logits = decoder(sample_rows())
@@ -182,7 +176,7 @@ def keeps_its_precision(spec: DecoderSpec) -> None:
 
 
 def learns_a_signal(spec: DecoderSpec) -> None:
-    """What is a function of h is learnt: 200 steps bring its loss below a third."""
+    """It learns a function of h: 200 steps bring the loss below a third."""
     decoder, h = build(spec), sample_rows()
     gold = 3 + 2 * h[:, 0] if decoder.n_classes == 1 else (h[:, 0] > 0).long()
     decoder.fit_targets(gold)
@@ -199,7 +193,7 @@ def learns_a_signal(spec: DecoderSpec) -> None:
 
 
 def says_how_probable_classes_are(spec: DecoderSpec) -> None:
-    """Probabilities sum to 1, in float64; of a classifier they are those of loss and prediction."""
+    """Class probabilities are float64, sum to 1, and agree with loss and prediction."""
     decoder, logits, gold, _ = _sample(spec)
     log_p = decoder.log_probabilities(logits, OFFSETS)
     if decoder.n_classes == 1:

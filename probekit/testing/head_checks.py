@@ -50,7 +50,7 @@ def sample_rows(
 
 
 def describes_itself(spec: HeadSpec) -> None:
-    """It says its name, source, summary and formula, a rate between 0 and 1, and its layers."""
+    """It states its name, source, summary, formula and layers, and a rate between 0 and 1."""
     demand_texts(type(spec), "name", "source", "summary", "formula")
     demand(0 < spec.learning_rate < 1, f"its learning_rate is {spec.learning_rate}")
     layers = parse_layers(spec.default_layers, 12)
@@ -58,7 +58,7 @@ def describes_itself(spec: HeadSpec) -> None:
 
 
 def is_a_value(spec: HeadSpec) -> None:
-    """Its dict form is JSON, gives an equal spec, and takes no unknown option; it is frozen."""
+    """Its dict form is JSON and rebuilds it; it is frozen, and refuses unknown options."""
     demand_value("head", spec)
     refuses(setattr, spec, "name", "x", error=AttributeError)
 
@@ -78,12 +78,12 @@ def is_built_for_any_size(spec: HeadSpec) -> None:
 
 
 def is_saved_and_loaded(spec: HeadSpec) -> None:
-    """Its state dict holds all that it learned."""
+    """Its state dict holds everything that it learned."""
     demand_loads(away_from_start(spec), build(spec, seed=5), sample_rows())
 
 
 def is_drawn_from_the_generator(spec: HeadSpec) -> None:
-    """Its parameters come from the generator that build is given, and from nothing else."""
+    """Its parameters are drawn from the generator given to build, and from nothing else."""
     with global_numbers_untouched():
         first, second = build(spec, seed=3).state_dict(), build(spec, seed=3).state_dict()
     for name, value in first.items():
@@ -95,7 +95,7 @@ def is_drawn_from_the_generator(spec: HeadSpec) -> None:
 
 
 def draws_nothing(spec: HeadSpec) -> None:
-    """A pass leaves torch's global random numbers alone; evaluating, two passes are equal."""
+    """A pass leaves torch's global random numbers alone, and in evaluation repeats exactly."""
     head, z = build(spec), sample_rows()
     for mode in (True, False):
         with global_numbers_untouched():
@@ -105,7 +105,7 @@ def draws_nothing(spec: HeadSpec) -> None:
 
 
 def is_trained_by_gradients(spec: HeadSpec) -> None:
-    """Gradients reach its parameters: all of them; of a plain module at least one."""
+    """Gradients reach all of its parameters; in a plain module, at least one."""
     head = away_from_start(spec).train()
     h, parameters = head(sample_rows()), dict(head.named_parameters())
     demand(h.requires_grad == bool(parameters), f"{len(parameters)} parameters; h has no gradient")
@@ -131,7 +131,7 @@ def fuses_row_by_row(spec: HeadSpec) -> None:
 
 
 def projects_as_a_map_after_it(spec: HeadSpec) -> None:
-    """``project`` gives what a linear map of h gives."""
+    """``project`` equals a linear map applied to h."""
     head, z, generator = away_from_start(spec), sample_rows(), seeded_generator(3)
     weight = torch.randn(5, head.width, generator=generator)
     bias = torch.randn(5, generator=generator)
@@ -140,7 +140,7 @@ def projects_as_a_map_after_it(spec: HeadSpec) -> None:
 
 
 def weighs_its_layers(spec: HeadSpec) -> None:
-    """Its layer weights, if it has any, are of its layers, 0 or more, and sum to 1."""
+    """Layer weights, if there are any, belong to its layers, are 0 or more, and sum to 1."""
     head, z = away_from_start(spec), sample_rows()
     layer_weights = head.layer_weights(z)
     weights, layers, raw = layer_weights.weights, layer_weights.layers, layer_weights.raw
@@ -158,7 +158,7 @@ def weighs_its_layers(spec: HeadSpec) -> None:
 
 
 def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
-    """Weights that differ by row need the rows; others do not look at them, nor move later."""
+    """Weights that differ by row need the rows; returned weights do not change later."""
     head = build(spec)
     weights = head.layer_weights(sample_rows())
     if head.per_row:
@@ -174,12 +174,12 @@ def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
 
 
 def groups_its_parameters(spec: HeadSpec) -> None:
-    """Every parameter is in one group, and the spec names all groups but ``weights``."""
+    """Each parameter is in one group, and the spec names every group except ``weights``."""
     demand_groups(build(spec), spec)
 
 
 def widens_half_precision(spec: HeadSpec) -> None:
-    """Rows in half precision are computed with in float32, also under autocast."""
+    """Rows in half precision are computed in float32, also under autocast."""
     head = away_from_start(spec)
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         z = sample_rows(dtype=dtype)
@@ -208,7 +208,7 @@ def stands_massive_activations(spec: HeadSpec) -> None:
 
 
 def refuses_other_rows(spec: HeadSpec) -> None:
-    """Rows of other layers or another width are refused, and layers that do not ascend."""
+    """It refuses rows of other layers or another width, and layers that do not ascend."""
     head, z, none = build(spec), sample_rows(), torch.zeros(0, dtype=torch.int64)
     subwords = TokenStates(hidden=z[0], lengths=none, source=none, row=none, n_rows=0)
     for odd in (z[:, :3], z[..., :-1], subwords):
@@ -218,7 +218,7 @@ def refuses_other_rows(spec: HeadSpec) -> None:
 
 
 def parts_make_its_sum(spec: HeadSpec) -> None:
-    """If it is additive, its parts make h but for a constant; else it has none."""
+    """The parts of an additive head sum to h up to a constant; other heads have no parts."""
     head, z = away_from_start(spec), sample_rows()
     if not head.additive:
         refuses(head.layer_parts, z, error=NotImplementedError)

@@ -93,14 +93,14 @@ def _score_of(
 
 
 def describes_itself(metric: type[Metric]) -> None:
-    """It says its name, text and summary, and what it scores."""
+    """It states its name, text and summary, and what it scores."""
     demand_texts(metric, "name", "text", "summary")
     consumed = ", ".join(_CONSUMED)
     demand(metric.consumes in _CONSUMED, f"consumes is {metric.consumes!r}, none of {consumed}")
 
 
 def prefers_what_is_right(metric: type[Metric]) -> None:
-    """Predictions that are all right score better than random ones, as its scale says."""
+    """Perfect predictions score better than random ones, in the direction of its scale."""
     for seed in range(5):
         gold, predicted = sample_case(metric, seed)
         best = _score(metric, gold, best_prediction(gold, metric))
@@ -110,7 +110,7 @@ def prefers_what_is_right(metric: type[Metric]) -> None:
 
 
 def puts_its_score_first(metric: type[Metric]) -> None:
-    """Scores are finite floats, the main one first, under its name; the judge's are the same."""
+    """Scores are finite floats, the main one first; ``judge`` gives the same."""
     for seed in range(5):
         gold, predicted = sample_case(metric, seed)
         scores = metric(gold).score(predicted)
@@ -122,7 +122,7 @@ def puts_its_score_first(metric: type[Metric]) -> None:
 
 
 def keeps_no_state(metric: type[Metric]) -> None:
-    """The same predictions score the same, whatever was scored between."""
+    """Equal predictions score the same, whatever was scored in between."""
     gold, predicted = sample_case(metric, 1)
     scorer = metric(gold)
     first = scorer.score(predicted)
@@ -131,7 +131,7 @@ def keeps_no_state(metric: type[Metric]) -> None:
 
 
 def refuses_what_does_not_fit(metric: type[Metric]) -> None:
-    """Too few predictions, classes without a name and gold of another kind are refused."""
+    """It refuses too few predictions, ids without a name, and gold of another kind."""
     gold, predicted = sample_case(metric, 0)
     refuses(metric(gold).score, predicted[1:], error=OptionError)
     for bad in (-1, len(gold.names)) if isinstance(gold, Gold) else ():
@@ -142,7 +142,7 @@ def refuses_what_does_not_fit(metric: type[Metric]) -> None:
 
 
 def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
-    """A label that train does not have can be predicted by no head, and counts as an error."""
+    """A label that train lacks counts as an error, since no head can predict it."""
     if metric.consumes == "classes" and _takes(metric, TAGS):
         gold = encode_gold([["B-PER", "B-NEW", "B-LOC"]], TAGS)
         wrong, right = (_score(metric, gold, np.array([1, label, 3])) for label in (1, 4))
@@ -151,7 +151,7 @@ def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
 
 
 def resamples_as_it_scores(metric: type[Metric]) -> None:
-    """Scores of resamples are those of the examples that were drawn; without rows, finite."""
+    """A resample scores what its examples score by themselves; without rows, a finite number."""
     n, rng = len(LENGTHS), np.random.default_rng(3)
     gold, predicted = sample_case(metric, 2)
     resample = metric(gold).resampler(predicted)
@@ -168,7 +168,7 @@ def resamples_as_it_scores(metric: type[Metric]) -> None:
 
 
 def leaves_out_examples(metric: type[Metric]) -> None:
-    """The scores without each example are those of the others."""
+    """The score without an example is the score of the other examples."""
     gold, predicted = sample_case(metric, 5)
     every = range(len(LENGTHS))
     for left, score in zip(every, metric(gold).left_out(predicted), strict=True):

@@ -8,12 +8,7 @@ from torch import Tensor
 
 from probekit.probe.model_parts.final_norm import FinalNorm
 from probekit.probe.normalization.contract import Normalization, RowFacts
-from probekit.testing.module_promises import (
-    MASSIVE,
-    demand_finite,
-    demand_loads,
-    seeded_generator,
-)
+from probekit.testing.module_promises import MASSIVE, demand_finite, demand_loads, seeded_generator
 from probekit.testing.promises import Check, Contract, demand
 
 LAYERS, DIM, ROWS = (0, 2, 3), 8, 50
@@ -43,14 +38,14 @@ def fit(
 
 
 def is_of_its_layers(kind: type[Normalization]) -> None:
-    """Fitted, it has its name and the layers that it was fitted for."""
+    """Once fitted, it has its name and the layers that it was fitted for."""
     fitted = fit(kind)
     demand(fitted.name == kind.name and bool(kind.name), f"its name is {fitted.name!r}")
     demand(fitted.layers == LAYERS, f"its layers are {fitted.layers}, fitted for {LAYERS}")
 
 
 def keeps_shape_and_memory(kind: type[Normalization]) -> None:
-    """It returns rows of the same shape, layer-major in memory, and does not write to its input."""
+    """Rows keep their shape and stay layer-major in memory; the input does not change."""
     z = sample_rows()
     out = fit(kind)(z)
     demand(out.shape == z.shape, f"shape {tuple(z.shape)} became {tuple(out.shape)}")
@@ -65,7 +60,7 @@ def has_no_parameters(kind: type[Normalization]) -> None:
 
 
 def is_saved_and_loaded(kind: type[Normalization]) -> None:
-    """Its dict form is JSON with its name; with the state dict it rebuilds it."""
+    """Its dict form is JSON with its name, and rebuilds it together with the state dict."""
     fitted = fit(kind)
     value = json.loads(json.dumps(fitted.to_json()))
     demand(value.get("name") == kind.name, f"its dict form says name {value.get('name')!r}")
@@ -84,7 +79,7 @@ def learns_only_if_it_says_so(kind: type[Normalization]) -> None:
 
 
 def is_cut_to_layers(kind: type[Normalization]) -> None:
-    """The part of some layers treats them as the whole does, and leaves the whole as it is."""
+    """The part for some layers treats them as the whole does, and leaves the whole unchanged."""
     fitted, z = fit(kind), sample_rows()
     expected = fitted(z)
     for layers in (LAYERS, LAYERS[1:], LAYERS[:2], (0, 3), (2,)):

@@ -19,14 +19,14 @@ from probekit.testing.promises import Check, Contract, demand, demand_texts, ref
 
 
 def says_what_it_is(fitter: Fitter) -> None:
-    """It says its name and summary, whether it solves, and the version of its arithmetic."""
+    """It states its name and summary, whether it solves, and the version of its arithmetic."""
     demand_texts(fitter, "name", "summary")
     demand(type(fitter.solves) is bool, f"solves is {fitter.solves!r}, neither True nor False")
     demand(type(fitter.numerics) is int, f"numerics is {fitter.numerics!r}, no whole number")
 
 
 def says_what_it_suits(fitter: Fitter) -> None:
-    """``unsuited`` gives None or a reason in words, the same each time, and suits something."""
+    """``unsuited`` gives None or a reason in words, always the same, and None at least once."""
     cases = [
         (HEADS[head](), DECODERS[decoder](), frozen)
         for head in ("last", "scalar-mix", "concat")
@@ -45,7 +45,7 @@ def says_what_it_suits(fitter: Fitter) -> None:
 
 
 def says_what_does_the_work(fitter: Fitter) -> None:
-    """One that descends may bring an optimizer, which goes down; one that solves, a `PathFit`."""
+    """The optimizer of a fitter that descends lowers a loss; one that solves names a class."""
     if fitter.solves:
         for trains_head in (False, True):
             kind = fitter.path_fit(trains_head=trains_head)
@@ -107,7 +107,7 @@ class Tried:
 
 
 def is_called_as_typed(tried: Tried) -> None:
-    """It has the name that users type; made again, it is the same."""
+    """It has the name that users type, and is the same when it is made again."""
     name = tried.task.name
     demand(name == tried.name, f"it is called {name!r}, and typed {tried.name!r}")
     first, again = (
@@ -118,7 +118,7 @@ def is_called_as_typed(tried: Tried) -> None:
 
 
 def names_splits_and_kinds(tried: Tried) -> None:
-    """Its splits have distinct names, a train one among them; kinds of its columns are known."""
+    """Its splits have distinct names, one of them train, and its columns known kinds."""
     task = tried.task
     demand(len(set(task.splits)) == len(task.splits) > 0, f"its splits are {task.splits}")
     demand("train" in task.splits, f"its splits {', '.join(task.splits)} have no train")
@@ -127,7 +127,7 @@ def names_splits_and_kinds(tried: Tried) -> None:
 
 
 def reads_every_split(tried: Tried) -> None:
-    """Every split has examples with ids of their own and their labels; read again, it is the same.
+    """Each split has distinct ids and all labels, and reads the same a second time.
 
     Without a folder of files it is only tried that a split it does not have is refused.
     """
@@ -200,14 +200,14 @@ def _family(task: Any) -> Family:
 
 
 def logs_curves_on_request(tracker: type[TrackerSpec]) -> None:
-    """It has a name and a line for people, its options all have defaults, and curves are off."""
+    """It states a name and a summary, every option has a default, and curves are off."""
     demand_texts(tracker, "name", "summary")
     demand(is_dataclass(tracker), "it is no dataclass")
     demand(tracker().curves is False, "it logs curves unless told not to")
 
 
 def opens_before_any_run(tracker: type[TrackerSpec]) -> None:
-    """Opened beside a records file that is not there yet, it is a `Tracker`."""
+    """It opens as a `Tracker` beside a records file that does not exist yet."""
     with tempfile.TemporaryDirectory() as folder:
         opened = tracker().open(Path(folder) / "runs.jsonl")
         demand(isinstance(opened, Tracker), f"it is {type(opened).__name__}")

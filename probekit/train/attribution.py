@@ -94,9 +94,8 @@ def mean_rows(source: Source, members: Iterable[Member]) -> MeanRows:
             assert isinstance(z, Tensor), "a head of several layers reads rows"
             total = full(z).sum(0, dtype=torch.float64)
             sums[key] = sums[key] + total if key in sums else total
-    return {
-        member: (sums[key] / rows).float() for key, group in readers.items() for member in group
-    }
+    means = {key: (total / rows).float() for key, total in sums.items()}
+    return {member: means[key] for key, group in readers.items() for member in group}
 
 
 _AT_ONCE = 1 << 22  # values of contributions that are held at a time

@@ -234,19 +234,20 @@ def _layer_measures(member: Member, counted: Attribution, dev: ScoredSplit) -> d
     """
     weights, raw_weights = counted.weights.by_layer(), counted.weights.raw_by_layer()
     finite = all(map(math.isfinite, [*weights.values(), *(raw_weights or {}).values()]))
-    measures = {"initial_weights": counted.initial, "shares": counted.shares}
     return {
         "weights": weights if finite else {},
         "raw_weights": raw_weights if finite else None,
         "class_weights": weights_by_class(counted.weights, dev.view) if finite else {},
-        **{
-            n: measure if all(map(math.isfinite, measure.values())) else {}
-            for n, measure in measures.items()
-        },
+        "initial_weights": _if_finite(counted.initial),
+        "shares": _if_finite(counted.shares),
         "ablation": counted.ablation or {},
         "ablated": None if counted.ablation is None else BY_MEAN,
         "diverged": member.diverged or not finite,
     }
+
+
+def _if_finite(measures: Mapping[int, float]) -> Mapping[int, float]:
+    return measures if all(map(math.isfinite, measures.values())) else {}
 
 
 def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, Any]:

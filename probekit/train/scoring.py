@@ -106,9 +106,8 @@ class ScoredSplit:
             predicted = decoder.predict(logits, offsets)
             if self.metric.consumes == "values":
                 return predicted, None
-            return predicted, assess(
-                decoder, logits, targets, offsets, predicted=predicted, kept=keep
-            )
+            block = assess(decoder, logits, targets, offsets, predicted=predicted, kept=keep)
+            return predicted, block
         logits = probe.logits(z)
         losses = decoder.row_losses(logits, targets, offsets)
         if len(self.view.labels):

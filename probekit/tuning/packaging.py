@@ -246,9 +246,8 @@ def ours_in(folder: Path) -> set[str]:
         folder: of a saved run; it need not exist.
     """
     there = _files(folder)
-    files = {
-        packaging.file for packaging in PACKAGINGS.values() if is_ours(folder / packaging.file)
-    }
+    names = {packaging.file for packaging in PACKAGINGS.values()}
+    files = {name for name in names if is_ours(folder / name)}
     listing = read_object(folder / _LIST) or {}
     listed = listing.get("files")
     if listing.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):

@@ -4,11 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.train.stream import (
-    BUFFER_ROWS,
-    batches,
-    epoch_order,
-)
+from probekit.train.stream import BUFFER_ROWS, batches, epoch_order
 
 LENGTHS = st.lists(st.integers(0, 3000), min_size=1, max_size=80).map(np.array)
 

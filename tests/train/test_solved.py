@@ -40,6 +40,10 @@ def fit(splits, *members, train=None, dev=None, metric="accuracy", **options):
     return fit_group([stream(splits, *members, train=view)], dev, **options)[0]
 
 
+def few(splits, count=32):
+    return splits.view("train", valid_only=True).take(np.arange(count))
+
+
 def arrays(splits, split, layer):
     view = splits.view(split, valid_only=split == "train")
     rows = view.array.read(torch.from_numpy(view.rows), (layer,))[:, 0]
@@ -83,7 +87,8 @@ def test_every_depth_and_strength_as_scikit_learn(splits):
 )
 def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers, l2):
     one = spec(head, layers, decoder, select="cv:3", l2=l2)
-    (held,), (streamed,) = fit(splits, one), fit(splits, one, memory=0)
+    train = few(splits)
+    (held,), (streamed,) = (fit(splits, one, train=train, memory=n) for n in (None, 0))
     assert streamed.diagnosis["strength"] == held.diagnosis["strength"]
     assert streamed.eval_score == pytest.approx(held.eval_score, abs=0.02)
     assert streamed.diagnosis["objective"] == pytest.approx(held.diagnosis["objective"], rel=1e-3)
@@ -165,8 +170,7 @@ def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(split
     ],
 )
 def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, select):
-    view = splits.view("train", valid_only=True)
-    train = view.take(np.arange(4 if decoder == "crf" else 40))
+    train = few(splits, 4 if decoder == "crf" else 32)
     layers = (2, 3) if decoder == "crf" else (1, 2, 3)
     options = {"select": select, "l2": 0.01 if decoder == "crf" else None}
     one = spec(head, layers, decoder, **options)
@@ -197,11 +201,12 @@ def test_mixtures_of_one_stream_solve_what_they_contain_once(splits, monkeypatch
     monkeypatch.setattr(LinearFit, "visits", counted)
     layers = (("p32", (1, 2)), ("p32", (1, 2, 3)), ("last", (3,)))
     members = [spec(head, read, l2=0.01) for head, read in layers]
-    together = fit(splits, *members)
+    train = few(splits)
+    together = fit(splits, *members, train=train)
     assert sorted(solved) == [
         ("last", (1,)), ("last", (2,)), ("last", (3,)), ("mean", (1, 2)), ("mean", (1, 2, 3))
     ]  # fmt: skip
-    (alone,) = fit(splits, members[1])
+    (alone,) = fit(splits, members[1], train=train)
     assert alone.diagnosis == together[1].diagnosis
     assert all(one.train_seconds > 0 for one in together)
 
@@ -227,7 +232,7 @@ def test_what_cannot_be_solved_or_chosen(splits):
     with pytest.raises(OptionError, match=r"have one class .*know no other one"):
         fit(splits, spec(), train=replace(one, labels=replace(one.labels, names=("PER",))))
     with pytest.raises(OptionError, match="--select cv:5: no class has 5 examples"):
-        fit(splits, spec(select="cv:5"), train=view.take(np.arange(3)))
+        fit(splits, spec(select="cv:5"), train=few(splits, 3))
 
 
 GOLDEN = {
@@ -301,9 +306,9 @@ def test_equal_scores_and_a_strength_that_is_given_are_no_edge(splits):
 
 def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
     one = spec("p32", (1, 2, 3), normalize="standardize", l2=0.01)
-    (rotated,) = fit(splits, one)
+    (rotated,) = fit(splits, one, train=few(splits))
     monkeypatch.setattr("probekit.probe.fitters.basis.MOST_ROTATED", 4)
-    (plain,) = fit(splits, one)
+    (plain,) = fit(splits, one, train=few(splits))
     assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)
     assert plain.eval_score == pytest.approx(rotated.eval_score, abs=0.02)
 

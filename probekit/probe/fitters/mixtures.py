@@ -356,9 +356,8 @@ class MixturePass:
         objective = self._objective
         order, layers = objective.logits(self._mixture, self._matrix, z)
         shares = objective.problems.parts[:, rows][self._part]
-        derivatives = objective.loss.derive(
-            order.logits + self._bias, self._sums.extra, shares, rows
-        )
+        logits, extra = order.logits + self._bias, self._sums.extra
+        derivatives = objective.loss.derive(logits, extra, shares, rows)
         by_logits = derivatives.by_logits
         self._sums.add(derivatives, order.by_matrix(by_logits), by_logits.double().sum(2))
         by_layers = order.by_weights(by_logits)
@@ -367,12 +366,10 @@ class MixturePass:
 
     def finish(self) -> Evaluation:
         """Return the sums over all rows that were added, with the penalty."""
-        evaluation, by_mixture = self._sums.finish(), self._by_mixture
-        value = evaluation.value
+        linear, by_mixture = self._sums.finish(), self._by_mixture
+        value = linear.value
         if self._objective.mixture.penalised:
             l2 = self._sums.l2
             value = value + l2 / 2 * self._values.square().sum(1)
             by_mixture = by_mixture + l2.unsqueeze(1) * self._values
-        return Evaluation(
-            value, torch.cat([evaluation.gradient, by_mixture], 1), evaluation.curvature
-        )
+        return Evaluation(value, torch.cat([linear.gradient, by_mixture], 1), linear.curvature)

@@ -172,9 +172,8 @@ def spec_of_module(name: str, factory: ModuleFactory) -> type[ModuleSpec]:
                 f"with {parameter.name}=..."
             )
         elif type(parameter.default) in _PLAIN:
-            options.append(
-                (parameter.name, type(parameter.default), field(default=parameter.default))
-            )
+            default = parameter.default
+            options.append((parameter.name, type(default), field(default=default)))
     about = inspect.getdoc(factory) if isinstance(factory, type) else None
     namespace = {
         "name": name,

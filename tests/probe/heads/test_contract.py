@@ -9,14 +9,7 @@ from probekit.probe.heads import HEADS, depth_lstm, head_from_json
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.laya import LAYA
-from probekit.testing.head_checks import (
-    BLOCKS,
-    DIM,
-    HEAD_CHECKS,
-    OF_SPECS,
-    build,
-    sample_rows,
-)
+from probekit.testing.head_checks import BLOCKS, DIM, HEAD_CHECKS, OF_SPECS, build, sample_rows
 
 ROW_HEADS = {name: spec for name, spec in HEADS.items() if spec.reads == "rows"}
 

@@ -6,17 +6,6 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
-
-from tests.hub_server import HubServer
-
-
-def serve(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, repos: dict[str, Path], **faults: str
-) -> HubServer:
-    server = HubServer(repos, {name.replace("__", "/"): fault for name, fault in faults.items()})
-    server.redirect(monkeypatch, tmp_path / "home")
-    return server
 
 
 def write_config(
@@ -58,3 +47,19 @@ def write_card(repo: Path, configs: Mapping[str, Sequence[str]]) -> None:
         for split in splits:
             lines += [f"  - split: {split}", f"    path: {config}/{split}-*"]
     (repo / "README.md").write_text("\n".join([*lines, "---", ""]))
+
+
+REVIEWS: Mapping[str, Sequence[object]] = {
+    "review": ["a fine film", "a dull film"],
+    "label": [1, 0],
+}
+CLASSES = ("bad", "good")
+
+
+def reviews(folder: Path) -> Path:
+    """Write two configurations of the same reviews."""
+    for config in ("short", "long"):
+        splits = dict.fromkeys(("train", "validation", "extra"), REVIEWS)
+        write_config(folder, config, splits, CLASSES)
+    write_card(folder, dict.fromkeys(("short", "long"), tuple(splits)))
+    return folder

@@ -1,13 +1,11 @@
 """GLUE from the local Hub: the same texts and labels as from the published tables."""
 
-from pathlib import Path
-
 import pytest
 
 from probekit.errors import HubError
 from probekit.tasks import get_task
 from probekit.tasks.corpora.glue import GLUE, glue
-from tests.tasks.hub_repos import serve, write_card, write_config
+from tests.tasks.hub_repos import write_card, write_config
 from tests.tasks.own_files import write
 from tests.tasks.test_glue import HEADERS
 
@@ -43,9 +41,7 @@ def published(name: str, labels: list[str]) -> str:
 
 
 @pytest.mark.parametrize("name", GLUE)
-def test_labels_equal_those_of_the_published_files(
-    quick: None, name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_labels_equal_those_of_the_published_files(serve, name: str, tmp_path) -> None:
     classes = NAMES.get(name, ())
     numbers = [len(classes) - 1, 0, 1] if classes else list(SCORES)
     written = [classes[int(n)] for n in numbers] if classes else [str(n) for n in numbers]
@@ -59,7 +55,7 @@ def test_labels_equal_those_of_the_published_files(
     write_card(repo, {name: list(splits)})
     for file in (names[0] for names in GLUE[name].files.values()):
         write(tmp_path / "data" / file, published(name, written))
-    with serve(monkeypatch, tmp_path, {"datasets/nyu-mll/glue": repo}):
+    with serve({"datasets/nyu-mll/glue": repo}):
         for split in about.splits:
             online = about.read(split, None)
             if split == "test":
@@ -74,22 +70,18 @@ def test_labels_equal_those_of_the_published_files(
             assert online.origin.endswith(f" ({name})")
 
 
-def test_some_rows_without_a_label(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_some_rows_without_a_label(serve, tmp_path) -> None:
     rows = {"train": hub_split("rte", [0, -1, 1])}
     repo = write_config(tmp_path / "repo", "rte", rows, NAMES["rte"])
     write_card(repo, {"rte": ["train"]})
     with (
-        serve(monkeypatch, tmp_path, {"datasets/nyu-mll/glue": repo}),
+        serve({"datasets/nyu-mll/glue": repo}),
         pytest.raises(HubError, match="None in column 'label' is no label"),
     ):
         get_task("glue/rte").read("train", None)
 
 
-def test_a_repository_that_lost_the_names(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_that_lost_the_names(serve, tmp_path) -> None:
     columns = hub_split("cola", [1, 0, 1])
     columns["label"] = [1, 0, 1]
     repo = write_config(tmp_path / "repo", "cola", {"train": {**columns}}, ())
@@ -100,5 +92,5 @@ def test_a_repository_that_lost_the_names(
     table = pq.read_table(path)
     pq.write_table(table.set_column(1, "label", pa.array([1, 0, 1])), path)
     write_card(repo, {"cola": ["train"]})
-    with serve(monkeypatch, tmp_path, {"datasets/nyu-mll/glue": repo}):
+    with serve({"datasets/nyu-mll/glue": repo}):
         assert get_task("glue/cola").read("train", None).labels["label"] == (("1",), ("0",), ("1",))

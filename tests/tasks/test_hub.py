@@ -9,14 +9,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from probekit.errors import HubError, OptionError
+from probekit.errors import HubError
 from probekit.tasks import get_task
 from probekit.tasks.corpora.entities import CONLL_NER as NER
 from probekit.tasks.corpora.entities import CONLL_POS as POS
 from probekit.tasks.corpora.ud import UPOS
-from tests.hub_clients import dead_endpoint, redirect, run_python
+from tests.hub_clients import dead_endpoint, redirect
 from tests.hub_server import HubServer
-from tests.tasks.hub_repos import serve
+from tests.tasks.hub_repos import reviews
 
 TOKENS = [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
 NER_TAGS = [[3, 0, 7], [1, 2]]
@@ -64,10 +64,8 @@ def conll_repo(tmp_path: Path) -> Path:
     return write_repo(tmp_path / "repo", conll_columns(), {"ner_tags": NER, "pos_tags": POS})
 
 
-def test_conll_loads_with_label_names_and_commit(
-    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": conll_repo}) as hub:
+def test_conll_loads_with_label_names_and_commit(serve, conll_repo, tmp_path) -> None:
+    with serve({"datasets/lhoestq/conll2003": conll_repo}) as hub:
         split = get_task("conll").read("dev", None)
         commit = hub.load("datasets/lhoestq/conll2003").commit
     assert [example.words for example in split.examples] == [tuple(row) for row in TOKENS]
@@ -79,20 +77,16 @@ def test_conll_loads_with_label_names_and_commit(
     assert split.origin == f"hub:lhoestq/conll2003@{commit} (default)"
 
 
-def test_a_repository_that_numbers_its_labels_differently(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_repository_that_numbers_its_labels_differently(serve, tmp_path) -> None:
     other = tuple(reversed(NER))
     columns = conll_columns() | {"ner_tags": [[5, 8, 1], [7, 6]]}
     repo = write_repo(tmp_path / "repo", columns, {"ner_tags": other})
-    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}):
+    with serve({"datasets/lhoestq/conll2003": repo}):
         assert get_task("conll").read("train", None).labels["ner"] == NER_NAMES
 
 
-def test_a_changed_repository_is_read_again(
-    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": conll_repo}):
+def test_a_changed_repository_is_read_again(serve, conll_repo, tmp_path) -> None:
+    with serve({"datasets/lhoestq/conll2003": conll_repo}):
         old = get_task("conll").read("train", None)
         changed = conll_columns() | {"tokens": [["Eu", "rejects", "German"], TOKENS[1]]}
         write_repo(tmp_path / "new", changed, {})
@@ -104,9 +98,7 @@ def test_a_changed_repository_is_read_again(
     assert old.text_fingerprint() != new.text_fingerprint()
 
 
-def test_the_next_repository_is_tried(
-    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_next_repository_is_tried(serve, conll_repo, tmp_path) -> None:
     script = tmp_path / "script"
     script.mkdir()
     (script / "conll2003.py").write_text("raise SystemExit('must not run')")
@@ -114,15 +106,13 @@ def test_the_next_repository_is_tried(
         "datasets/lhoestq/conll2003": script,
         "datasets/eriktks/conll2003@refs/convert/parquet": conll_repo,
     }
-    with serve(monkeypatch, tmp_path, repos):
+    with serve(repos):
         split = get_task("conll").read("test", None)
     assert split.labels["ner"] == NER_NAMES
     assert split.origin.startswith("hub:eriktks/conll2003@")
 
 
-def test_all_failures_in_one_message(
-    quick: None, conll_repo: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_all_failures_in_one_message(serve, conll_repo, tmp_path) -> None:
     repos = {
         "datasets/lhoestq/conll2003": conll_repo,
         "datasets/tomaarsen/conll2003": conll_repo,
@@ -134,7 +124,7 @@ def test_all_failures_in_one_message(
     }
     started = time.monotonic()
     with (
-        serve(monkeypatch, tmp_path, repos, **faults),
+        serve(repos, **faults),
         pytest.raises(HubError) as caught,
     ):
         get_task("conll").read("train", None)
@@ -167,9 +157,7 @@ def test_a_dropped_connection_is_survived(
     assert split.labels["ner"] == NER_NAMES
 
 
-def test_wikiann_and_ud_take_their_configuration(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
     ner = {"tokens": list(TOKENS), "ner_tags": [[3, 0, 5], [1, 2]]}
     upos = {
         "tokens": list(TOKENS),
@@ -186,7 +174,7 @@ def test_wikiann_and_ud_take_their_configuration(
     for folder, config in (("wikiann", "de"), ("ud", "en_ewt")):
         card = f"---\nconfigs:\n- config_name: {config}\n  data_dir: {config}\n---\n"
         (tmp_path / folder / "README.md").write_text(card)
-    with serve(monkeypatch, tmp_path, repos):
+    with serve(repos):
         german = get_task("wikiann/de").read("train", None)
         treebank = get_task("ud/en_ewt").read("dev", None)
         with pytest.raises(HubError, match=r"wikiann \(fr\): ValueError: BuilderConfig 'fr'"):
@@ -206,35 +194,23 @@ def test_wikiann_and_ud_take_their_configuration(
     ],
 )
 def test_columns_that_do_not_fit(
-    quick: None,
-    change: dict[str, list[object] | None],
-    message: str,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    serve, change: dict[str, list[object] | None], message: str, tmp_path
 ) -> None:
     columns = {name: rows for name, rows in (conll_columns() | change).items() if rows is not None}
     repo = write_repo(tmp_path / "repo", columns, {})
     with (
-        serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}),
+        serve({"datasets/lhoestq/conll2003": repo}),
         pytest.raises(HubError, match=message),
     ):
         get_task("conll").read("train", None)
 
 
-def test_unlabelled_split_has_no_column(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_unlabelled_split_has_no_column(serve, tmp_path) -> None:
     columns = conll_columns() | {"ner_tags": [[-1, -1, -1], [-1, -1]]}
     repo = write_repo(tmp_path / "repo", columns, {})
-    with serve(monkeypatch, tmp_path, {"datasets/lhoestq/conll2003": repo}):
+    with serve({"datasets/lhoestq/conll2003": repo}):
         split = get_task("conll").read("test", None)
     assert set(split.labels) == {"pos", "chunk"}
-
-
-@pytest.mark.parametrize("name", ["atis", "snips", "matis/de"])
-def test_tasks_without_a_repository_say_where_to_get_them(name: str) -> None:
-    with pytest.raises(OptionError, match=rf"{name} needs --data DIR.*https://"):
-        get_task(name).read("train", None)
 
 
 OFFLINE = """
@@ -242,30 +218,32 @@ import os, sys, time
 if sys.argv[1] == "offline":
     os.environ["HF_HUB_OFFLINE"] = "1"
 from probekit.errors import HubError
-from probekit.tasks import get_task
-started = time.monotonic()
-try:
-    split = get_task("conll").read("train", None)
-    print(split.origin, split.text_fingerprint())
-except HubError as error:
-    print(time.monotonic() - started, error)
+from probekit.tasks import TextOptions, get_task
+split = get_task("conll").read("train", None)
+print(split.origin, split.text_fingerprint())
+own = get_task("org/reviews/short", TextOptions(kind="sentence", text="review"))
+print(own.splits, own.read("dev").origin)
+if sys.argv[1] == "offline":
+    started = time.monotonic()
+    try:
+        get_task("wnut17").read("train", None)
+    except HubError as error:
+        print(time.monotonic() - started, error, file=sys.stderr)
 """
 
 
-def test_offline_uses_the_copy_downloaded_before(conll_repo: Path, tmp_path: Path) -> None:
-    home = tmp_path / "home"
-    with HubServer({"datasets/lhoestq/conll2003": conll_repo}) as hub:
-        online = hub.run_python(OFFLINE, home, "online")
+def test_offline_uses_the_copy_downloaded_before_or_fails_at_once(
+    conll_repo: Path, tmp_path: Path
+) -> None:
+    repos = {"lhoestq/conll2003": conll_repo, "org/reviews": reviews(tmp_path / "reviews")}
+    with HubServer({f"datasets/{name}": folder for name, folder in repos.items()}) as hub:
+        online = hub.run_python(OFFLINE, tmp_path / "home", "online")
         asked = len(hub.requests)
-        offline = hub.run_python(OFFLINE, home, "offline")
+        offline = hub.run_python(OFFLINE, tmp_path / "home", "offline")
         assert len(hub.requests) == asked
     assert "hub:lhoestq/conll2003@" in online.stdout, online.stderr
+    assert "('train', 'dev') hub:org/reviews@" in online.stdout
     assert offline.stdout == online.stdout, offline.stderr
-
-
-def test_offline_without_a_copy_fails_at_once(tmp_path: Path) -> None:
-    result = run_python(dead_endpoint(), OFFLINE, tmp_path / "home", "offline")
-    seconds, _, message = result.stdout.partition(" ")
-    assert float(seconds) < 10, result.stderr
-    assert "tomaarsen/conll2003: " in message
+    seconds, _, message = offline.stderr.splitlines()[-1].partition(" ")
+    assert float(seconds) < 10 and "flaitenberger/wnut_17: " in message
     assert "offline" in message.lower()

@@ -7,31 +7,18 @@ import pytest
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, UnknownNameError
 from probekit.tasks import folder_name, is_own
 from tests.hub_clients import dead_endpoint, redirect
-from tests.hub_server import HubServer
-from tests.tasks.hub_repos import serve, write_card, write_config
-from tests.tasks.own_files import get_task, json_lines, words, write
-from tests.tasks.test_user_texts import rows
-
-TEXTS = {"review": ["a fine film", "a dull film"], "label": [1, 0]}
-NAMES = ("bad", "good")
+from tests.tasks.hub_repos import CLASSES, REVIEWS, reviews, write_card, write_config
+from tests.tasks.own_files import get_task, json_lines, shown, words, write
 
 
-def reviews(folder: Path) -> Path:
-    for config in ("short", "long"):
-        write_config(folder, config, {"train": TEXTS, "validation": TEXTS, "extra": TEXTS}, NAMES)
-    write_card(folder, dict.fromkeys(("short", "long"), ("train", "validation", "extra")))
-    return folder
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_data_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_by_its_name(serve, tmp_path) -> None:
     folder = tmp_path / "repo"
     write(folder / "train.jsonl", json_lines(*({"text": t, "stars": 3} for t in ("a b", "c"))))
     write(folder / "test.jsonl", json_lines({"text": "d", "stars": 1}))
-    with serve(monkeypatch, tmp_path, {"datasets/org/stars": folder}) as hub:
+    with serve({"datasets/org/stars": folder}) as hub:
         task = get_task("org/stars", kind="regression")
         assert (task.splits, task.columns) == (("train", "test"), ("stars",))
-        assert rows(task.read("train")) == [("a b", "3"), ("c", "3")]
+        assert shown(task.read("train")) == "stars: a b = 3 | c = 3"
         assert (
             task.read("test").origin
             == f"hub:org/stars@{hub.load('datasets/org/stars').commit} (default)"
@@ -39,17 +26,16 @@ def test_a_data_set_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         assert task.slug == folder_name("org/stars") == "org-stars"
         assert not is_own(task)
         fresh = write(tmp_path / "new" / "test.csv", "text,stars\nd,2\n").parent
-        assert rows(task.read("test", fresh)) == [("d", "2")]
+        assert shown(task.read("test", fresh)) == "stars: d = 2"
         for option in ("separator", "encoding", "sentences"):
             with pytest.raises(OptionError, match=f"--{option} says nothing about org/stars"):
                 get_task("org/stars", **{option: ";"})
 
 
-@pytest.mark.usefixtures("quick")
-def test_words_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_words_of_a_data_set(serve, tmp_path) -> None:
     row = {"tokens": ["EU", "calls"], "ner_tags": ["B-ORG", "O"], "pos": ["N", "V"]}
     folder = write(tmp_path / "repo" / "all.jsonl", json_lines(row)).parent
-    with serve(monkeypatch, tmp_path, {"datasets/org/words": folder}):
+    with serve({"datasets/org/words": folder}):
         task = get_task("org/words", label="ner_tags")
         assert (task.splits, task.metrics) == (("train",), {"ner_tags": "span-f1"})
         assert words(task.read("train")) == [("EU", "calls")]
@@ -57,15 +43,14 @@ def test_words_of_a_data_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
             get_task("org/words", kind="tagging")
 
 
-@pytest.mark.usefixtures("quick")
-def test_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_configurations(serve, tmp_path) -> None:
     repo = reviews(tmp_path / "repo")
-    with serve(monkeypatch, tmp_path, {"datasets/org/reviews": repo}) as hub:
+    with serve({"datasets/org/reviews": repo}) as hub:
         commit = hub.load("datasets/org/reviews").commit
         for name in ("org/reviews/long", f"org/reviews/long@{commit}"):
             task = get_task(name, kind="sentence", text="review")
             assert task.splits == ("train", "dev")
-            assert rows(task.read("dev")) == [("a fine film", "good"), ("a dull film", "bad")]
+            assert shown(task.read("dev")) == "label: a fine film = good | a dull film = bad"
             assert task.read("dev").origin == f"hub:org/reviews@{commit} (long)"
         with pytest.raises(
             OptionError, match=r"several configurations: .*org/reviews/(long|short)"
@@ -75,11 +60,10 @@ def test_configurations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
             get_task("org/reviews/lang", kind="sentence")
 
 
-@pytest.mark.usefixtures("quick")
-def test_a_data_set_that_is_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_data_set_that_is_not_there(serve, tmp_path) -> None:
     folder = write(tmp_path / "repo" / "a.jsonl", json_lines({"text": "a"})).parent
     repos = {"datasets/org/locked": folder}
-    with serve(monkeypatch, tmp_path, repos, datasets__org__locked="gated-403"):
+    with serve(repos, datasets__org__locked="gated-403"):
         with pytest.raises(MissingFileError, match=r"org/none: no such file .* on the Hub"):
             get_task("org/none", kind="sentence")
         with pytest.raises(HubError, match=r"could not load org/locked .*"):
@@ -94,33 +78,12 @@ def test_a_hub_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
         get_task("org/x", kind="sentence")
 
 
-@pytest.mark.usefixtures("quick")
-def test_splits_of_other_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_splits_of_other_names(serve, tmp_path) -> None:
     folder = tmp_path / "repo"
-    write_config(folder, "one", {"north": TEXTS}, NAMES)
-    write_config(folder, "two", {"north": TEXTS, "south": TEXTS}, NAMES)
+    write_config(folder, "one", {"north": REVIEWS}, CLASSES)
+    write_config(folder, "two", {"north": REVIEWS, "south": REVIEWS}, CLASSES)
     write_card(folder, {"one": ("north",), "two": ("north", "south")})
-    with serve(monkeypatch, tmp_path, {"datasets/org/parts": folder}):
+    with serve({"datasets/org/parts": folder}):
         assert get_task("org/parts/one", kind="sentence", text="review").splits == ("train",)
         with pytest.raises(DataError, match=r"no split is called train.*it has north, south"):
             get_task("org/parts/two", kind="sentence", text="review")
-
-
-OFFLINE = """
-import os, sys
-if sys.argv[1] == "offline":
-    os.environ["HF_HUB_OFFLINE"] = "1"
-from probekit.tasks import TextOptions, get_task
-task = get_task("org/reviews/short", TextOptions(kind="sentence", text="review"))
-print(task.splits, task.read("dev").origin)
-"""
-
-
-def test_offline_uses_the_copy_downloaded_before(tmp_path: Path) -> None:
-    with HubServer({"datasets/org/reviews": reviews(tmp_path / "repo")}) as hub:
-        online = hub.run_python(OFFLINE, tmp_path / "home", "online")
-        asked = len(hub.requests)
-        offline = hub.run_python(OFFLINE, tmp_path / "home", "offline")
-        assert len(hub.requests) == asked
-    assert online.stdout.startswith("('train', 'dev') hub:org/reviews@"), online.stderr
-    assert offline.stdout == online.stdout, offline.stderr

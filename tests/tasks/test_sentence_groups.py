@@ -1,12 +1,11 @@
 """Which sentences belong together, read from columns, comments and marks of documents."""
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from probekit.errors import DataError, UnknownNameError
-from probekit.tasks import TextOptions, get_task
+from tests.tasks.own_files import Content, read, task_of, write
 
 CONLLU = """# newdoc id = d1
 # sent_id = a
@@ -20,107 +19,72 @@ CONLLU = """# newdoc id = d1
 # newdoc
 1\tsat\tsit\tVERB\t_\t_\t0\troot\t_\t_
 """
-CONLL = """-DOCSTART- O
-
-EU B-ORG
-left O
-
-Rome B-LOC
-
--DOCSTART- O
-
-Peter B-PER
-"""
-TABLE = """doc,sentence_id,token,tag
-x,1,EU,B-ORG
-,1,left,O
-x,2,Rome,B-LOC
-y,3,Peter,B-PER
-"""
+CONLL = "-DOCSTART- O\n\nEU B-ORG\nleft O\n\nRome B-LOC\n\n-DOCSTART- O\n\nPeter B-PER\n"
+TABLE = "doc,sentence_id,token,tag\nx,1,EU,O\n,1,left,O\nx,2,Rome,O\ny,3,Peter,O\n"
+SENTENCE = "kind=sentence text=text label=label"
 
 
-def groups(path, column, kind=None, label=None, **options):
-    task = get_task(str(path), TextOptions(kind=kind, **options), label)
-    return task.groups("train", column)
+def rows(name: str, *values: object) -> Content:
+    return [{"text": f"a {n}", "label": "x", name: value} for n, value in enumerate(values)]
 
 
-def write(path, text):
-    path.write_text(text)
-    return path
+@pytest.mark.parametrize(
+    ("file", "content", "typed", "column", "expected"),
+    [
+        ("train.jsonl", rows("prompt", 7, 7.0, " p "), SENTENCE, "prompt", ["7", "7", "p"]),
+        ("train.conllu", CONLLU, "", "document", ["d1", "d1", "train.conllu, line 10"]),
+        ("train.conll", CONLL, "", "document", [f"train.conll#{n}" for n in (1, 1, 2)]),
+        ("train.csv", TABLE, "label=tag", "doc", ["x", "x", "y"]),
+    ],
+)
+def test_groups(file, content: Content, typed: str, column: str, expected, tmp_path) -> None:
+    groups = task_of(write(tmp_path / file, content), typed).groups("train", column)
+    assert list(groups.values()) == expected
+    assert list(groups) == [example.id for example in read(tmp_path / file, typed).examples]
 
 
-def rows(path, values):
-    lines = [
-        json.dumps({"text": f"text {n}", "label": "ab"[n % 2], **own})
-        for n, own in enumerate(values)
-    ]
-    return write(path, "\n".join(lines))
+@pytest.mark.parametrize(
+    ("file", "content", "typed", "column", "message"),
+    [
+        (
+            "train.jsonl",
+            rows("prompt", "p", None, ""),
+            SENTENCE,
+            "prompt",
+            "line 2: no group in co",
+        ),
+        ("train.conllu", CONLLU, "", "genre", "line 11: no group in column 'genre'"),
+        ("train.csv", TABLE, "label=tag", "docs", "unknown column of .*'docs'. Did you mean 'doc'"),
+        (
+            "train.conll",
+            CONLL[14:].replace("-DOCSTART- O", ""),
+            "",
+            "document",
+            "no column or mark",
+        ),
+    ],
+)
+def test_groups_that_are_not_there(file, content, typed: str, column: str, message, tmp_path):
+    task = task_of(write(tmp_path / file, content), typed)
+    with pytest.raises((DataError, UnknownNameError), match=message):
+        task.groups("train", column)
 
 
-def test_rows_are_grouped_by_any_plain_column(tmp_path):
-    file = rows(tmp_path / "train.jsonl", [{"prompt": 7}, {"prompt": 7.0}, {"prompt": " p "}])
-    found = groups(file, "prompt", "sentence", "label")
-    assert found == {"train-0": "7", "train-1": "7", "train-2": "p"}
-
-
-def test_comments_and_documents_of_conllu(tmp_path):
-    file = write(tmp_path / "train.conllu", CONLLU)
-    assert groups(file, "document") == {
-        "a": "d1",
-        "b": "d1",
-        "train-2": "train.conllu, line 10",
-    }
-    with pytest.raises(DataError, match=r"line 11: no group in column 'genre'"):
-        groups(file, "genre")
-
-
-def test_documents_of_columns_are_those_of_their_file(tmp_path):
-    found = groups(write(tmp_path / "train.conll", CONLL), "document")
-    assert list(found.values()) == ["train.conll#1"] * 2 + ["train.conll#2"]
-
-
-def test_a_column_of_a_table_of_words_that_its_sentences_share(tmp_path):
-    file = write(tmp_path / "train.csv", TABLE)
-    assert list(groups(file, "doc", label="tag").values()) == ["x", "x", "y"]
-    with pytest.raises(UnknownNameError, match=r"unknown column of .* 'docs'. Did you mean 'doc'"):
-        groups(file, "docs", label="tag")
-
-
-def test_a_row_without_a_group_is_named(tmp_path):
-    file = rows(tmp_path / "train.jsonl", [{"prompt": "p"}, {"prompt": None}, {"prompt": ""}])
-    with pytest.raises(DataError, match=r"line 2: no group in column 'prompt'"):
-        groups(file, "prompt", "sentence", "label")
-
-
-def test_a_file_without_any_mark_says_so(tmp_path):
-    file = write(tmp_path / "train.conll", CONLL.replace("-DOCSTART- O", ""))
-    with pytest.raises(DataError, match="no column or mark there says which sentences belong"):
-        groups(file, "document")
-
-
-def documents(path, kind=None, label=None):
-    text = None if kind is None else "text"
-    return get_task(str(path), TextOptions(kind=kind, text=text), label).read("train").documents
-
-
-def test_a_split_knows_the_documents_of_its_examples(tmp_path):
-    split = get_task(str(write(tmp_path / "train.conll", CONLL))).read("train")
-    assert split.documents == ("train.conll#1", "train.conll#1", "train.conll#2")
-    assert split.first(2).documents == split.documents[:2]
-    one, other = split, replace(split, documents=split.documents[::-1])
-    assert one.documents_fingerprint() != other.documents_fingerprint()
-    assert one.text_fingerprint() == other.text_fingerprint()
-    plain = write(tmp_path / "plain.conll", CONLL.replace("-DOCSTART- O", ""))
-    assert documents(plain) == ()
-
-
-def test_a_column_of_documents_is_no_document_where_it_is_the_label(tmp_path):
-    file = rows(tmp_path / "train.jsonl", [{"document": "p"}, {"document": "q"}])
-    assert documents(file, "sentence", "label") == ("p", "q")
-    assert documents(file, "sentence", "document") == ()
-
-
-def test_documents_that_some_lack_are_not_used_and_said(tmp_path, caplog):
-    file = rows(tmp_path / "train.jsonl", [{"document": "p"}, {"document": None}, {}])
-    assert documents(file, "sentence", "label") == ()
-    assert "2 of 3 sentences have no document, so that intervals will be over" in caplog.text
+@pytest.mark.parametrize(
+    ("file", "content", "typed", "documents", "said"),
+    [
+        ("train.conll", CONLL, "", [f"train.conll#{n}" for n in (1, 1, 2)], ""),
+        ("train.conll", CONLL.replace("-DOCSTART- O", ""), "", [], ""),
+        ("train.jsonl", rows("document", "p", "q"), SENTENCE, ["p", "q"], ""),
+        ("train.jsonl", rows("document", "p", "q"), "kind=sentence label=document", [], ""),
+        ("train.jsonl", rows("document", "p", None), SENTENCE, [], "1 of 2 sentences have no doc"),
+    ],
+)
+def test_documents_of_a_split(file, content, typed: str, documents, said: str, tmp_path, caplog):
+    split = read(write(tmp_path / file, content), typed)
+    assert split.documents == tuple(documents) and split.first(2).documents == tuple(documents[:2])
+    assert said in caplog.text and bool(said) == bool(caplog.messages)
+    if documents:
+        turned = replace(split, documents=split.documents[::-1])
+        assert turned.documents_fingerprint() != split.documents_fingerprint()
+        assert turned.text_fingerprint() == split.text_fingerprint()

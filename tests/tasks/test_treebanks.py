@@ -7,7 +7,6 @@ import pytest
 from probekit.errors import HubError, MissingFileError, OptionError, UnknownNameError
 from probekit.tasks import get_task, variants_of
 from tests.hub_clients import dead_endpoint, redirect
-from tests.tasks.hub_repos import serve
 from tests.tasks.own_files import CONLLU, write
 
 TREEBANKS = ("de_gsd", "en_ewt", "en_gum", "fr_gsd")
@@ -50,15 +49,14 @@ def test_a_split_that_is_missing_is_told_as_such(tmp_path: Path) -> None:
         get_task("ud/en_ewt").read("dev", folder_of(tmp_path))
 
 
-@pytest.mark.usefixtures("quick")
-def test_treebanks_of_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_treebanks_of_the_hub(serve, tmp_path) -> None:
     card = ["---", "configs:"]
     for name in TREEBANKS:
         write(tmp_path / "ud" / name / "train.jsonl", '{"tokens": ["a"], "upos": ["X"]}\n')
         card += [f"- config_name: {name}", f"  data_dir: {name}"]
     write(tmp_path / "ud" / "README.md", "\n".join([*card, "---", ""]))
     repos = {"datasets/universal-dependencies/universal_dependencies": tmp_path / "ud"}
-    with serve(monkeypatch, tmp_path, repos):
+    with serve(repos):
         assert variants_of("ud") == [f"ud/{name}" for name in TREEBANKS]
         with pytest.raises(UnknownNameError, match=r"on the Hub\. Did you mean ud/en_ewt\?"):
             get_task("ud/ewt").read("train", None)

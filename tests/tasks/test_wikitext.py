@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError, MissingFileError
-from tests.tasks.hub_repos import serve, write_card
+from tests.tasks.hub_repos import write_card
 from tests.tasks.own_files import get_task, write
 
 LINES = [
@@ -85,9 +85,7 @@ def test_malformed(content: str, message: str, tmp_path: Path) -> None:
         texts(tmp_path)
 
 
-def test_the_hub_gives_the_articles_of_the_raw_files(
-    quick: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_hub_gives_the_articles_of_the_raw_files(serve, tmp_path) -> None:
     # As the published script wrote them: one row per line, an empty one for a blank line.
     rows = [f"{line}\n" if line.strip() else "" for line in LINES]
     folder = tmp_path / "repo" / "wikitext-2-raw-v1"
@@ -97,7 +95,7 @@ def test_the_hub_gives_the_articles_of_the_raw_files(
         pq.write_table(pa.table({"text": rows}), folder / f"{split}-00000-of-00001.parquet")
     write_card(tmp_path / "repo", {"wikitext-2-raw-v1": splits})
     write(tmp_path / "data" / "wiki.valid.raw", "\n".join(LINES) + "\n")
-    with serve(monkeypatch, tmp_path, {"datasets/Salesforce/wikitext": tmp_path / "repo"}):
+    with serve({"datasets/Salesforce/wikitext": tmp_path / "repo"}):
         online = get_task("wikitext2").read("dev", None)
     offline = get_task("wikitext2").read("dev", tmp_path / "data")
     assert online.text_fingerprint() == offline.text_fingerprint()

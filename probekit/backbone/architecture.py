@@ -25,16 +25,16 @@ from probekit.errors import BackboneError, OptionError, reason_of
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
     """Return the option that leaves the pooler out, for classes that have it."""
-    _, found = backbone_classes(config)
-    accepts = found is not None and "add_pooling_layer" in signature(found).parameters
+    _, model = backbone_classes(config)
+    accepts = model is not None and "add_pooling_layer" in signature(model).parameters
     return {"add_pooling_layer": False} if accepts else {}
 
 
 def build_model(config: PretrainedConfig, dtype: torch.dtype = torch.float32) -> PreTrainedModel:
     """Build a backbone as transformers starts it, frozen, in evaluation mode."""
     auto, _ = backbone_classes(config)
-    own = copy.deepcopy(config)  # it takes the dtype over
-    built = auto.from_config(own, dtype=dtype, **without_pooler(config))
+    # of a copy, since the configuration takes the dtype over
+    built = auto.from_config(copy.deepcopy(config), dtype=dtype, **without_pooler(config))
     model = backbone_of(built) or built
     assert isinstance(model, PreTrainedModel)
     return model.train(False).requires_grad_(False)
@@ -153,27 +153,28 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
     """
     check_part(name, whole, part)
     config, kind = text_config(whole), whole.model_type
-    _, found = (None, None) if config is None else backbone_classes(config)
-    if config is not whole and found is not None:  # whether the whole holds the class of its text
+    _, model_class = (None, None) if config is None else backbone_classes(config)
+    # whether the whole holds the class of its text
+    if config is not whole and model_class is not None:
         holds = backbone_classes(whole)[1] is not None
         make: Any = AutoModel.from_config
         with quiet_transformers(), torch.device("meta"):
             holds = holds and backbone_of(make(copy.deepcopy(whole))) is not None
-        found = found if holds else None
-    if config is not whole and (config is None or found is None):
+        model_class = model_class if holds else None
+    if config is not whole and (config is None or model_class is None):
         raise BackboneError(
             f"model {name!r} ({kind}) holds several models (text and images or sound), of which "
             "transformers gives no text model that runs by itself. Choose its text-only release."
         )
-    if config is None or found is None:
+    if config is None or model_class is None:
         raise BackboneError(
             f"model {name!r} ({kind}): transformers has no class for it without a head. Choose a "
             "model of another family."
         )
-    if not takes(found, "input_ids"):
+    if not takes(model_class, "input_ids"):
         raise BackboneError(
-            f"model {name!r} ({kind}): {found.__name__} reads no token ids, so it is no model of "
-            "texts. Choose one that is."
+            f"model {name!r} ({kind}): {model_class.__name__} reads no token ids, so it is no "
+            "model of texts. Choose one that is."
         )
     return config
 
@@ -186,10 +187,11 @@ def own_classes(checkpoint: Checkpoint) -> Mapping[str, str]:
     if checkpoint.gguf_file:
         return {}
     try:
-        found = json.loads((checkpoint.folder / "config.json").read_text("utf-8")).get("auto_map")
+        config = json.loads((checkpoint.folder / "config.json").read_text("utf-8"))
+        auto_map = config.get("auto_map")
     except (ValueError, AttributeError, RecursionError):  # which reading the configuration says
         return {}
-    return found if isinstance(found, dict) else {}
+    return auto_map if isinstance(auto_map, dict) else {}
 
 
 def check_trusted(checkpoint: Checkpoint) -> None:
@@ -207,12 +209,12 @@ def check_trusted(checkpoint: Checkpoint) -> None:
             f"--trust-remote-code: model {name!r} has no code of its own (no auto_map in its "
             "config.json). Leave it out."
         )
-    if missing := [one for one in _NEEDED if one not in named]:
+    if missing := [kind for kind in _NEEDED if kind not in named]:
         raise BackboneError(
             f"model {name!r}: the auto_map of its config.json names no {missing[0]}, without which "
             "its hidden states cannot be asked for. Choose another model."
         )
-    elsewhere = [place for place in map(str, named.values()) if "--" in place]
+    elsewhere = [source for source in map(str, named.values()) if "--" in source]
     if elsewhere:
         raise BackboneError(
             f"model {name!r}: its code lies in another repository ({elsewhere[0].split('--')[0]}), "
@@ -227,8 +229,8 @@ def register_own(checkpoint: Checkpoint, config: PretrainedConfig) -> None:
     Raises:
         Exception: whatever the code raises.
     """
-    place, folder = own_classes(checkpoint)["AutoModel"], str(checkpoint.folder)
-    model = get_class_from_dynamic_module(place, folder, local_files_only=True)
+    source, folder = own_classes(checkpoint)["AutoModel"], str(checkpoint.folder)
+    model = get_class_from_dynamic_module(source, folder, local_files_only=True)
     AutoModel.register(type(config), model, exist_ok=True)
 
 

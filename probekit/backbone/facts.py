@@ -96,16 +96,16 @@ class Identity:
 
     def differences(self, other: "Identity") -> list[str]:
         """Return in words what ``other`` has in another way; equal identities differ in nothing."""
-        one, two = asdict(self), asdict(other)
-        mine, theirs = one.pop("configuration"), two.pop("configuration")
-        differing = differing_entries(one, two)
-        found = [(name.replace("_", " "), one[name], two[name]) for name in differing]
+        before, now = asdict(self), asdict(other)
+        mine, theirs = before.pop("configuration"), now.pop("configuration")
+        differing = differing_entries(before, now)
+        changes = [(name.replace("_", " "), before[name], now[name]) for name in differing]
         absent = "the default"
-        found += [
+        changes += [
             (name, mine.get(name, absent), theirs.get(name, absent))
             for name in sorted(mine.keys() | theirs.keys())
         ]
-        return [f"{name} {_short(a)}, now {_short(b)}" for name, a, b in found if a != b]
+        return [f"{name} {_short(a)}, now {_short(b)}" for name, a, b in changes if a != b]
 
 
 def _short(value: Any) -> str:
@@ -216,7 +216,7 @@ class BackboneInfo:
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, as a manifest holds them; a base only of a run's."""
         values = asdict(self) | {"identity": self.identity.to_json()}
-        return {name: one for name, one in values.items() if name != "base" or one is not None}
+        return values if self.base is not None else without(values, {"base"})
 
 
 @dataclass(frozen=True, kw_only=True)

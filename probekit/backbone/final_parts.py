@@ -59,9 +59,9 @@ def read_final_norm(module: nn.Module, dim: int) -> FinalNorm | None:
 
 
 def _norms(module: nn.Module, dim: int) -> Iterator[FinalNorm]:
-    own = {name: value.detach() for name, value in module.named_parameters(recurse=False)}
-    weight = own.get("weight", torch.ones(dim))
-    bias = own.get("bias", torch.zeros(dim))
+    parameters = {name: value.detach() for name, value in module.named_parameters(recurse=False)}
+    weight = parameters.get("weight", torch.ones(dim))
+    bias = parameters.get("bias", torch.zeros(dim))
     named = (module.__dict__.get(name) for name in ("eps", "variance_epsilon", "epsilon"))
     eps = next((value for value in named if isinstance(value, float)), 1e-5)
     for kind in ("layernorm", "rmsnorm"):
@@ -140,8 +140,8 @@ def _scaled(
     head: OutputHead, rows: Float32[Tensor, "rows dim"], expected: Float[Tensor, "rows vocabulary"]
 ) -> OutputHead:
     """Return the head with the constant factor that some families give their logits (Cohere)."""
-    found = head(rows)
-    factor = float((found * expected).sum() / found.square().sum())
+    logits = head(rows)
+    factor = float((logits * expected).sum() / logits.square().sum())
     if abs(factor - 1) < _TOLERANCE:
         return head
     bias = None if head.bias is None else head.bias.float() * factor
@@ -172,9 +172,9 @@ def _inner(model: PreTrainedModel) -> nn.Module:
     """Return the backbone inside of a language model."""
     inner = model.base_model
     # the prefix of Llama 4 is that of a larger model
-    found = backbone_of(model) if inner is model else inner
-    assert found is not None
-    return found
+    backbone = backbone_of(model) if inner is model else inner
+    assert backbone is not None
+    return backbone
 
 
 def _head_modules(model: PreTrainedModel) -> list[nn.Module]:

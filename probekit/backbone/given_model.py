@@ -58,15 +58,15 @@ class GivenModel:
             raise BackboneError(f"model {name!r}: {no_model(model)}")
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
             raise BackboneError(f"model {name!r}: {no_tokenizer(tokenizer)}")
-        found = cls(name=name, model=model, tokenizer=tokenizer)
+        given = cls(name=name, model=model, tokenizer=tokenizer)
         check_usable(name, model)
-        if any(module.training for module in found.backbone.modules()):
+        if any(module.training for module in given.backbone.modules()):
             raise BackboneError(
                 f"model {name!r} is in training mode, in which dropout makes its states random, "
                 "and an entry holds those of a model that is not being trained: call model.eval() "
                 "first (and model.train() afterwards, to go on)."
             )
-        return found
+        return given
 
     @cached_property
     def config(self) -> PretrainedConfig:
@@ -84,14 +84,14 @@ class GivenModel:
         Raises:
             BackboneError: it holds none of transformers' own.
         """
-        found = backbone_of(self.model) or encoder_of(self.model)
-        if found is None:
+        inner = backbone_of(self.model) or encoder_of(self.model)
+        if inner is None:
             raise BackboneError(
                 f"model {self.name!r}: {type(self.model).__name__} is, or holds, no model of "
                 f"transformers' own whose hidden states are known ({self.config.model_type} "
                 "models without a head). Give one that AutoModel.from_pretrained loads."
             )
-        return found
+        return inner
 
     @property
     def device(self) -> torch.device:
@@ -266,19 +266,19 @@ def check_classes(
     Raises:
         BackboneError: one is of another class, is missing, or there is one more.
     """
-    own, needed = _classes(model), _classes(skeleton)
+    classes, needed = _classes(model), _classes(skeleton)
     with quiet_transformers(), torch.device("meta"):
         known = _classes(type(skeleton)(copy.deepcopy(config))) | needed  # with its pooler
     exchanged: list[str] = []
-    for part in sorted(own.keys() | needed.keys()):
-        found, expected = own.get(part), known.get(part)
-        if found is expected or any(part.startswith(f"{other}.") for other in exchanged):
+    for part in sorted(classes.keys() | needed.keys()):
+        actual, expected = classes.get(part), known.get(part)
+        if actual is expected or any(part.startswith(f"{other}.") for other in exchanged):
             continue
         # two classes of one family are alike: BigBird exchanges its attention as it runs
         family = getattr(expected, "__module__", "")
-        alike = family.startswith("transformers.models.") and found is not None
-        if not (alike and found.__module__ == family):
-            is_now, built = (getattr(kind, "__name__", "missing") for kind in (found, expected))
+        alike = family.startswith("transformers.models.") and actual is not None
+        if not (alike and actual.__module__ == family):
+            is_now, built = (getattr(kind, "__name__", "missing") for kind in (actual, expected))
             raise BackboneError(
                 f"model {name!r}: its module {part!r} is {is_now} where its configuration "
                 f"builds {built}. A model that was quantised, pruned or edited is not "
@@ -327,8 +327,8 @@ def _has_hooks(module: nn.Module) -> bool:
         called: Any = hook
         while isinstance(called, partial):
             called = called.func
-        place = called if hasattr(called, "__module__") else type(called)
-        if not str(place.__module__).startswith(_LIBRARIES):
+        definition = called if hasattr(called, "__module__") else type(called)
+        if not str(definition.__module__).startswith(_LIBRARIES):
             return True
     return False
 
@@ -361,14 +361,14 @@ def check_vocabulary(
     given = plain_config(config)
     expected = {role: given.get(f"{role}_token_id") for role in _ROLES}
     # only those that are there: transformers logs it where one is asked for that is not set
-    found = {
+    roles = {
         role: tokenizer.convert_tokens_to_ids(str(token))
         for role in _ROLES
         if (token := tokenizer.special_tokens_map.get(f"{role}_token")) is not None
     }
-    known = [role for role in found if type(expected[role]) is int]
-    if known and all(expected[role] != found[role] for role in known):
-        said = ", ".join(f"{role} {found[role]}, expected {expected[role]}" for role in known)
+    known = [role for role in roles if type(expected[role]) is int]
+    if known and all(expected[role] != roles[role] for role in known):
+        said = ", ".join(f"{role} {roles[role]}, expected {expected[role]}" for role in known)
         warn_once(
             logger,
             "model %r: its tokenizer gives other ids to special tokens than its configuration (%s);"

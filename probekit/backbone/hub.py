@@ -54,9 +54,9 @@ def list_files(repo: str, revision: str | None) -> Listing:
         with hub_errors(repo, revision):
             info = HfApi().model_info(repo, revision=revision, files_metadata=True, timeout=SECONDS)
     except UnreachableError as error:
-        found = _cached(repo, revision, str(error))
-        _log.warning("%s; using the cached copy of %s at %s.", error, repo, found.commit)
-        return found
+        listing = _cached(repo, revision, str(error))
+        _log.warning("%s; using the cached copy of %s at %s.", error, repo, listing.commit)
+        return listing
     assert info.sha is not None
     siblings = info.siblings or []
     files = {file.rfilename: file.lfs.sha256 if file.lfs else None for file in siblings}

@@ -186,18 +186,18 @@ def _digests(
     checkpoint: Checkpoint | GivenModel, config: PretrainedConfig, random_init: int | None
 ) -> dict[str, Any]:
     """Return the digests of weights, adapter and code; of weights that are drawn none are read."""
-    found: dict[str, Any] = {"adapter": None}
+    digests: dict[str, Any] = {"adapter": None}
     if isinstance(checkpoint, Checkpoint):
         checkpoint.fetch(listed=False)
-        found["adapter"] = files_digest(checkpoint.adapter) if checkpoint.adapter else None
-        found["code"] = code_digest(checkpoint.folder) if checkpoint.trusted else None
+        digests["adapter"] = files_digest(checkpoint.adapter) if checkpoint.adapter else None
+        digests["code"] = code_digest(checkpoint.folder) if checkpoint.trusted else None
     if random_init is not None:
-        found["weights"] = random_digest(config, random_init)
+        digests["weights"] = random_digest(config, random_init)
     elif isinstance(checkpoint, Checkpoint):
-        found["weights"] = files_digest(checkpoint.weights)
+        digests["weights"] = files_digest(checkpoint.weights)
     else:
-        found["weights"] = checkpoint.digest()
-    return found
+        digests["weights"] = checkpoint.digest()
+    return digests
 
 
 def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
@@ -206,7 +206,7 @@ def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
     Raises:
         BackboneError: they are far too small.
     """
-    files = [] if isinstance(checkpoint, GivenModel) else [one.path for one in checkpoint.weights]
+    files = [] if isinstance(checkpoint, GivenModel) else [file.path for file in checkpoint.weights]
     if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
         return
     held = sum(file.stat().st_size for file in files)
@@ -293,10 +293,10 @@ def find_again(
     if differences := expected.differences(inspection.info.identity):
         known = isinstance(model, GivenModel) and source != "memory"
         hint = " A model in memory is known by its tensors, one in files by these." if known else ""
-        told = remedy or "Give the right model with --model."
+        advice = remedy or "Give the right model with --model."
         raise BackboneError(
             f"model {inspection.info.name!r} is not the one that {made} was made with "
-            f"({name!r}): {'; '.join(differences)}.{hint} {told}"
+            f"({name!r}): {'; '.join(differences)}.{hint} {advice}"
         )
     return inspection
 
@@ -337,13 +337,13 @@ def read_saved(model: str) -> GivenModel:
     saved = next(iter(config.architectures or ()), "")
     kind = getattr(transformers, saved) if hasattr(transformers, saved) else None
     try:
-        found = read_with(kind or backbone_classes(config)[0], checkpoint, dtype="auto")
+        whole = read_with(kind or backbone_classes(config)[0], checkpoint, dtype="auto")
     except Exception as error:  # damaged files raise whatever their reader raises
         raise BackboneError(
             f"model {model!r}: its weights in {checkpoint.folder} cannot be loaded "
             f"({reason_of(error)}). Save the model again."
         ) from error
-    return GivenModel.of(found.eval(), read_tokenizer(checkpoint), model)
+    return GivenModel.of(whole.eval(), read_tokenizer(checkpoint), model)
 
 
 def inspect_run(
@@ -392,5 +392,5 @@ def inspect_run(
         identity=replace(base.info.identity, method=run.method, tuned=run.digest),
     )
     tuned = TunedValues(run=run, whole=base.structure)
-    found = replace(base, info=info, structure=structure, tuned=tuned)
-    return found.with_room(run.tuning)
+    inspection = replace(base, info=info, structure=structure, tuned=tuned)
+    return inspection.with_room(run.tuning)

@@ -101,9 +101,9 @@ def load_model(
         BackboneError: the files are damaged; weights are missing, left over or of another shape.
     """
     config, name = inspection.whole, inspection.info.name
-    auto, found = backbone_classes(config)
-    kind = found if config.is_encoder_decoder and saved_alone(config) else auto
-    options = {**without_pooler(config), **_prefix_of_head(config, found), **placed}
+    auto, backbone_class = backbone_classes(config)
+    kind = backbone_class if config.is_encoder_decoder and saved_alone(config) else auto
+    options = {**without_pooler(config), **_prefix_of_head(config, backbone_class), **placed}
     whole, report = read_weights(inspection, kind, dtype=dtype, **options)
     if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
@@ -129,10 +129,10 @@ def _prefix_of_head(config: PretrainedConfig, kind: Any) -> dict[str, Any]:
         kind: the class of the backbone.
     """
     saved = getattr(transformers, (config.architectures or [""])[0], None)
-    theirs, own = (getattr(one, "base_model_prefix", "") for one in (saved, kind))
-    if not theirs or not own or theirs == own:
+    theirs, prefix = (getattr(model, "base_model_prefix", "") for model in (saved, kind))
+    if not theirs or not prefix or theirs == prefix:
         return {}
-    return {"key_mapping": {rf"^{re.escape(theirs)}\.": f"{own}."}}
+    return {"key_mapping": {rf"^{re.escape(theirs)}\.": f"{prefix}."}}
 
 
 def _check_fit(
@@ -160,12 +160,13 @@ def _check_fit(
     inside = {key.split(".")[0] for key in model.state_dict()} | {model.base_model_prefix}
     places = {tensor.data_ptr() for tensor in model.state_dict().values()}
     # the names of its tensors in the whole, shared embeddings included
-    own = {name for name, tensor in whole.state_dict().items() if tensor.data_ptr() in places}
+    tensors = whole.state_dict().items()
+    in_whole = {name for name, tensor in tensors if tensor.data_ptr() in places}
     keys = {
         "missing": [
             key
             for key in report["missing_keys"]
-            if key in own
+            if key in in_whole
             and not POOLER.fullmatch(key)
             # made by rule, and saved by some classes alone: Marian's positions
             and "Sinusoidal" not in type(whole.get_submodule(key.rpartition(".")[0])).__name__
@@ -177,13 +178,13 @@ def _check_fit(
             and not (POOLER.fullmatch(key) or _CONSTANT.fullmatch(key))
         ],
         "of another shape": [
-            str(item[0]) for item in report["mismatched_keys"] if str(item[0]) in own
+            str(item[0]) for item in report["mismatched_keys"] if str(item[0]) in in_whole
         ],
     }
     troubles = [
-        f"{len(found)} {what} ({', '.join(sorted(found)[:3])}{', ...' if len(found) > 3 else ''})"
-        for what, found in keys.items()
-        if found
+        f"{len(names)} {what} ({', '.join(sorted(names)[:3])}{', ...' if len(names) > 3 else ''})"
+        for what, names in keys.items()
+        if names
     ]
     if troubles:
         raise BackboneError(
@@ -261,8 +262,8 @@ def _copy_weights(
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
     """Do the same of a model in memory, whose own dtype is ``auto``."""
-    own = given.model.dtype if dtype == "auto" else dtype
-    options |= {"config": inspection.whole, "dtype": own, "output_loading_info": True}
+    stored = given.model.dtype if dtype == "auto" else dtype
+    options |= {"config": inspection.whole, "dtype": stored, "output_loading_info": True}
     try:
         with quiet_transformers(), torch.device("meta"):
             config = copy.deepcopy(inspection.whole)

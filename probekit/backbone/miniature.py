@@ -71,7 +71,7 @@ def _built(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     """
     with torch.device("meta"):
         skeleton = build_model(config, dtype)
-    needed = sum(one.nbytes for one in (*skeleton.parameters(), *skeleton.buffers()))
+    needed = sum(tensor.nbytes for tensor in (*skeleton.parameters(), *skeleton.buffers()))
     if needed > (free := available_memory()):
         raise MemoryError(
             f"a copy with few blocks takes {human_bytes(needed)} of memory, and "
@@ -181,8 +181,9 @@ def stand_in_configs(config: PretrainedConfig, longest: int) -> Iterator[Pretrai
 
 def length_thresholds(config: PretrainedConfig, longest: int) -> list[int]:
     """Return the lengths below ``longest`` at which a model says that it changes its ways."""
-    found = {value for table, key in _threshold_places(vars(config)) for value in _ints(table[key])}
-    return sorted(value for value in found if value < longest)
+    thresholds = _threshold_places(vars(config))
+    lengths = {length for table, key in thresholds for length in _ints(table[key])}
+    return sorted(length for length in lengths if length < longest)
 
 
 def draw_stand_in(
@@ -220,13 +221,13 @@ def _lowered(value: Any, longest: int) -> Any:
 
 def _threshold_places(table: _Table) -> list[tuple[_Table, Any]]:
     """Return the tables and keys of a configuration that hold thresholds, nested ones included."""
-    found = []
+    places = []
     for key, value in table.items():
         if isinstance(value, dict):
-            found += _threshold_places(value)
+            places += _threshold_places(value)
         elif _THRESHOLD.search(str(key)) and not _NO_LENGTH.search(str(key)) and _ints(value):
-            found.append((table, key))
-    return found
+            places.append((table, key))
+    return places
 
 
 def _ints(value: Any) -> list[int]:

@@ -234,27 +234,27 @@ def load_backbone(
             "one device: give --device."
         )
     keep_few_kernels()
-    place = torch.device(choose_device(inspection, device))
-    products = _products_in(inspection, compute_dtype, place)
+    target = torch.device(choose_device(inspection, device))
+    products = _products_in(inspection, compute_dtype, target)
     if device_map is None and inspection.info.identity.quantize is None:
         check_memory(inspection, torch.float32 if learns else products)
-    batching = prove_batching(inspection, _layers_of, place, products)
+    batching = prove_batching(inspection, _layers_of, target, products)
     dtype = torch.float32 if learns else products
     model = _read_model(
-        inspection, place, dtype, products, device_map=device_map, quantize_for=quantize_for
+        inspection, target, dtype, products, device_map=device_map, quantize_for=quantize_for
     )
     if learns and isinstance(inspection.checkpoint, GivenModel):
         for value in model.parameters():  # which may be those of the given model
             value.data = value.data.clone()
     if learns or inspection.tuned is not None:  # which computes in 4 bits what it did as it learned
         keep_gradients(model)
-    place = main_device(model)
-    if place.type == "cpu" and layout_of(model) is None and not learns:
+    target = main_device(model)
+    if target.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
     norm = inspection.structure.final_norm
     return Backbone(
         inspection=inspection,
-        device=place,
+        device=target,
         compute_dtype=dtype,
         batching=batching,
         final_norm=None
@@ -316,22 +316,22 @@ def tuned_backbone(base: "Backbone", run: SavedRun) -> "Backbone":
     inspection = base.inspection
     tuned = TunedValues(run=run, whole=inspection.structure)
     structure = tuned.put_into(base.model)
-    found = replace(inspection, structure=structure).with_room(run.tuning)
-    return replace(base, inspection=found)
+    inspection = replace(inspection, structure=structure).with_room(run.tuning)
+    return replace(base, inspection=inspection)
 
 
-def _products_in(inspection: Inspection, asked: str, place: torch.device) -> torch.dtype:
+def _products_in(inspection: Inspection, asked: str, device: torch.device) -> torch.dtype:
     """Return the dtype in which a model's products run: one that its family runs in.
 
     Raises:
         OptionError: the dtype is unknown.
         BackboneError: the family does not run in the dtype that was asked for.
     """
-    dtype = resolve_compute_dtype(asked, str(place))
+    dtype = resolve_compute_dtype(asked, str(device))
     if dtype == torch.float32:
         return dtype
     try:
-        check_runs(inspection.info.name, inspection.config, dtype, place)
+        check_runs(inspection.info.name, inspection.config, dtype, device)
     except BackboneError as error:
         if asked != "auto":
             raise BackboneError(f"{error} Give --compute-dtype float32.") from error
@@ -342,7 +342,7 @@ def _products_in(inspection: Inspection, asked: str, place: torch.device) -> tor
 
 def _read_model(
     inspection: Inspection,
-    place: torch.device,
+    device: torch.device,
     dtype: torch.dtype,
     products: torch.dtype,
     *,
@@ -357,7 +357,7 @@ def _read_model(
         check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
         bits = "4bit"
     quantized = quantization(bits, products)
-    placed = {**quantized, **placing(device_map, place, bool(quantized))}
+    placed = {**quantized, **placing(device_map, device, bool(quantized))}
     read_as = dtype if tuned is None else torch.float32  # in which the values were trained
     seed = inspection.info.identity.random_init
     if seed is None:
@@ -369,7 +369,7 @@ def _read_model(
         if not quantized:
             model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     if not placed:
-        model.to(place)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+        model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
     return model
 
 

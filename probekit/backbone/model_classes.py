@@ -44,8 +44,8 @@ def backbone_classes(config: PretrainedConfig) -> tuple[Any, type[PreTrainedMode
 
 
 def _known(mapping: Any, config: PretrainedConfig) -> type[PreTrainedModel] | None:
-    found = mapping.get(type(config), None)
-    return found[0] if isinstance(found, tuple | list) else found
+    kind = mapping.get(type(config), None)
+    return kind[0] if isinstance(kind, tuple | list) else kind
 
 
 def _encoder_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
@@ -68,8 +68,8 @@ def saved_whole(config: PretrainedConfig) -> bool:
 
 def saved_alone(config: PretrainedConfig) -> bool:
     """Say whether what was saved is the backbone's class: of an encoder-decoder, the encoder."""
-    _, found = backbone_classes(config)
-    return found is not None and found.__name__ in (config.architectures or ())
+    _, kind = backbone_classes(config)
+    return kind is not None and kind.__name__ in (config.architectures or ())
 
 
 def _has_decoder(config: PretrainedConfig) -> bool:
@@ -89,7 +89,7 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
         OptionError: it is not, or one is; or transformers cannot run the half by itself.
     """
     kind, whole = config.model_type, saved_whole(config)
-    auto, found = backbone_classes(config)
+    auto, model = backbone_classes(config)
     halved = auto is AutoModel and _has_decoder(config) and text_config(config) is config
     if halved and not config.is_encoder_decoder:  # as BartForCausalLM is saved
         raise BackboneError(
@@ -101,7 +101,7 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
             f"--part {part}: model {name!r} ({kind}) is no encoder-decoder that was saved whole, "
             "so it is read as it is. Leave --part out."
         )
-    if whole and found is None:
+    if whole and model is None:
         raise BackboneError(
             f"model {name!r} is an encoder-decoder ({kind}), and transformers has no class for its "
             "encoder alone. Choose a model of another family."
@@ -119,10 +119,10 @@ def text_config(config: PretrainedConfig) -> PretrainedConfig | None:
     None where there are several of text, or where the text model is an encoder-decoder.
     """
     try:
-        found: PretrainedConfig = config.get_text_config()
+        text: PretrainedConfig = config.get_text_config()
     except ValueError:  # transformers' own
         return None
-    return None if found is not config and _has_decoder(found) else found
+    return None if text is not config and _has_decoder(text) else text
 
 
 def backbone_of(model: PreTrainedModel) -> PreTrainedModel | None:

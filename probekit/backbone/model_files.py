@@ -125,8 +125,8 @@ def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         if isinstance(value, Mapping):
             yield from _numbers(value)
         elif isinstance(value, list):
-            for one in value:
-                yield from _numbers({name: one})
+            for item in value:
+                yield from _numbers({name: item})
         elif isinstance(value, int):
             yield name, value
 

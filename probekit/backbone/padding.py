@@ -214,14 +214,14 @@ class _Trial:
         pad = partial(torch.nn.utils.rnn.pad_sequence, batch_first=True)
         ids = pad(list(texts), padding_value=self._pad_id)
         types = pad(halves) if self._types else None
-        found = self._layers(ids, torch.tensor(lengths), self._usable, types)
-        return [[layer[row, :length] for layer in found] for row, length in enumerate(lengths)]
+        layers = self._layers(ids, torch.tensor(lengths), self._usable, types)
+        return [[layer[row, :length] for layer in layers] for row, length in enumerate(lengths)]
 
 
-def row_error(found: States, expected: States) -> float:
+def row_error(states: States, expected: States) -> float:
     """Return the largest relative error |a - b| / |b| of a row of any layer."""
     worst = 0.0
-    for a, b in zip(found, expected, strict=True):
+    for a, b in zip(states, expected, strict=True):
         size = torch.linalg.vector_norm(b.float(), dim=-1)
         if not size.isfinite().all():
             raise ArithmeticError("states of random weights are not finite")

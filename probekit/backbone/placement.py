@@ -50,9 +50,9 @@ def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None
             "give --device."
         )
     places = () if isinstance(device_map, str) else device_map.values()
-    for place in map(_named, places):
-        if place != "disk":
-            pick_device(place)
+    for device_name in map(_named, places):
+        if device_name != "disk":
+            pick_device(device_name)
     if device != "auto":
         raise OptionError(
             f"--device-map {device_map}: --device {device} is one device: give one of the two."
@@ -101,13 +101,13 @@ def keep_layout(whole: PreTrainedModel, path: str, model: PreTrainedModel) -> No
     """
     if model is whole or (layout := layout_of(whole)) is None:
         return
-    own = {}
-    for name, place in layout.items():
+    own_layout = {}
+    for name, device in layout.items():
         if f"{name}.".startswith(f"{path}."):
-            own[name.removeprefix(path).removeprefix(".")] = place
+            own_layout[name.removeprefix(path).removeprefix(".")] = device
         elif f"{path}.".startswith(f"{name}." if name else ""):
-            own[""] = place
-    vars(model)[_MAP] = own
+            own_layout[""] = device
+    vars(model)[_MAP] = own_layout
 
 
 def layout_of(model: nn.Module) -> dict[str, Any] | None:
@@ -123,21 +123,22 @@ def main_device(model: PreTrainedModel) -> torch.device:
     layout = layout_of(model)
     if layout is None:
         return model.device
-    gpus = [place for place in layout.values() if str(place) not in ("cpu", "disk")]
+    gpus = [device for device in layout.values() if str(device) not in ("cpu", "disk")]
     return torch.device(gpus[0] if gpus else "cpu")
 
 
 def describe_layout(layout: Mapping[str, Any]) -> str:
     """Return a layout in words: ``cuda:0 (embed_tokens to layers.15), cpu (layers.16 to norm)``."""
-    named = [(name, _named(place)) for name, place in layout.items()]
-    runs = [(place, list(run)) for place, run in groupby(named, key=lambda pair: pair[1])]
+    named = [(name, _named(device)) for name, device in layout.items()]
+    runs = [(device, list(run)) for device, run in groupby(named, key=lambda pair: pair[1])]
     return ", ".join(
-        f"{place} ({run[0][0]}{f' to {run[-1][0]}' if len(run) > 1 else ''})" for place, run in runs
+        f"{device} ({run[0][0]}{f' to {run[-1][0]}' if len(run) > 1 else ''})"
+        for device, run in runs
     )
 
 
-def _named(place: int | str | torch.device) -> str:
-    return f"cuda:{place}" if isinstance(place, int) else str(place)
+def _named(device: int | str | torch.device) -> str:
+    return f"cuda:{device}" if isinstance(device, int) else str(device)
 
 
 def host_copy(model: nn.Module, part: nn.Module) -> nn.Module:
@@ -153,8 +154,8 @@ def host_copy(model: nn.Module, part: nn.Module) -> nn.Module:
     from accelerate.utils import align_module_device
 
     with align_module_device(part, torch.device("cpu")):
-        own = copy.deepcopy(part)
-    return remove_hook_from_module(own)
+        part_copy = copy.deepcopy(part)
+    return remove_hook_from_module(part_copy)
 
 
 QUANTIZATIONS = ("8bit", "4bit")
@@ -197,8 +198,10 @@ def check_quantizable(
             f"{said} is a GGUF file, whose weights are unpacked to the compute dtype. Leave it "
             "out, or name the folder of the original weights."
         )
-    if (own := getattr(config, "quantization_config", None)) is not None:
-        method = own.get("quant_method") if isinstance(own, Mapping) else own.quant_method
+    if (saved_as := getattr(config, "quantization_config", None)) is not None:
+        method = (
+            saved_as.get("quant_method") if isinstance(saved_as, Mapping) else saved_as.quant_method
+        )
         raise OptionError(f"{said} was saved quantized ({method}). Leave it out.")
     if any(find_spec(package) is None for package in ("bitsandbytes", "accelerate")):
         raise BackboneError(
@@ -220,7 +223,7 @@ def quantization(
     """
     if quantize is None:
         return {}
-    own: dict[str, Any] = (
+    options: dict[str, Any] = (
         {"load_in_8bit": True, "llm_int8_threshold": outlier}
         if quantize == "8bit"
         else {
@@ -230,7 +233,7 @@ def quantization(
         }
     )
     make: Any = BitsAndBytesConfig  # which has no types
-    return {"quantization_config": make(**own)}
+    return {"quantization_config": make(**options)}
 
 
 def keep_gradients(model: nn.Module) -> None:

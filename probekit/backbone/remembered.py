@@ -44,8 +44,8 @@ def identity_at(model: str) -> dict[str, Any] | None:
     path = local_path(model)
     if path is not None and not (path.is_file() or (path / "config.json").is_file()):
         return None
-    if (found := read_object(_memory(model)[0])) is not None or path is None:
-        return found
+    if (identity := read_object(_memory(model)[0])) is not None or path is None:
+        return identity
     try:
         if (run := SavedRun.at(model)) is not None:
             return run.identity()

@@ -40,7 +40,9 @@ def called(name: str, identity: Mapping[str, Any]) -> str:
         name: as the user wrote it; of the model of a run, that of its base.
         identity: what makes another model of that.
     """
-    seed, few_bits, method = (identity.get(one) for one in ("random_init", "quantize", "method"))
+    seed, few_bits, method = (
+        identity.get(field) for field in ("random_init", "quantize", "method")
+    )
     endings = [None if seed is None else f"random{seed}", few_bits]
     endings.append(None if method is None else method.partition(":")[0])
     return "-".join([model_slug(name), *filter(None, endings)])
@@ -141,9 +143,9 @@ class SavedRun:
     @cached_property
     def tuning(self) -> Method:
         """The method."""
-        found = method_of(self.method)
-        assert found is not None, "a saved run has a method"
-        return found
+        method = method_of(self.method)
+        assert method is not None, "a saved run has a method"
+        return method
 
     @property
     def quantize_for(self) -> str | None:
@@ -159,8 +161,8 @@ class SavedRun:
         """Return the identity of the model that it is, the fields of `Identity`."""
         identity = self.base["identity"]
         longest = identity["max_length"] - self.tuning.positions
-        own = {"max_length": longest, "method": self.method, "tuned": self.digest}
-        return {**identity, **own}
+        changes = {"max_length": longest, "method": self.method, "tuned": self.digest}
+        return {**identity, **changes}
 
 
 def _check_above(model: str | Path) -> None:
@@ -173,7 +175,7 @@ def _check_above(model: str | Path) -> None:
     if (folder / "config.json").exists():
         return
     inner = folder.glob(f"*/{BACKBONE_FOLDER}")
-    names = sorted(one.parent.name for one in inner if (one.parent / "config.json").is_file())
+    names = sorted(path.parent.name for path in inner if (path.parent / "config.json").is_file())
     if names:
         raise MissingFileError(
             f"{model}: no model here, but saved runs in its folders: {human_list(names)}. Give one "

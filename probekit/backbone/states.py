@@ -81,8 +81,8 @@ def add_rows(
         blocks: per array, a buffer of shape (layers, rows, dim), on any device.
     """
     wanted = sorted({layer for numbers in layers.values() for layer in numbers})
-    found = backbone.states_of(batch, wanted)
-    states = dict(zip(wanted, found, strict=True))
+    layer_states = backbone.states_of(batch, wanted)
+    states = dict(zip(wanted, layer_states, strict=True))
     for name, numbers in layers.items():
         picks = batch.picks[name].to(backbone.device, blocks[name].device)
         for block, layer in zip(blocks[name], numbers, strict=True):

@@ -160,13 +160,13 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
     Raises:
         BackboneError: its blocks are not found.
     """
-    found = shortened(structure, deepest)
-    if found.n_blocks == structure.n_blocks:
+    cut = shortened(structure, deepest)
+    if cut.n_blocks == structure.n_blocks:
         return structure
     blocks = blocks_of(model, structure.n_blocks)
     if blocks is None:
         raise cannot_be_cut(name, deepest, "its blocks do not lie in one list")
-    kept = found.n_blocks
+    kept = cut.n_blocks
     del blocks[kept:]
     if structure.final_norm is not None:
         norm = model.get_submodule(structure.final_norm)
@@ -177,7 +177,7 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
         if of_blocks and isinstance(value, list) and len(value) == structure.n_blocks:
             setattr(model.config, option, value[:kept])  # of what sort each block is
     model.config.num_hidden_layers = kept
-    return found
+    return cut
 
 
 def shortened(structure: Structure, deepest: int) -> Structure:
@@ -245,12 +245,12 @@ def _shapes(
             "embeddings and one for each block. Choose a model of another family."
         )
     shapes = [tuple(state.shape) for state in states]
-    found = ", ".join(map(str, dict.fromkeys(shapes)))
+    listed = ", ".join(map(str, dict.fromkeys(shapes)))
     usual, _ = Counter(shapes).most_common(1)[0]
     odd = {i: _in_words(shape) for i, shape in enumerate(shapes) if shape != usual}
     if len(usual) != 3 or usual[:2] != (1, _TIME) or not odd.keys() <= {0, blocks}:
         raise BackboneError(
-            f"{kind} returns hidden states of the shapes {found} for {_TIME} subwords; expected "
+            f"{kind} returns hidden states of the shapes {listed} for {_TIME} subwords; expected "
             f"(1, {_TIME}, width) from every block. Choose a model of another family."
         )
     return usual[2], odd
@@ -261,9 +261,9 @@ def _in_words(shape: tuple[int, ...]) -> str:
     return f"{shape[2]} wide" if plain else f"of the shape {shape} for {_TIME} subwords"
 
 
-def are_same(one: Tensor, two: Tensor) -> bool:
+def are_same(first: Tensor, second: Tensor) -> bool:
     """Say whether two states are the same but for rounding."""
-    return bool((one - two).abs().max() <= _ROUNDING * one.abs().max())
+    return bool((first - second).abs().max() <= _ROUNDING * first.abs().max())
 
 
 def embedding_rows(name: str, model: PreTrainedModel) -> int:

@@ -48,13 +48,13 @@ def check_word_separation(tokenizer: PreTrainedTokenizerBase) -> None:
     """
     inner = backend(tokenizer)
     for words in _PROBES:
-        found = inner.encode(words, is_pretokenized=True, add_special_tokens=False).ids
+        ids = inner.encode(words, is_pretokenized=True, add_special_tokens=False).ids
         text = " ".join(words)
         expected = [inner.encode(start + text, add_special_tokens=False).ids for start in ("", " ")]
-        if found not in expected:
+        if ids not in expected:
             raise BackboneError(
                 f"tokenizer {_name(tokenizer)!r} glues pre-split words together: "
-                f"{' + '.join(words)} gives {inner.id_to_token(found[0])!r}... as in "
+                f"{' + '.join(words)} gives {inner.id_to_token(ids[0])!r}... as in "
                 f"{''.join(words)!r}, not as in {text!r}. Load it with add_prefix_space=True."
             )
 
@@ -110,11 +110,11 @@ def encode_portions(
     for start, stop in pairwise(edges):
         given = list(inputs[start:stop])
         try:
-            found = encode(given, is_pretokenized=of_words, add_special_tokens=specials)
+            encodings = encode(given, is_pretokenized=of_words, add_special_tokens=specials)
         except (TypeError, UnicodeEncodeError) as error:
             _refuse_broken(ids[start:stop], given, error, of_words=of_words)
             raise
-        yield from found
+        yield from encodings
 
 
 def _refuse_broken(
@@ -127,10 +127,10 @@ def _refuse_broken(
     """Name the first input that is not valid Unicode, and its first such word or character."""
     what, is_half = ("word", "it holds") if of_words else ("character", "it is")
     for name, given in zip(ids, inputs, strict=True):
-        for place, part in enumerate(given if of_words else "".join(given), start=1):
+        for position, part in enumerate(given if of_words else "".join(given), start=1):
             if any("\ud800" <= character <= "\udfff" for character in part):
                 raise DataError(
-                    f"example {name}: {what} {place} ({part!a}) is not valid Unicode: {is_half} "
+                    f"example {name}: {what} {position} ({part!a}) is not valid Unicode: {is_half} "
                     "half of a surrogate pair. Correct the file."
                 ) from cause
 

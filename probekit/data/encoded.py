@@ -231,8 +231,8 @@ def _choose_windows(
     order = np.lexsort((owner, -depth, row))
     best = order[np.concatenate([[True], np.diff(row[order]) != 0])]
     start = bounds_of(window_lengths)[owner]
-    found = np.stack([owner, content[begins] - start, content[ends] - start])
-    places[:, row[best]] = found[:, best]
+    columns = np.stack([owner, content[begins] - start, content[ends] - start])
+    places[:, row[best]] = columns[:, best]
     return places
 
 

@@ -70,9 +70,9 @@ def windows_of(
         sources = row_sources(split, array, pooling).take(rows)
         example = np.repeat(np.arange(len(split.ids)), split.rows[array])[rows]
         tokens = sources.values + np.repeat(split.example_tokens[example], sources.lengths)
-    found = np.zeros(len(split.window_lengths), bool)
-    found[np.searchsorted(split.window_bounds, tokens, side="right") - 1] = True
-    return found
+    read = np.zeros(len(split.window_lengths), bool)
+    read[np.searchsorted(split.window_bounds, tokens, side="right") - 1] = True
+    return read
 
 
 def _words(split: EncodedSplit, pooling: str) -> Ragged:

@@ -87,8 +87,8 @@ def encode_predicted(
     _check_options(form, every=every, rate=rate, passes=passes)
     check_limits(max_length, len(specials), "stride", least=2 if form == "next" else 1)
     vocabulary = learn_mask_vocabulary(tokenizer) if form == "masked" else None
-    found = encode_portions(backend(tokenizer), ids, texts, ids_alone=True)
-    once = Subwords.gather((encoding.ids, range(len(encoding.ids))) for encoding in found)
+    encodings = encode_portions(backend(tokenizer), ids, texts, ids_alone=True)
+    once = Subwords.gather((encoding.ids, range(len(encoding.ids))) for encoding in encodings)
     content = _repeated(once, passes)
     blocks = _cut_blocks(content, max_length - len(specials))
     lengths = blocks.stop - blocks.start
@@ -150,8 +150,8 @@ def _number(
 
 def _every_kth(lengths: Int64[np.ndarray, " blocks"], every: int) -> Bool[np.ndarray, " subwords"]:
     """Choose the k-th, 2k-th, ... subword of each block, save its last one."""
-    place = ragged_arange(np.ones_like(lengths), lengths)
-    return (place % every == 0) & (place < np.repeat(lengths, lengths))
+    position = ragged_arange(np.ones_like(lengths), lengths)
+    return (position % every == 0) & (position < np.repeat(lengths, lengths))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

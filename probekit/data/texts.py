@@ -50,8 +50,8 @@ def encode_words(
     check_word_separation(tokenizer)
     specials = learn_specials(tokenizer)
     check_limits(max_length, len(specials), overlong)
-    found = encode_portions(backend(tokenizer), ids, words, of_words=True)
-    content = Subwords.gather((encoding.ids, encoding.word_ids) for encoding in found)
+    encodings = encode_portions(backend(tokenizer), ids, words, of_words=True)
+    content = Subwords.gather((encoding.ids, encoding.word_ids) for encoding in encodings)
     n_words = np.fromiter(map(len, words), np.int64)
     return encode_content(
         content, specials, ids, max_length=max_length, overlong=overlong, n_words=n_words
@@ -88,10 +88,10 @@ def encode_texts(
     specials = learn_specials(tokenizer)
     check_limits(max_length, len(specials), overlong)
     room = max_length - len(specials)
-    found = encode_portions(backend(tokenizer), ids, texts)
+    encodings = encode_portions(backend(tokenizer), ids, texts)
     content = Subwords.gather(
         (encoding.ids, _short_words(encoding, text, room))
-        for encoding, text in zip(found, texts, strict=True)
+        for encoding, text in zip(encodings, texts, strict=True)
     )
     return encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
 
@@ -171,10 +171,10 @@ def encode_pairs(
         refuse_overlong(np.fromiter(lengths, np.int64, len(pairs)), ids, max_length)
     inner.enable_truncation(max_length, strategy="longest_first")
     try:
-        found = list(encode_portions(inner, ids, pairs, specials=True))
+        encodings = list(encode_portions(inner, ids, pairs, specials=True))
     finally:
         inner.no_truncation()
-    return _assemble(tuple(ids), found, token_types=token_types)
+    return _assemble(tuple(ids), encodings, token_types=token_types)
 
 
 def has_separator(tokenizer: PreTrainedTokenizerBase) -> bool:
@@ -183,18 +183,18 @@ def has_separator(tokenizer: PreTrainedTokenizerBase) -> bool:
     A token that begins a text (Llama's ``<s>``) is no separator: inside a text no model has seen
     it.
     """
-    found = backend(tokenizer).encode("ab", "cd")
-    texts = found.sequence_ids
-    between = found.ids[len(texts) - texts[::-1].index(0) : texts.index(1)]
+    encoding = backend(tokenizer).encode("ab", "cd")
+    texts = encoding.sequence_ids
+    between = encoding.ids[len(texts) - texts[::-1].index(0) : texts.index(1)]
     return not {tokenizer.sep_token_id, tokenizer.eos_token_id}.isdisjoint(between)
 
 
 def _assemble(
-    ids: tuple[str, ...], found: Sequence[Encoding], *, token_types: bool
+    ids: tuple[str, ...], encodings: Sequence[Encoding], *, token_types: bool
 ) -> EncodedSplit:
-    windows = Subwords.gather((encoding.ids, _words(encoding)) for encoding in found)
-    types = np.fromiter(chain.from_iterable(one.type_ids for one in found), np.int32)
-    cut_texts = sum(bool(encoding.overflowing) for encoding in found)
+    windows = Subwords.gather((encoding.ids, _words(encoding)) for encoding in encodings)
+    types = np.fromiter(chain.from_iterable(encoding.type_ids for encoding in encodings), np.int32)
+    cut_texts = sum(bool(encoding.overflowing) for encoding in encodings)
     return EncodedSplit(
         ids=ids,
         subwords=windows.ids,
@@ -229,12 +229,13 @@ def _encode_joined(
     check_limits(max_length, len(specials), overlong, least=_ROOM_JOINED)
     room = max_length - len(specials)
     texts = [SEPARATOR.join(pair) for pair in pairs]
-    found = list(encode_portions(backend(tokenizer), ids, texts))
-    lengths = np.fromiter(map(len, found), np.int64, len(found))
+    encodings = list(encode_portions(backend(tokenizer), ids, texts))
+    lengths = np.fromiter(map(len, encodings), np.int64, len(encodings))
     if overlong == "error":
         refuse_overlong(lengths + len(specials), ids, max_length)
     content = Subwords.gather(
-        _kept(encoding, len(first), room) for encoding, (first, _) in zip(found, pairs, strict=True)
+        _kept(encoding, len(first), room)
+        for encoding, (first, _) in zip(encodings, pairs, strict=True)
     )
     split = encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
     n_cut = int((lengths > room).sum())
@@ -253,9 +254,9 @@ def _kept(
     is_end = (starts == first_length) | ((starts < first_length) & (first_length < stops))
     ends = int(is_end.sum())
     first = int(((starts < first_length) & ~is_end).sum())
-    one, two = longest_first(first, len(ids) - first - ends, room - ends)
-    second = slice(first, first + ends + two)
-    return ids[:one] + ids[second], words[:one] + words[second]
+    n_first, n_second = longest_first(first, len(ids) - first - ends, room - ends)
+    second = slice(first, first + ends + n_second)
+    return ids[:n_first] + ids[second], words[:n_first] + words[second]
 
 
 def longest_first(first: int, second: int, room: int) -> tuple[int, int]:

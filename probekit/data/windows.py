@@ -90,15 +90,15 @@ def cut_windows(content: Subwords, room: int, overlong: str, *, keep_empty: bool
         int(example): cut(_word_bounds(content, int(example)), room)
         for example in np.flatnonzero(lengths > room)
     }
-    for example, found in cuts.items():
-        per_example[example] = len(found.spans)
+    for example, text_cut in cuts.items():
+        per_example[example] = len(text_cut.spans)
     start = np.repeat(content.bounds[:-1], per_example)
     stop = np.repeat(content.bounds[1:], per_example)
     first_window = bounds_of(per_example)
-    for example, found in cuts.items():
-        place = slice(first_window[example], first_window[example + 1])
-        start[place], stop[place] = content.bounds[example] + np.array(found.spans).T
-    truncated = sum(found.truncated_words for found in cuts.values())
+    for example, text_cut in cuts.items():
+        run = slice(first_window[example], first_window[example + 1])
+        start[run], stop[run] = content.bounds[example] + np.array(text_cut.spans).T
+    truncated = sum(text_cut.truncated_words for text_cut in cuts.values())
     return Windows(start=start, stop=stop, per_example=per_example, truncated_words=truncated)
 
 
@@ -243,15 +243,15 @@ def assemble(
     source = ragged_arange(windows.start, inner)
     lengths = (inner + len(specials)).astype(np.int32)
     bounds = bounds_of(lengths)
-    place = ragged_arange(bounds[:-1] + len(specials.prefix), inner)
+    inside = ragged_arange(bounds[:-1] + len(specials.prefix), inner)
     subwords = np.empty(bounds[-1], np.int32)
-    subwords[place] = content.ids[source]
+    subwords[inside] = content.ids[source]
     for offset, special in enumerate(specials.prefix):
         subwords[bounds[:-1] + offset] = special
     for offset, special in enumerate(reversed(specials.suffix), start=1):
         subwords[bounds[1:] - offset] = special
     word_map = np.full(bounds[-1], -1, np.int32)
-    word_map[place] = content.words[source]
+    word_map[inside] = content.words[source]
     return EncodedSplit(
         ids=tuple(ids),
         subwords=subwords,

@@ -141,7 +141,7 @@ def get_task(
     described = label is not None or bool(given)
     if described and hub_name(name) and format_of(Path(name)) not in FORMATS:
         return hub_task(name, choice)
-    _refuse_missing(name, head, own=described)
+    _refuse_missing(name, head, described=described)
 
 
 def variants_of(name: str, data: Path | None = None) -> list[str]:
@@ -159,10 +159,12 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
     """
     family = choose("task", name, TASKS)
     if family.listed is None and not family.variants:
-        one = f"expected {name}/{family.variant}, as in {name}/{family.example}"
-        raise OptionError(f"{name}: {one if family.variant else 'one task, without variants'}.")
-    found = family.variants if family.listed is None else family.listed(data)
-    return [f"{name}/{variant}" for variant in found]
+        expected = f"expected {name}/{family.variant}, as in {name}/{family.example}"
+        raise OptionError(
+            f"{name}: {expected if family.variant else 'one task, without variants'}."
+        )
+    names = family.variants if family.listed is None else family.listed(data)
+    return [f"{name}/{variant}" for variant in names]
 
 
 def is_own(task: Task) -> bool:
@@ -175,15 +177,15 @@ def folder_name(name: str) -> str:
 
     The folder of the user's own data has a hash of its text besides, see ``is_called``.
     """
-    own = name.partition("/")[0] not in TASKS and Path(name).expanduser().exists()
-    return own_name(Path(name)) if own else slugify(name)
+    is_path = name.partition("/")[0] not in TASKS and Path(name).expanduser().exists()
+    return own_name(Path(name)) if is_path else slugify(name)
 
 
 def is_called(slug: str, name: str) -> bool:
     """Say whether the task of a folder ``slug`` is one that the user calls ``name``."""
     known = folder_name(name)
-    own = name.partition("/")[0] not in TASKS and slug.startswith(known)
-    return slug == known or (own and HASH.fullmatch(slug.removeprefix(known)) is not None)
+    with_hash = name.partition("/")[0] not in TASKS and slug.startswith(known)
+    return slug == known or (with_hash and HASH.fullmatch(slug.removeprefix(known)) is not None)
 
 
 def _chosen(task: Task, choice: Choice) -> Task:
@@ -203,19 +205,19 @@ def _chosen(task: Task, choice: Choice) -> Task:
     return task
 
 
-def _refuse_missing(name: str, head: str, *, own: bool) -> NoReturn:
+def _refuse_missing(name: str, head: str, *, described: bool) -> NoReturn:
     """Say whether ``name`` was meant as a path that is missing, or as a task that is unknown.
 
     Args:
         name: no task, and no path.
         head: what stands before its first slash.
-        own: whether an option of the user's own data came with it.
+        described: whether an option of the user's own data came with it.
     """
     if name.startswith((".", "/", "~")) or format_of(Path(name)) in FORMATS:
         raise MissingFileError(
             f"{name}: no such file or folder. Check the path; `probekit tasks` lists the tasks."
         )
-    if own or "/" in name:
+    if described or "/" in name:
         near = difflib.get_close_matches(head, TASKS, n=1, cutoff=_NEAR)
         hint = f" Did you mean the task {near[0]!r}?" if near else ""
         if not near and hub_name(name):

@@ -21,18 +21,18 @@ _FEW, _MANY = 3, 20
 def assemble(
     task: str,
     split: str,
-    found: Sentences,
+    corpus: Sentences,
     *,
     kind: KindName,
     kinds: Mapping[str, KindName],
     spans: Collection[str] = (),
 ) -> Split:
-    """Return the split that ``found`` holds.
+    """Return the split that sentences are.
 
     Args:
         task: the task's name.
         split: the split's name; ids are "<split>-<n>" where the corpus gives none.
-        found: the sentences of the corpus.
+        corpus: the sentences of the corpus.
         kind: the kind of the text: words for tagging, one or two texts for the others.
         kinds: the label columns to keep with the kind of each; one that no sentence has is left
             out.
@@ -44,47 +44,49 @@ def assemble(
             malformed tag, no words in the column of words, a regression label that is no finite
             number.
     """
-    if not found.sentences:
-        raise DataError(f"{found.where}: split {split!r} of {task} is empty: no sentence in it.")
+    if not corpus.sentences:
+        raise DataError(f"{corpus.where}: split {split!r} of {task} is empty: no sentence in it.")
     examples = tuple(
-        Example(name_example(one, split, number), one.words, one.text, one.text_pair)
-        for number, one in enumerate(found.sentences)
+        Example(
+            name_example(sentence, split, number), sentence.words, sentence.text, sentence.text_pair
+        )
+        for number, sentence in enumerate(corpus.sentences)
     )
     seen: set[str] = set()
-    for example, sentence in zip(examples, found.sentences, strict=True):
+    for example, sentence in zip(examples, corpus.sentences, strict=True):
         if example.id in seen:
             raise DataError(
-                f"{found.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
+                f"{corpus.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
             )
         seen.add(example.id)
-    _check_words(found)
-    labelled = {column for sentence in found.sentences for column in sentence.labels}
+    _check_words(corpus)
+    labelled = {column for sentence in corpus.sentences for column in sentence.labels}
     present = {column: of for column, of in kinds.items() if column in labelled}
-    for sentence in found.sentences:
-        check_text(found, sentence, kind)
+    for sentence in corpus.sentences:
+        check_text(corpus, sentence, kind)
         for column, of in present.items():
-            _check_labels(found, sentence, column, of)
+            _check_labels(corpus, sentence, column, of)
     for column in set(spans) & set(present):
-        _check_tags(found, column)
-    labels = {c: tuple(sentence.labels[c] for sentence in found.sentences) for c in present}
+        _check_tags(corpus, column)
+    labels = {c: tuple(sentence.labels[c] for sentence in corpus.sentences) for c in present}
     return Split(
         task=task,
         name=split,
         examples=examples,
         labels=labels,
-        origin=found.origin,
-        documents=() if DOCUMENT in labels else _documents(found),
+        origin=corpus.origin,
+        documents=() if DOCUMENT in labels else _documents(corpus),
     )
 
 
-def _documents(found: Sentences) -> tuple[str, ...]:
+def _documents(corpus: Sentences) -> tuple[str, ...]:
     """Return the document of each sentence; nothing, and a word, where some have none."""
-    documents = tuple(one.groups.get(DOCUMENT, "") for one in found.sentences)
+    documents = tuple(sentence.groups.get(DOCUMENT, "") for sentence in corpus.sentences)
     missing = documents.count("")
     if 0 < missing < len(documents):
         warn_once(
             logger,
-            f"{found.where}: {missing} of {len(documents)} sentences have no document, so that "
+            f"{corpus.where}: {missing} of {len(documents)} sentences have no document, so that "
             "intervals will be over sentences.",
         )
     return () if missing else documents
@@ -95,61 +97,61 @@ def name_example(sentence: Sentence, split: str, number: int) -> str:
     return sentence.id or f"{split}-{number}"
 
 
-def settle_labels(found: Sentences, columns: Collection[str]) -> Sentences:
+def settle_labels(corpus: Sentences, columns: Collection[str]) -> Sentences:
     """Return sentences whose labels of words have no blanks around them and no marks among them.
 
     A word that is marked as not annotated has the label ``NO_LABEL``; a column that has no other
     is left out. How many such words there are is said.
 
     Args:
-        found: what a reader found.
+        corpus: what a reader found.
         columns: the label columns that label words.
 
     Raises:
         DataError: an empty label.
     """
     for column in columns:
-        rows = found.labels(column)
+        rows = corpus.labels(column)
         counts = Counter(chain.from_iterable(rows.values()))
         trimmed = {name: trim(name) for name in counts}
         names = set(trimmed.values())
         for n, labels in rows.items() if NO_LABEL in names else ():
-            _check_filled(found, found.sentences[n], column, [trimmed[label] for label in labels])
-        marks = set() if column in found.unmarked else marks_among(names)
+            _check_filled(corpus, corpus.sentences[n], column, [trimmed[label] for label in labels])
+        marks = set() if column in corpus.unmarked else marks_among(names)
         if names and names == marks:
-            found = found.with_labels(column, {})
+            corpus = corpus.with_labels(column, {})
             continue
         if marks:
             warn_once(
                 logger,
-                f"{found.where}: {sum(counts[name] for name in counts if trimmed[name] in marks)} "
+                f"{corpus.where}: {sum(counts[name] for name in counts if trimmed[name] in marks)} "
                 f"words have no label in column {column!r} ({', '.join(sorted(marks))}); they are "
                 "neither fitted on nor scored.",
             )
-        settled = {name: NO_LABEL if own in marks else own for name, own in trimmed.items()}
-        turned = {n: tuple(settled[label] for label in own) for n, own in rows.items()}
-        found = found.with_labels(column, turned)
-    return found
+        settled = {name: NO_LABEL if label in marks else label for name, label in trimmed.items()}
+        turned = {n: tuple(settled[label] for label in row) for n, row in rows.items()}
+        corpus = corpus.with_labels(column, turned)
+    return corpus
 
 
-def check_text(found: Sentences, sentence: Sentence, kind: KindName) -> None:
+def check_text(corpus: Sentences, sentence: Sentence, kind: KindName) -> None:
     """Refuse an example without text, and one or two texts where the kind asks for the other."""
     if KINDS[kind].per == "word":
         if not sentence.words:
-            raise DataError(f"{found.place(sentence)}: an example without words; remove it.")
+            raise DataError(f"{corpus.place(sentence)}: an example without words; remove it.")
         return
     texts = [text for text in (sentence.text, sentence.text_pair) if text is not None]
     if not any(text.strip() for text in texts):
-        raise DataError(f"{found.place(sentence)}: an example without text; remove it.")
+        raise DataError(f"{corpus.place(sentence)}: an example without text; remove it.")
     expected = KINDS[kind].texts
     if len(texts) not in expected:
         raise DataError(
-            f"{found.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
+            f"{corpus.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
             f"found {len(texts)}."
         )
 
 
-def _check_words(found: Sentences) -> None:
+def _check_words(corpus: Sentences) -> None:
     """Refuse a column of words, or of texts, that holds none: the text was taken out.
 
     That is one where most words are made of underscores alone; and among ``_MANY`` or more, one
@@ -157,9 +159,11 @@ def _check_words(found: Sentences) -> None:
     and every pair may have the same second text (one hypothesis).
     """
     written = {
-        "words": [word for one in found.sentences for word in one.words],
-        "texts": [one.text for one in found.sentences if one.text is not None],
-        "second texts": [one.text_pair for one in found.sentences if one.text_pair is not None],
+        "words": [word for sentence in corpus.sentences for word in sentence.words],
+        "texts": [sentence.text for sentence in corpus.sentences if sentence.text is not None],
+        "second texts": [
+            sentence.text_pair for sentence in corpus.sentences if sentence.text_pair is not None
+        ],
     }
     for noun, texts in written.items():
         blind = sum(set(text) == {"_"} for text in texts)
@@ -173,7 +177,7 @@ def _check_words(found: Sentences) -> None:
         else:
             continue
         raise DataError(
-            f"{found.where}: {what}, so the text is not in that column. Some treebanks are "
+            f"{corpus.where}: {what}, so the text is not in that column. Some treebanks are "
             "published without it, and their README says how to put it in; if another column holds "
             "it, give --text."
         )
@@ -183,63 +187,65 @@ def _may_be_text(text: str) -> bool:
     return any(map(str.isalpha, text)) or len(text.split()) > 1
 
 
-def _check_labels(found: Sentences, sentence: Sentence, column: str, kind: KindName) -> None:
+def _check_labels(corpus: Sentences, sentence: Sentence, column: str, kind: KindName) -> None:
     """Refuse missing labels, the wrong number of them, and labels that are none."""
     labels = sentence.labels.get(column)
     if labels is None:
         raise DataError(
-            f"{found.place(sentence)}: no labels in column {column!r}, "
+            f"{corpus.place(sentence)}: no labels in column {column!r}, "
             "which other examples of the split have; label all of them or none."
         )
     of_words = KINDS[kind].per == "word"
     if of_words and len(labels) != len(sentence.words):
         raise DataError(
-            f"{found.place(sentence)}: {len(sentence.words)} words but {len(labels)} "
+            f"{corpus.place(sentence)}: {len(sentence.words)} words but {len(labels)} "
             f"labels in column {column!r}; expected one label per word."
         )
     if not of_words and len(labels) != 1:
         raise DataError(
-            f"{found.place(sentence)}: {len(labels)} labels in column {column!r}; expected one "
+            f"{corpus.place(sentence)}: {len(labels)} labels in column {column!r}; expected one "
             f"per example (kind {kind})."
         )
     if not of_words:
-        _check_filled(found, sentence, column, labels)
+        _check_filled(corpus, sentence, column, labels)
     if KINDS[kind].targets == "numbers" and not is_number(labels[0]):
         raise DataError(
-            f"{found.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
+            f"{corpus.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
             "number up to 3.4e38; regression needs one per example, such as 3.8."
         )
 
 
-def _check_filled(found: Sentences, sentence: Sentence, column: str, labels: Sequence[str]) -> None:
+def _check_filled(
+    corpus: Sentences, sentence: Sentence, column: str, labels: Sequence[str]
+) -> None:
     """Refuse an empty label among those of a sentence."""
     if "" in labels:
-        place = found.place(sentence, labels.index(""))
-        raise DataError(f"{place}: an empty label in column {column!r}.")
+        where = corpus.place(sentence, labels.index(""))
+        raise DataError(f"{where}: an empty label in column {column!r}.")
 
 
-def _check_tags(found: Sentences, column: str) -> None:
+def _check_tags(corpus: Sentences, column: str) -> None:
     """Refuse what is no BIO tag; count, but keep, entities that open with I-.
 
     Tags without a type (B, I and O alone) are one nameless type.
     """
-    tags = {tag for sentence in found.sentences for tag in sentence.labels[column]} - {NO_LABEL}
+    tags = {tag for sentence in corpus.sentences for tag in sentence.labels[column]} - {NO_LABEL}
     wrong = (
         set() if tags <= {"O", "B", "I"} else {tag for tag in tags if not BIO_TAG.fullmatch(tag)}
     )
-    for sentence in found.sentences if wrong else ():
+    for sentence in corpus.sentences if wrong else ():
         for word, tag in enumerate(sentence.labels[column]):
             if tag in wrong:
                 raise DataError(
-                    f"{found.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
+                    f"{corpus.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
                     "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it "
                     "is one of them; convert other schemes first)."
                 )
-    rows = (sentence.labels[column] for sentence in found.sentences)
+    rows = (sentence.labels[column] for sentence in corpus.sentences)
     opened = sum(a != b for row in rows for a, b in zip(row, iob1_to_bio(row), strict=True))
     if opened:
         warn_once(
             logger,
-            f"{found.where}: {opened} entities of column {column!r} open with I- (IOB1?); kept as "
+            f"{corpus.where}: {opened} entities of column {column!r} open with I- (IOB1?); kept as "
             "written.",
         )

@@ -229,7 +229,7 @@ def names_header(choice: Choice, cells: Sequence[str]) -> bool:
     """
     texts = (choice.text or "").split(",")
     asked = {choice.label, choice.sentences, choice.text, *texts} - {None, ""}
-    numbered = list(cells) == [str(place) for place in range(len(cells))]
+    numbered = list(cells) == [str(number) for number in range(len(cells))]
     return any(name in cells for name in asked if name and (numbered or not _is_index(name)))
 
 
@@ -250,13 +250,13 @@ def place_of(where: str, option: str, wanted: str, names: Sequence[str]) -> int:
         return names.index(wanted)
     if not _is_index(wanted):
         choose(f"{option} column of {where}", wanted, dict.fromkeys(names))
-    place = int(wanted)
-    if not -len(names) <= place < len(names):
+    position = int(wanted)
+    if not -len(names) <= position < len(names):
         raise OptionError(
             f"{option} {wanted}: {where} has {len(names)} columns; expected "
             f"{-len(names)} to {len(names) - 1}."
         )
-    return place % len(names)
+    return position % len(names)
 
 
 def _is_index(name: str) -> bool:

@@ -2,6 +2,7 @@
 
 import logging
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -22,6 +23,9 @@ from probekit.tasks.user_files import OwnCorpus, own_task
 
 logger = logging.getLogger(__name__)
 
+_HALF = re.compile("[\ud800-\udfff]")
+"""Half of a surrogate pair."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class GivenExamples(OwnCorpus):
@@ -41,16 +45,20 @@ class GivenExamples(OwnCorpus):
                 refuses.
         """
         assert data is None, "examples in memory have no folder"
-        found = read_fields(self.splits[split], self.choice)
-        for one in found.sentences:
-            for place, text in enumerate((*one.words, one.text or "", one.text_pair or "")):
-                if place < len(one.words) and not text.strip():
+        corpus = read_fields(self.splits[split], self.choice)
+        for sentence in corpus.sentences:
+            where = corpus.place(sentence)
+            for number, word in enumerate(sentence.words, start=1):
+                if not word.strip():
                     raise DataError(
-                        f"{found.place(one)}: word {place + 1} is empty ({text!r}); leave it out, "
-                        "with its label."
+                        f"{where}: word {number} is empty ({word!r}); leave it out, with its label."
                     )
-                _check_unicode(found.place(one), text)
-        return found
+            for text in (*sentence.words, sentence.text or "", sentence.text_pair or ""):
+                if _HALF.search(text):
+                    raise DataError(
+                        f"{where}: {text!r} holds half of a surrogate pair, no character."
+                    )
+        return corpus
 
 
 def examples_task(examples: Any, name: str, choice: Choice) -> Task:
@@ -88,7 +96,7 @@ def _by_split(examples: Any) -> dict[str, Any]:
     """
     if not isinstance(examples, Mapping):
         return {"train": examples}
-    found: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for key in examples:
         split = split_of(key) if isinstance(key, str) else None
         if split is None:
@@ -96,12 +104,12 @@ def _by_split(examples: Any) -> dict[str, Any]:
                 f"examples: {key!r} names no split; expected train, dev (validation) or test. "
                 "Columns of one split are given as a datasets.Dataset or a pandas.DataFrame."
             )
-        if split in found:
-            raise DataError(f"examples: {found[split]!r} and {key!r} are both {split}; give one.")
-        found[split] = key
-    if not found:
+        if split in keys:
+            raise DataError(f"examples: {keys[split]!r} and {key!r} are both {split}; give one.")
+        keys[split] = key
+    if not keys:
         raise DataError("examples: found no split; give train, as in {'train': [...]}.")
-    return {split: examples[found[split]] for split in SPLITS if split in found}
+    return {split: examples[keys[split]] for split in SPLITS if split in keys}
 
 
 def _kind(given: Mapping[str, Fields], choice: Choice) -> str:
@@ -120,8 +128,12 @@ def _kind(given: Mapping[str, Fields], choice: Choice) -> str:
     labels = []
     for fields in given.values():
         label = choose_columns(fields, asked).label
-        labels += [] if label is None else [one for one in fields.values[label] if one is not None]
-    if _are_numbers(labels):
+        if label is not None:
+            labels += [value for value in fields.values[label] if value is not None]
+    numbers = all(isinstance(label, int | float) for label in labels) and bool not in map(
+        type, labels
+    )
+    if numbers and any(isinstance(label, float) and math.isfinite(label) for label in labels):
         return "regression"
     if any(type(label) is int for label in labels):
         warn_once(
@@ -141,18 +153,3 @@ def _kind_of_text(fields: Fields, choice: Choice) -> str:
     except OptionError:  # said again, and in the words of the kind, where the texts are read
         return "sentence"
     return "pair" if len(texts) == 2 else "sentence"
-
-
-def _are_numbers(labels: list[Any]) -> bool:
-    """Say whether labels are numbers, of which one is written with a point."""
-    numbers = all(isinstance(one, int | float) and not isinstance(one, bool) for one in labels)
-    return numbers and any(isinstance(one, float) and math.isfinite(one) for one in labels)
-
-
-def _check_unicode(place: str, text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{place}: {text!r} holds half of a surrogate pair, no character."
-        ) from error

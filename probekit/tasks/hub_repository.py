@@ -114,8 +114,11 @@ def load_split(split: str, repository: HubRepository) -> Fields:
         split=split,
         revision=revision or repository.revision,
     )
-    where = f"hub:{repository.repo}@{revision or _cached_commit(dataset)}"
-    where = f"{where} ({repository.config or dataset.config_name})"
+    if revision is None:  # of a copy in the local cache, whose folder is called after its commit
+        files = dataset.cache_files
+        revision = Path(files[0]["filename"]).parent.name if files else "unknown"
+    config = repository.config or dataset.config_name
+    where = f"hub:{repository.repo}@{revision} ({config})"
     return dataset_fields(dataset, where, where)
 
 
@@ -158,12 +161,6 @@ def commit_of(repository: HubRepository) -> str | None:
     return about.sha
 
 
-def _cached_commit(dataset: Any) -> str:
-    """Return the commit of a data set loaded from the local cache, whose folder it names."""
-    files = dataset.cache_files
-    return Path(files[0]["filename"]).parent.name if files else "unknown"
-
-
 def _sentences(fields: Fields, repository: HubRepository) -> tuple[Sentence, ...]:
     """Return the rows of a repository, with labels by name.
 
@@ -185,10 +182,12 @@ def _sentences(fields: Fields, repository: HubRepository) -> tuple[Sentence, ...
     for n, row in enumerate(zip(*(fields.values[name] for name in inputs), strict=True)):
         named = {column: rows[n] for column, rows in labels.items()}
         if repository.texts:
-            sentences.append(plain_text(row, {name: own for name, (own,) in named.items()}, n + 1))
-            continue
-        id = None if ids is None or ids[n] is None else str(ids[n])
-        sentences.append(Sentence(tuple(row[0]), named, (n + 1,) * max(len(row[0]), 1), id))
+            label_of = {name: label for name, (label,) in named.items()}
+            sentences.append(plain_text(row, label_of, n + 1))
+        else:
+            id = None if ids is None or ids[n] is None else str(ids[n])
+            lines = (n + 1,) * max(len(row[0]), 1)
+            sentences.append(Sentence(tuple(row[0]), named, lines, id))
     return tuple(sentences)
 
 
@@ -290,15 +289,15 @@ def _splits(name: str, repository: HubRepository) -> dict[str, str]:
         )
     except Exception as error:
         _explain(name, repository, error)
-    found = [str(split) for split in builder.info.splits or builder.config.data_files or ()]
-    named = {split_of(split): split for split in reversed(found)}
+    theirs = [str(split) for split in builder.info.splits or builder.config.data_files or ()]
+    named = {split_of(split): split for split in reversed(theirs)}
     splits = {split: named[split] for split in SPLITS if split in named}
-    if not splits and len(found) != 1:
+    if not splits and len(theirs) != 1:
         raise DataError(
             f"{name}: no split is called train, validation or test; it has "
-            f"{', '.join(found) or 'none'}."
+            f"{', '.join(theirs) or 'none'}."
         )
-    return splits or {"train": found[0]}
+    return splits or {"train": theirs[0]}
 
 
 def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn:

@@ -184,8 +184,8 @@ def card_names(card: Path) -> dict[str, list[str]]:
             raise ValueError("it repeats parts by a name, which may come to any size")
         info = (metadata_load(card) or {}).get("dataset_info", [])
         configs = info if isinstance(info, list) else [info]
-        usual = [one for one in configs if one.get("config_name") == "default"]
-        for feature in (feature for one in usual or configs for feature in one["features"]):
+        usual = [config for config in configs if config.get("config_name") == "default"]
+        for feature in (feature for config in usual or configs for feature in config["features"]):
             inner = next((feature[key] for key in _INNER if key in feature), None)
             if isinstance(inner, dict) and "class_label" in inner:
                 names = _feature_names(feature["name"], inner["class_label"]["names"])

@@ -47,12 +47,12 @@ _MARK = "(?P<mark>[BIESLUMW])"
 
 def _forms() -> dict[str, re.Pattern[str]]:
     """Return how a tag may be written: type behind the mark, before it, or none."""
-    found = {"B": f"{_MARK}(?P<type>)"}
+    forms = {"B": f"{_MARK}(?P<type>)"}
     for sign in "-_:/|. ":
         divider = re.escape(sign)
-        found[f"B{sign}TYPE"] = f"{_MARK}{divider}(?P<type>.+)"
-        found[f"TYPE{sign}B"] = f"(?P<type>.+){divider}{_MARK}"
-    return {form: re.compile(text, re.DOTALL | re.IGNORECASE) for form, text in found.items()}
+        forms[f"B{sign}TYPE"] = f"{_MARK}{divider}(?P<type>.+)"
+        forms[f"TYPE{sign}B"] = f"(?P<type>.+){divider}{_MARK}"
+    return {form: re.compile(text, re.DOTALL | re.IGNORECASE) for form, text in forms.items()}
 
 
 FORMS: Mapping[str, re.Pattern[str]] = _forms()
@@ -78,16 +78,16 @@ class Reading:
 
     def to_bio(self, tags: Sequence[str]) -> tuple[str, ...]:
         """Return the tags of one sentence in BIO; a word without a label ("") has none."""
-        found, before = [], None
+        bio, before = [], None
         for tag in tags:
             this = self.marks[tag] if tag else None
             if this is None:
-                found.append("O" if tag else "")
+                bio.append("O" if tag else "")
             else:
                 prefix = "B" if _opens(before, this) else "I"
-                found.append(f"{prefix}-{this[1]}" if this[1] else prefix)
+                bio.append(f"{prefix}-{this[1]}" if this[1] else prefix)
             before = this if tag else before
-        return tuple(found)
+        return tuple(bio)
 
 
 def bio_names(*types: str) -> tuple[str, ...]:
@@ -110,26 +110,26 @@ def iob1_to_bio(tags: Sequence[str]) -> tuple[str, ...]:
     )
 
 
-def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
+def turn_to_bio(corpus: Sentences, column: str, task: str) -> Sentences:
     """Return sentences with the tags of a column in BIO; as they are where no scheme fits them.
 
     What is turned is said, once for all splits of a task.
 
     Args:
-        found: what a reader found.
+        corpus: what a reader found.
         column: the label column.
         task: the task's name, for the message.
     """
-    tags = found.labels(column)
+    tags = corpus.labels(column)
     reading = read_scheme(tags.values())
-    labels = {label for own in tags.values() for label in own} - {NO_LABEL}
+    labels = {label for row in tags.values() for label in row} - {NO_LABEL}
     if labels <= _OUTSIDE:  # a split without spans is in any scheme
         reading = Reading("BIO", "B-TYPE", dict.fromkeys(labels), 0, 0)
     if reading is None:
-        return found
-    turned = {n: reading.to_bio(own) for n, own in tags.items()}
+        return corpus
+    turned = {n: reading.to_bio(row) for n, row in tags.items()}
     if turned == tags:
-        return found
+        return corpus
     form = {"B-TYPE": "", "B": ", without types"}.get(reading.form, f", written {reading.form}")
     warn_once(
         logger,
@@ -139,10 +139,10 @@ def turn_to_bio(found: Sentences, column: str, task: str) -> Sentences:
     if reading.n_broken:
         warn_once(
             logger,
-            f"{found.where}: {reading.n_broken} of {reading.n_spans} spans of column {column!r} "
+            f"{corpus.where}: {reading.n_broken} of {reading.n_spans} spans of column {column!r} "
             f"are not as {reading.scheme} writes them; read as seqeval does.",
         )
-    return found.with_labels(column, turned)
+    return corpus.with_labels(column, turned)
 
 
 def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
@@ -152,13 +152,15 @@ def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
         sentences: the tags of each; "" for a word without a label.
     """
     tags = {tag for sentence in sentences for tag in sentence} - {NO_LABEL}
-    found = [
+    readings = [
         reading
         for form in FORMS
         if (marks := _parse(tags, form)) and (reading := _reading(sentences, form, marks))
     ]
-    usual = [one for one in found if one.form == "B-TYPE" and any(map(_USUAL.match, tags))]
-    chosen = usual or found
+    usual = [
+        reading for reading in readings if reading.form == "B-TYPE" and any(map(_USUAL.match, tags))
+    ]
+    chosen = usual or readings
     return chosen[0] if len(chosen) == 1 else None
 
 
@@ -166,17 +168,19 @@ def looks_like_tags(labels: Collection[str]) -> bool:
     """Say whether labels may be meant as tags of spans: half of them, or single letters and O."""
     inside = set(labels) - _OUTSIDE - {NO_LABEL}
     bare = bool(_OUTSIDE & set(labels)) and all(map(FORMS["B"].fullmatch, inside))
-    found = (pattern.fullmatch(tag) for tag in inside for pattern in FORMS.values())
-    typed = {match.string for match in found if match and match["type"] and match["mark"] in "BIbi"}
+    matches = (pattern.fullmatch(tag) for tag in inside for pattern in FORMS.values())
+    typed = {
+        match.string for match in matches if match and match["type"] and match["mark"] in "BIbi"
+    }
     return bool(inside) and (bare or 2 * len(typed) >= len(inside))
 
 
 def _parse(tags: set[str], form: str) -> dict[str, Mark] | None:
     """Return what tags say if all are written in a form, and some mark a span."""
-    found = {tag: FORMS[form].fullmatch(tag) for tag in tags - _OUTSIDE}
-    if not (found and all(found.values())):
+    matches = {tag: FORMS[form].fullmatch(tag) for tag in tags - _OUTSIDE}
+    if not (matches and all(matches.values())):
         return None
-    marks = {tag: (m["mark"].upper(), m["type"]) for tag, m in found.items() if m}
+    marks = {tag: (m["mark"].upper(), m["type"]) for tag, m in matches.items() if m}
     return dict.fromkeys(tags & _OUTSIDE) | marks
 
 

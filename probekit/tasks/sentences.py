@@ -104,15 +104,15 @@ class Sentences:
     def labels(self, column: str) -> dict[int, tuple[str, ...]]:
         """Return the labels of a column by the number of the sentence, of those that have any."""
         rows = enumerate(self.sentences)
-        return {n: one.labels[column] for n, one in rows if column in one.labels}
+        return {n: sentence.labels[column] for n, sentence in rows if column in sentence.labels}
 
     def with_labels(self, column: str, labels: Mapping[int, tuple[str, ...]]) -> Self:
         """Return the same sentences with these labels alone in a column, by their number."""
         sentences = []
-        for n, one in enumerate(self.sentences):
-            named = {**one.labels, column: labels.get(n)}
-            kept = {name: own for name, own in named.items() if own is not None}
-            sentences.append(replace(one, labels=kept))
+        for n, sentence in enumerate(self.sentences):
+            named = {**sentence.labels, column: labels.get(n)}
+            kept = {name: values for name, values in named.items() if values is not None}
+            sentences.append(replace(sentence, labels=kept))
         return replace(self, sentences=tuple(sentences))
 
 
@@ -203,7 +203,7 @@ class Split:
 
     def _fingerprint(self, rows: Sequence[Sequence[str]]) -> str:
         labelled = zip(self.examples, rows, strict=True)
-        parts = (part for one, own in labelled for part in (one.id, str(len(own)), *own))
+        parts = (part for example, row in labelled for part in (example.id, str(len(row)), *row))
         return digest_stream(map(str.encode, parts))
 
 

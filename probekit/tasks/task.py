@@ -10,7 +10,7 @@ from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.assemble import assemble, name_example, settle_labels
 from probekit.tasks.schemes import turn_to_bio
-from probekit.tasks.sentences import Corpus, Sentence, Sentences, Split
+from probekit.tasks.sentences import Corpus, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,11 +71,11 @@ class Task:
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
         spans = [column for column, metric in self.metrics.items() if metric == "span-f1"]
         of_words = [column for column, kind in self.kinds.items() if KINDS[kind].per == "word"]
-        found = settle_labels(self.corpus(split, data), of_words)
+        corpus = settle_labels(self.corpus(split, data), of_words)
         if self.any_scheme:
             for column in spans:
-                found = turn_to_bio(found, column, self.name)
-        return assemble(self.name, split, found, kind=self.kind, kinds=self.kinds, spans=spans)
+                corpus = turn_to_bio(corpus, column, self.name)
+        return assemble(self.name, split, corpus, kind=self.kind, kinds=self.kinds, spans=spans)
 
     def groups(self, split: str, column: str, data: Path | None = None) -> dict[str, str]:
         """Read which sentences of a split belong together.
@@ -93,19 +93,24 @@ class Task:
             DataError: there is no column at all, or a sentence has no value in it.
             MissingFileError, HubError: as for `read`.
         """
-        found = self.corpus(split, data)
-        known = {name: None for one in found.sentences for name in one.groups}
+        corpus = self.corpus(split, data)
+        known = {name: None for sentence in corpus.sentences for name in sentence.groups}
         if not known:
             raise DataError(
-                f"{found.where}: no column or mark there says which sentences belong together, and "
-                f"--group {column} needs one in every split that is read; give files that have it "
-                "(--data DIR), or leave --group out."
+                f"{corpus.where}: no column or mark there says which sentences belong together, "
+                f"and --group {column} needs one in every split that is read; give files that have "
+                "it (--data DIR), or leave --group out."
             )
-        choose(f"column of {found.where} (--group)", column, known)
-        return {
-            name_example(one, split, number): _group(found, one, column)
-            for number, one in enumerate(found.sentences)
-        }
+        choose(f"column of {corpus.where} (--group)", column, known)
+        groups = {}
+        for number, sentence in enumerate(corpus.sentences):
+            if not (group := sentence.groups.get(column)):
+                raise DataError(
+                    f"{corpus.place(sentence)}: no group in column {column!r}, in which every "
+                    "sentence needs a value; fill it in, or leave --group out."
+                )
+            groups[name_example(sentence, split, number)] = group
+        return groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,21 +141,6 @@ class Family:
     def tasks(self) -> tuple[Task, ...]:
         """Return all tasks of a closed family; else the sample alone."""
         return tuple(map(self.build, self.variants)) or (self.sample(),)
-
-
-def _group(found: Sentences, sentence: Sentence, column: str) -> str:
-    """Return the group of a sentence.
-
-    Raises:
-        DataError: it has none.
-    """
-    group = sentence.groups.get(column)
-    if not group:
-        raise DataError(
-            f"{found.place(sentence)}: no group in column {column!r}, in which every sentence "
-            "needs a value; fill it in, or leave --group out."
-        )
-    return group
 
 
 def slugify(name: str) -> str:

@@ -56,7 +56,8 @@ class TextOptions:
     def fits(self, read: Mapping[str, Any]) -> bool:
         """Say whether what was typed is no other way of reading than an entry keeps."""
         usual = {"kind": "tagging"}
-        return all(read.get(name, usual.get(name, one)) == one for name, one in self.given.items())
+        given = self.given.items()
+        return all(read.get(name, usual.get(name, value)) == value for name, value in given)
 
     @property
     def typed(self) -> list[str]:

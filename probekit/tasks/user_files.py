@@ -117,7 +117,7 @@ def _read(path: Path, choice: Choice) -> Sentences:
     if form not in _formats_of(kind):
         others = [name for name, other in KINDS.items() if form in _formats_of(other)]
         hint = f" For {form} use --kind {others[0]}." if others else ""
-        listed = ", ".join(one for one in _formats_of(kind) if one != SAVED)
+        listed = ", ".join(form for form in _formats_of(kind) if form != SAVED)
         raise DataError(
             f"{path}: unknown format {(path.suffix or path.name)!r}; expected {listed} for kind "
             f"{kind.name}.{hint}"
@@ -248,14 +248,15 @@ def own_name(path: Path) -> str:
     return slugify(path.parent.name if path.is_file() and split_of(stem) else stem)
 
 
-def _columns(found: Sentences) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(column for one in found.sentences for column in one.labels))
+def _columns(corpus: Sentences) -> tuple[str, ...]:
+    columns = (column for sentence in corpus.sentences for column in sentence.labels)
+    return tuple(dict.fromkeys(columns))
 
 
-def _metric(found: Sentences, column: str, task: str) -> str:
+def _metric(corpus: Sentences, column: str, task: str) -> str:
     """Return what scores labels of words; say it where they only look like tags of spans."""
-    sentences = found.labels(column).values()
-    labels = {label for own in sentences for label in own}
+    sentences = corpus.labels(column).values()
+    labels = {label for row in sentences for label in row}
     begun = any(label.startswith("B-") and len(label) > 2 for label in labels)
     if begun or read_scheme(sentences) is not None:
         return "span-f1"

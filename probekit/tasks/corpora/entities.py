@@ -67,11 +67,11 @@ def _parse_conll(path: Path) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    found = read_tagged(path, ("pos", "chunk", "ner"), ("ner",))
+    corpus = read_tagged(path, ("pos", "chunk", "ner"), ("ner",))
     for column in ("ner", "chunk") if path.name.startswith("eng.") else ():
-        turned = {n: iob1_to_bio(tags) for n, tags in found.labels(column).items()}
-        found = found.with_labels(column, turned)
-    return found
+        turned = {n: iob1_to_bio(tags) for n, tags in corpus.labels(column).items()}
+        corpus = corpus.with_labels(column, turned)
+    return corpus
 
 
 def wikiann(language: str) -> Task:
@@ -99,16 +99,18 @@ def _parse_wikiann(path: Path, *, language: str) -> Sentences:
     Raises:
         DataError: a row has not two columns, or another prefix.
     """
-    found = read_tagged(path, ("ner",))
-    sentences = tuple(_without_prefix(found, one, f"{language}:") for one in found.sentences)
-    return replace(found, sentences=sentences)
+    corpus = read_tagged(path, ("ner",))
+    sentences = tuple(
+        _without_prefix(corpus, sentence, f"{language}:") for sentence in corpus.sentences
+    )
+    return replace(corpus, sentences=sentences)
 
 
-def _without_prefix(found: Sentences, sentence: Sentence, prefix: str) -> Sentence:
+def _without_prefix(corpus: Sentences, sentence: Sentence, prefix: str) -> Sentence:
     for n, token in enumerate(sentence.words):
         if not token.startswith(prefix):
             raise DataError(
-                f"{found.place(sentence, n)}: expected a token that starts with {prefix!r}, found "
+                f"{corpus.place(sentence, n)}: expected a token that starts with {prefix!r}, found "
                 f"{token!r}; is this the folder of another language?"
             )
     return replace(sentence, words=tuple(word.removeprefix(prefix) for word in sentence.words))
@@ -143,13 +145,13 @@ def _parse_wnut17(path: Path) -> Sentences:
     Raises:
         DataError: the rows have another number of columns.
     """
-    found = read_tagged(path, ("ner",))
-    tags = found.labels("ner")
+    corpus = read_tagged(path, ("ner",))
+    tags = corpus.labels("ner")
     joined = sum("," in tag for row in tags.values() for tag in row)
     if joined:
         logger.warning("%s: %d words have several tags; the first is taken.", path, joined)
     first = {n: tuple(tag.partition(",")[0] for tag in row) for n, row in tags.items()}
-    return found.with_labels("ner", first)
+    return corpus.with_labels("ner", first)
 
 
 def demo_ner() -> Task:
@@ -161,7 +163,7 @@ def demo_ner() -> Task:
 
 def _read_demo(split: str, data: Path | None) -> Sentences:
     """Read ``word<TAB>tag`` rows, of ``data`` or of the package."""
-    found = read_tagged(find_file("demo-ner", split, data or _DEMO, _DEMO_FILES[split]), ("ner",))
+    corpus = read_tagged(find_file("demo-ner", split, data or _DEMO, _DEMO_FILES[split]), ("ner",))
     # Where the package is installed says nothing about the text.
     inside = f"{_DEMO_FILES[split][0]} in the package"
-    return found if data is not None else replace(found, origin=inside)
+    return corpus if data is not None else replace(corpus, origin=inside)

@@ -62,15 +62,15 @@ def treebanks(data: Path | None) -> list[str]:
         return list_configurations(HubRepository(repo=REPO, labels={}))
     if not data.is_dir():
         raise MissingFileError(f"{data}: no such folder; --data names one with .conllu files.")
-    found = sorted({file.name.partition("-ud-")[0] for file in data.glob("*-ud-*.conllu")})
-    if not found:
+    names = sorted({file.name.partition("-ud-")[0] for file in data.glob("*-ud-*.conllu")})
+    if not names:
         raise MissingFileError(f"{data}: no file is called as treebanks are (NAME-ud-dev.conllu).")
-    return found
+    return names
 
 
 def _near(name: str, known: Sequence[str]) -> list[str]:
     """Return the treebanks whose language or own name this is ("ewt"), else those like it."""
-    parts = [one for one in known if name.lower() in one.lower().split("_")]
+    parts = [treebank for treebank in known if name.lower() in treebank.lower().split("_")]
     near = difflib.get_close_matches(name.lower(), known, n=_MOST, cutoff=0.5)
     return parts[:_MOST] or near
 

@@ -84,10 +84,10 @@ def _read(split: str, data: Path | None) -> Sentences:
     """Read a published file, or the Hub's rows, which are the lines of the raw files."""
     if data is not None:
         return parse_wikitext(find_file("wikitext2", split, data, _names(split, data), FOLDERS))
-    found = read_hub("wikitext2", split, (HUB,))
+    corpus = read_hub("wikitext2", split, (HUB,))
     # The Hub has dropped the blank of the lines that hold one alone.
-    lines = [(sentence.text or "").removesuffix("\n") or " " for sentence in found.sentences]
-    return replace(found, sentences=articles(found.where, found.unit, lines))
+    lines = [(sentence.text or "").removesuffix("\n") or " " for sentence in corpus.sentences]
+    return replace(corpus, sentences=articles(corpus.where, corpus.unit, lines))
 
 
 def _names(split: str, data: Path) -> list[str]:
@@ -97,7 +97,7 @@ def _names(split: str, data: Path) -> list[str]:
     """
     folders = [data, *(data / folder for folder in FOLDERS)]
     places = [str(folder / f"wiki.{name}") for folder in folders for name in NAMES.values()]
-    there = [form for form in FORMS if any(Path(f"{one}.{form}").is_file() for one in places)]
+    there = [form for form in FORMS if any(Path(f"{path}.{form}").is_file() for path in places)]
     return [f"wiki.{NAMES[split]}.{form}" for form in there[:1] or FORMS]
 
 

@@ -78,14 +78,14 @@ def load_table(path: Path, choice: Choice) -> Fields:
     if headed:
         names = _header_names(path, first, body)
     else:
-        names = [str(place) for place in range(len(first[1]))]
+        names = [str(number) for number in range(len(first[1]))]
         if body and not of_words:
             _check_headless(path, body)
     fields = Fields.of_rows(path, names, rows)
     if of_words:
         return fields
     # A column that is empty and has no name, as spreadsheets add it, has no values.
-    nameless = {str(place) for place in range(len(names))}
+    nameless = {str(number) for number in range(len(names))}
     values = {
         name: cells if name not in nameless or any(map(str.strip, cells)) else [None] * len(cells)
         for name, cells in fields.values.items()
@@ -208,7 +208,7 @@ def _is_header(rows: Sequence[Row], choice: Choice, usual: Iterable[str]) -> boo
     if names_header(choice, cells) or any(name.lower() in usual for name in cells):
         return True
     body = [row for row in rows[1:] if len(row[1]) == len(cells)]
-    return any(_are_row_numbers(body, place) for place, name in enumerate(cells) if not name)
+    return any(_are_row_numbers(body, column) for column, name in enumerate(cells) if not name)
 
 
 def _header_names(path: Path, first: Row, body: Sequence[Row]) -> list[str]:
@@ -220,16 +220,16 @@ def _header_names(path: Path, first: Row, body: Sequence[Row]) -> list[str]:
         DataError: two columns have one name.
     """
     names = trim_names(f"{path}, line {first[0]}", first[1])
-    for place, name in enumerate(names):
+    for column, name in enumerate(names):
         if not name:
-            numbers = _INDEX not in names and _are_row_numbers(body, place)
-            names[place] = _INDEX if numbers else str(place)
+            numbers = _INDEX not in names and _are_row_numbers(body, column)
+            names[column] = _INDEX if numbers else str(column)
     return names
 
 
-def _are_row_numbers(rows: Sequence[Row], place: int) -> bool:
+def _are_row_numbers(rows: Sequence[Row], column: int) -> bool:
     """Say whether the cells of a column are whole numbers, each another one."""
-    cells = [row[1][place].strip() for row in rows]
+    cells = [row[1][column].strip() for row in rows]
     whole = all(cell.isascii() and cell.isdigit() for cell in cells)
     return bool(cells) and whole and len(set(cells)) == len(cells)
 
@@ -241,8 +241,8 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
         DataError: one of its cells is no number, and those below it are.
     """
     line, first = rows[0]
-    for place, cell in enumerate(first):
-        below = [cells[place] for _, cells in rows[1:]]
+    for column, cell in enumerate(first):
+        below = [cells[column] for _, cells in rows[1:]]
         if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
             raise DataError(
                 f"{path}, line {line}: {cell!r} stands above a column of numbers. If it is "

@@ -74,12 +74,12 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
         return {split_of(_whole(path)) or "train": (path,)}
     if not path.is_dir():
         raise MissingFileError(f"{path}: no such file or folder.")
-    found = _of_folder(path, formats)
-    if not found and (path / "data").is_dir():
-        found = _of_folder(path / "data", formats)
-    if not found:
+    splits = _of_folder(path, formats)
+    if not splits and (path / "data").is_dir():
+        splits = _of_folder(path / "data", formats)
+    if not splits:
         raise _without_splits(path, formats)
-    return {split: found[split] for split in SPLITS if split in found}
+    return {split: splits[split] for split in SPLITS if split in splits}
 
 
 def split_of(name: str) -> str | None:
@@ -102,12 +102,12 @@ def _without_splits(path: Path, formats: Collection[str]) -> DataError:
 
 
 def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
-    found: dict[str, list[Path]] = {}
+    splits: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
         split = split_of(_whole(file))
         if split is not None and (format_of(file) in formats or _inside(file, formats)):
-            found.setdefault(split, []).append(file)
-    return {split: _files(folder, split, files, formats) for split, files in found.items()}
+            splits.setdefault(split, []).append(file)
+    return {split: _files(folder, split, files, formats) for split, files in splits.items()}
 
 
 def _files(

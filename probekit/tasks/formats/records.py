@@ -5,6 +5,7 @@ column whose values have several types, or whole numbers of any size.
 """
 
 import json
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +18,7 @@ from probekit.tasks.formats.text_lines import own_lines
 from probekit.tasks.text_options import Choice
 
 _DECODER = json.JSONDecoder()
-_BLANKS = " \t\r\n"
+_BLANKS = re.compile(r"[ \t\r\n]*")
 
 _FORMS = {
     ("words",): "a list of words",
@@ -82,10 +83,10 @@ def _columns(value: Mapping[str, Any], choice: Choice) -> dict[str, list[Any]] |
 
 def _values(text: str, path: Path) -> Iterator[tuple[int, Any]]:
     """Return values that follow each other, each with the line it begins in."""
-    place, line, seen = 0, 1, 0
-    while (place := _behind_blanks(text, place)) < len(text):
-        line, seen = line + text.count("\n", seen, place), place
-        value, place = _decoded(_DECODER.raw_decode, path, line, text, place)
+    position, line, seen = 0, 1, 0
+    while (blanks := _BLANKS.match(text, position)) and (position := blanks.end()) < len(text):
+        line, seen = line + text.count("\n", seen, position), position
+        value, position = _decoded(_DECODER.raw_decode, path, line, text, position)
         yield line, value
 
 
@@ -118,13 +119,6 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
         fault = "a whole number with more digits than Python reads; write it as a string"
         raise DataError(f"{path}, line {line}: {fault}.") from error
     return value
-
-
-def _behind_blanks(text: str, place: int) -> int:
-    """Return the first place from ``place`` on that holds no blank."""
-    while place < len(text) and text[place] in _BLANKS:
-        place += 1
-    return place
 
 
 def _of_objects(
@@ -229,12 +223,12 @@ def _list_columns(
     records: list[dict[str, Any]] = []
     form: tuple[str, ...] | None = None
     for number, item in enumerate(items, start=1):
-        place = f"{where}, example {number}"
+        at = f"{where}, example {number}"
         if isinstance(item, Mapping):
             columns: tuple[str, ...] = ()
             records.append({str(name): _plain(value) for name, value in item.items()})
         else:
-            columns, texts, tags = _parts(item, place, kind)
+            columns, texts, tags = _parts(item, at, kind)
             if label in columns:
                 raise OptionError(
                     f"--label {label}: the column of the texts is called so; choose another."
@@ -243,7 +237,7 @@ def _list_columns(
         form = columns if form is None else form
         if columns != form:
             raise DataError(
-                f"{place} is {_FORMS[columns]}, and the first is {_FORMS[form]}; all examples of a "
+                f"{at} is {_FORMS[columns]}, and the first is {_FORMS[form]}; all examples of a "
                 "split have one form."
             )
     by_name = by_column(records)

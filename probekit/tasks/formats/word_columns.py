@@ -61,7 +61,7 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
         )
         expected = forms.replace(" (", " columns (", 1)
         raise DataError(f"{fields.place(0)}: expected {expected}, found {width}.")
-    labels = {name: str(place) for place, name in enumerate(names, start=1)}
+    labels = {name: str(column) for column, name in enumerate(names, start=1)}
     return fields.sentences(sentence_of(fields, rows, "0", labels) for rows in divide(fields))
 
 
@@ -96,7 +96,7 @@ def columns_of(path: Path, lines: Sequence[str]) -> Fields:
             )
     return Fields.of_rows(
         path,
-        [str(place) for place in range(width)],
+        [str(column) for column in range(width)],
         rows,
         documents=[n for n, line in enumerate(lines, start=1) if _begins_document(line)],
         label=str(width - 1),

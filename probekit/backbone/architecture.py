@@ -18,7 +18,7 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.forward import quiet_transformers, takes
 from probekit.backbone.model_classes import backbone_classes, backbone_of, check_part, text_config
-from probekit.backbone.model_files import refuse_sizes
+from probekit.backbone.sizes import refuse_sizes, without_memory
 from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, OptionError, reason_of
 
@@ -62,7 +62,7 @@ def loaded_again(
 
 def count_parameters(config: PretrainedConfig) -> int:
     """Return the number of a backbone's parameters, without memory for them."""
-    with torch.device("meta"):
+    with without_memory(config):
         return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
@@ -75,11 +75,13 @@ def building(name: str, config: PretrainedConfig) -> Iterator[None]:
         config: its configuration.
 
     Raises:
-        BackboneError: whatever transformers raises.
+        BackboneError: whatever transformers raises, or the model asks for too much.
     """
     try:
         with quiet_transformers():
             yield
+    except BackboneError:
+        raise
     except Exception as error:  # anything a configuration with odd numbers can cause
         raise BackboneError(
             f"model {name!r}: transformers cannot build a {config.model_type} model from its "
@@ -158,7 +160,7 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
     if config is not whole and model_class is not None:
         holds = backbone_classes(whole)[1] is not None
         make: Any = AutoModel.from_config
-        with quiet_transformers(), torch.device("meta"):
+        with without_memory(whole, name):
             holds = holds and backbone_of(make(copy.deepcopy(whole))) is not None
         model_class = model_class if holds else None
     if config is not whole and (config is None or model_class is None):

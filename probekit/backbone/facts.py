@@ -260,7 +260,7 @@ class Inspection:
         whole: that of what was saved, where the text model of several is read; else the same.
         checkpoint: where the files are, or the model in memory.
         structure: what the model does, seen by running a small copy of it.
-        n_values: numbers in its weights, without pooler and head.
+        n_values: numbers in its weights and constants, without pooler and head.
         tuned: what a saved run trained of it; None of a model as it is.
     """
 

@@ -23,6 +23,7 @@ from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import CheckpointKind
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole, text_config
+from probekit.backbone.sizes import without_memory
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
 from probekit.data.alignment import backend
@@ -267,7 +268,7 @@ def check_classes(
         BackboneError: one is of another class, is missing, or there is one more.
     """
     classes, needed = _classes(model), _classes(skeleton)
-    with quiet_transformers(), torch.device("meta"):
+    with without_memory(config, name):
         known = _classes(type(skeleton)(copy.deepcopy(config))) | needed  # with its pooler
     exchanged: list[str] = []
     for part in sorted(classes.keys() | needed.keys()):

@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
@@ -33,6 +32,7 @@ from probekit.backbone.given_model import GivenModel
 from probekit.backbone.model_classes import ENCODER, backbone_classes, saved_whole
 from probekit.backbone.placement import check_quantizable
 from probekit.backbone.saved_run import SavedRun
+from probekit.backbone.sizes import without_memory
 from probekit.backbone.structure import embedding_rows, read_structure, shortened
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, reason_of
@@ -131,10 +131,10 @@ def _inspect(
     if quantize is not None:
         check_quantizable(checkpoint, whole, f"--quantize {quantize}")
     config = config_to_read(model, whole, part)
-    with building(model, config), torch.device("meta"):
+    with building(model, config), without_memory(config, model):
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
-    n_values = sum(value.numel() for value in skeleton.parameters())
+    n_values = sum(part.numel() for part in (*skeleton.parameters(), *skeleton.buffers()))
     if random_init is None:  # before anything is built of real memory
         _check_held(checkpoint, n_values)
     if isinstance(checkpoint, GivenModel):

@@ -25,6 +25,7 @@ from probekit.backbone.model_classes import backbone_classes, backbone_of, saved
 from probekit.backbone.model_files import refuse_form
 from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout, remove_after
+from probekit.backbone.sizes import without_memory
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import available_memory, native_bfloat16
 from probekit.base.notices import human_bytes
@@ -265,7 +266,7 @@ def _copy_weights(
     stored = given.model.dtype if dtype == "auto" else dtype
     options |= {"config": inspection.whole, "dtype": stored, "output_loading_info": True}
     try:
-        with quiet_transformers(), torch.device("meta"):
+        with without_memory(inspection.whole, given.name):
             config = copy.deepcopy(inspection.whole)
             itself = issubclass(kind, PreTrainedModel)
             wanted = kind if itself else type(kind.from_config(config))

@@ -16,6 +16,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 from probekit.backbone.architecture import build_model, count_parameters, loaded_again
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.placement import STAND_IN_OUTLIER, placing, quantization
+from probekit.backbone.sizes import without_memory
 from probekit.base.machine.hardware import available_memory, free_memory
 from probekit.base.notices import human_bytes
 from probekit.base.numbers.seeding import seeded
@@ -69,7 +70,7 @@ def _built(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     Raises:
         MemoryError: it is not.
     """
-    with torch.device("meta"):
+    with without_memory(config):
         skeleton = build_model(config, dtype)
     needed = sum(tensor.nbytes for tensor in (*skeleton.parameters(), *skeleton.buffers()))
     if needed > (free := available_memory()):

@@ -7,7 +7,6 @@ modalities, the text model.
 import copy
 from typing import Any
 
-import torch
 from transformers import (
     AutoModel,
     AutoModelForTextEncoding,
@@ -16,7 +15,8 @@ from transformers import (
 )
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
-from probekit.backbone.forward import quiet_transformers, takes
+from probekit.backbone.forward import takes
+from probekit.backbone.sizes import without_memory
 from probekit.errors import BackboneError, OptionError
 
 ENCODER = "encoder"
@@ -52,7 +52,7 @@ def _encoder_class(config: PretrainedConfig) -> type[PreTrainedModel] | None:
     """Return the class of an encoder-decoder's encoder; None if that cannot run by itself."""
     kind = type(config)
     if kind not in _encoders:
-        with quiet_transformers(), torch.device("meta"):
+        with without_memory(config):
             make: Any = AutoModel.from_config
             whole = make(copy.deepcopy(config))
         encoder = whole.get_encoder()
@@ -142,7 +142,7 @@ def encoder_of(model: PreTrainedModel) -> PreTrainedModel | None:
     auto, known = backbone_classes(model.config)
     if auto is AutoModel or known is None:
         return None
-    with quiet_transformers(), torch.device("meta"):
+    with without_memory(model.config):
         encoder = known(copy.deepcopy(model.config))
     whole, parts = model.base_model, [name for name, _ in encoder.named_children()]
     if any(not hasattr(whole, name) for name in parts):

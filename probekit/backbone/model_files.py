@@ -1,10 +1,9 @@
 """Which files of a model folder are read: configuration, tokenizer and weights."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from probekit.base.fingerprint import parse_json
 from probekit.errors import BackboneError
@@ -48,22 +47,6 @@ _FIELDS = {
 _RANDOM_START = "pissa_niter"
 """How LoRA begins that a random decomposition takes out of the weights, anew at each load."""
 
-_BOUNDS = {
-    re.compile(
-        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"
-        r"|block_sizes|attention_types|attention_window"
-    ): 2**12,
-    re.compile(r"\w+_(chunk|batch|buffer|dataset)_size"): 2**63,
-    re.compile(r"num_labels"): 2**17,
-    re.compile(r"(\w+_)?vocab_size|n_ctx|n_positions|max_position_embeddings"): 2**24,
-    re.compile(
-        r"\w+_(size|dim|heads|experts|buckets|groups?|group_num|blocks|rank|width|channels)"
-        r"|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
-    ): 2**20,
-}
-"""The most of each number by which memory is taken, by its name; the first form counts. Of others,
-such as bases of rotations, nothing is asked."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class WeightFile:
@@ -95,40 +78,6 @@ def refuse_form(model: str, adapter: Path) -> None:
             f"model {model!r}: beside its weights lies an adapter of {form}, which is not read. "
             f"{way} {_ADAPTER} away to read the model without it."
         )
-
-
-def refuse_sizes(model: str, config: Path) -> None:
-    """Refuse a configuration with a number that no model has, before anything is built by it.
-
-    Args:
-        model: the model, for messages.
-        config: its file; it need not be there.
-
-    Raises:
-        BackboneError: it has one.
-    """
-    said = read_object(config) or {}
-    if said.get("num_hidden_layers") == 0:
-        raise BackboneError(f"model {model!r}: its configuration says that it has no blocks.")
-    for name, value in _numbers(said):
-        most = next((bound for form, bound in _BOUNDS.items() if form.fullmatch(name)), value)
-        if value > most:
-            raise BackboneError(
-                f"model {model!r}: its configuration says {name} = {value:,}, and no model has "
-                f"more than {most:,}. The file is damaged, or of no model."
-            )
-
-
-def _numbers(values: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield the whole numbers of an object, and of those in it, with their names."""
-    for name, value in values.items():
-        if isinstance(value, Mapping):
-            yield from _numbers(value)
-        elif isinstance(value, list):
-            for item in value:
-                yield from _numbers({name: item})
-        elif isinstance(value, int):
-            yield name, value
 
 
 def index_files(names: Collection[str]) -> list[str]:

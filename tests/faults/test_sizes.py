@@ -86,8 +86,9 @@ def test_a_configuration_wider_than_its_weights(tmp_path):
         inspect_backbone(model)
 
 
-def test_a_random_model_wider_than_memory(tmp_path):
-    model = configured(tmp_path, vocab_size=2**24, hidden_size=2**11)
+def test_a_random_model_wider_than_memory(tmp_path, monkeypatch):
+    model = configured(tmp_path, vocab_size=2**22, hidden_size=2**11)
+    monkeypatch.setattr("probekit.backbone.loading.available_memory", lambda: 10**10)
     with pytest.raises(BackboneError, match=r"GB in float32, and .* of memory are free"):
         load_backbone(inspect_backbone(model, random_init=0), compute_dtype="float32")
 
@@ -103,7 +104,7 @@ def test_a_random_model_wider_than_memory(tmp_path):
         {"block_sizes": [5 * 10**7, 1]},
         {"attention_types": [[["global"], 3 * 10**8]]},
         {"position_buckets": 15 * 10**6},
-        {"max_position_embeddings": 10**9},
+        {"max_position_embeddings": 2**24},
         {"vocab_size": 10**9},
         {"text_config": {"intermediate_size": 5 * 10**8}},
     ],
@@ -113,6 +114,41 @@ def test_a_configuration_of_no_model_is_refused_before_it_is_built(tmp_path, cha
     model = configured(tmp_path, **changes)
     with pytest.raises(BackboneError, match="and no model has more than"):
         inspect_backbone(model, random_init=random_init)
+
+
+BIG = 2**24
+TINY = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+ENCODER = {"encoder_layers": 2, "decoder_layers": 1, "encoder_attention_heads": 2, "d_model": 16}
+
+
+@pytest.mark.parametrize(
+    ("family", "options", "field"),
+    [
+        ("ctrl", {"n_embd": 16, "dff": 20}, "n_positions"),
+        ("ctrl", {"n_embd": 16}, "dff"),
+        ("xlm", {"emb_dim": 16}, "n_langs"),
+        ("flaubert", {"emb_dim": 16}, "n_langs"),
+        ("codegen", {"n_embd": 16, "rotary_dim": 4}, "n_positions"),
+        ("gpt2", {"n_embd": 16}, "n_positions"),
+        ("bros", {}, "dim_bbox_projection"),
+        ("cpmant", {"dim_head": 8}, "dim_ff"),
+        ("cpmant", {"dim_head": 8, "dim_ff": 20}, "prompt_length"),
+        ("falcon_mamba", {}, "conv_kernel"),
+        ("canine", {}, "num_hash_functions"),
+        ("bart", ENCODER, "max_position_embeddings"),
+        ("llava", {}, "vocab_size"),
+    ],
+)
+def test_a_size_of_no_model_is_found_whatever_it_is_called(tmp_path, family, options, field):
+    build("bert", tmp_path)
+    options = {**TINY, **options, field: BIG}
+    if family == "llava":  # whose text model has sizes of its own
+        options = {"text_config": {**options, "model_type": "llama"}}
+    config = {"model_type": family, **options}
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    part = "encoder" if family == "bart" else None
+    with pytest.raises(BackboneError, match=rf"says {field} = 16,777,216.* no model has more than"):
+        inspect_backbone(str(tmp_path), random_init=0, part=part)
 
 
 def test_large_numbers_that_take_no_memory_are_none_of_it(tmp_path):

@@ -1,0 +1,125 @@
+"""What a configuration asks for: a size that no model has is refused before memory is taken for it.
+
+A size that makes tensors or modules is found by building the model without memory, whatever it is
+called. A few are looked at by name, since lists are made of them before there is a model.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.modules import module as registration
+from transformers import PretrainedConfig
+
+from probekit.backbone.forward import quiet_transformers
+from probekit.errors import BackboneError
+from probekit.store.json_types import read_object
+
+MOST_SIDE = 2**22
+"""The largest side of a tensor: vocabularies have up to 2**20 rows, tables of hashes up to this."""
+
+MOST_PARTS = 2**12
+"""The most modules right inside of one: no list of blocks, experts or tables is as long."""
+
+_BOUNDS = {
+    re.compile(
+        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"
+        r"|block_sizes|attention_types|attention_window"
+    ): 2**12,
+    re.compile(r"\w+_(chunk|batch|buffer|dataset)_size|(\w+_)?vocab_size"): 2**63,
+    re.compile(r"num_labels"): 2**17,
+    re.compile(
+        r"\w+_(size|dim|heads|experts|buckets|groups?|group_num|blocks|rank|width|channels)"
+        r"|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
+    ): 2**20,
+}
+"""The most of each number, by its name; the first form counts. Others are not looked at by name."""
+
+
+def refuse_sizes(model: str, config: Path) -> None:
+    """Refuse a configuration with a number that no model has, before anything is built by it.
+
+    Args:
+        model: the model, for messages.
+        config: its file; it need not be there.
+
+    Raises:
+        BackboneError: it has one.
+    """
+    options = read_object(config) or {}
+    if options.get("num_hidden_layers") == 0:
+        raise BackboneError(f"model {model!r}: its configuration says that it has no blocks.")
+    for name, value in _numbers(options):
+        most = next((bound for form, bound in _BOUNDS.items() if form.fullmatch(name)), value)
+        if value > most:
+            raise _of_no_model(model, f"{name} = {value:,}, and no model has more than {most:,}")
+
+
+@contextmanager
+def without_memory(config: PretrainedConfig, name: str = "") -> Iterator[None]:
+    """Build a model inside the block whose tensors have shapes alone.
+
+    Args:
+        config: its configuration.
+        name: the model as the user wrote it; without one it is named by its folder.
+
+    Raises:
+        BackboneError: it has a tensor with a side, or a list of parts, as long as no model has.
+    """
+    model = name or str(config.name_or_path)
+
+    def check(owner: torch.nn.Module, part: str, value: object) -> None:
+        side = max(value.shape, default=0) if isinstance(value, Tensor) else 0
+        if side > MOST_SIDE:
+            raise _of_no_model(
+                model,
+                f"{_largest(config, side)}: {type(owner).__name__}.{part} would have a side of "
+                f"{side:,}, and no model has more than {MOST_SIDE:,}",
+            )
+        if len(owner._modules) >= MOST_PARTS:
+            raise _of_no_model(
+                model,
+                f"{_largest(config, 2**63)}: {type(owner).__name__} would have as many parts, and "
+                f"no model has more than {MOST_PARTS:,}",
+            )
+
+    hooks = (
+        registration.register_module_module_registration_hook(check),
+        registration.register_module_parameter_registration_hook(check),
+        registration.register_module_buffer_registration_hook(check),
+    )
+    try:
+        with quiet_transformers(), torch.device("meta"):
+            yield
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _of_no_model(model: str, why: str) -> BackboneError:
+    return BackboneError(
+        f"model {model!r}: its configuration says {why}. The file is damaged, or of no model."
+    )
+
+
+def _largest(config: PretrainedConfig, most: int) -> str:
+    """Return the largest number of a configuration up to ``most``, with its name."""
+    numbers = [(value, name) for name, value in _numbers(config.to_dict()) if value <= most]
+    value, name = max(numbers, default=(0, "nothing"))
+    return f"{name} = {value:,}"
+
+
+def _numbers(values: Mapping[Any, Any]) -> Iterator[tuple[str, int]]:
+    """Yield the whole numbers of an object, and of those in it, with their names."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _numbers(value)
+        elif isinstance(value, list):
+            for item in value:
+                yield from _numbers({name: item})
+        elif isinstance(value, int):
+            yield name, value

@@ -134,9 +134,8 @@ def _inspect(
     with building(model, config), without_memory(config, model):
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
-    n_values = sum(part.numel() for part in (*skeleton.parameters(), *skeleton.buffers()))
     if random_init is None:  # before anything is built of real memory
-        _check_held(checkpoint, n_values)
+        _check_held(checkpoint, skeleton)
     if isinstance(checkpoint, GivenModel):
         checkpoint.check(skeleton, rows)
     structure = read_structure(model, config)
@@ -178,7 +177,7 @@ def _inspect(
         whole=whole,
         checkpoint=checkpoint,
         structure=structure,
-        n_values=n_values,
+        n_values=sum(t.numel() for t in (*skeleton.parameters(), *skeleton.buffers())),
     )
 
 
@@ -200,7 +199,7 @@ def _digests(
     return digests
 
 
-def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
+def _check_held(checkpoint: Checkpoint | GivenModel, skeleton: PreTrainedModel) -> None:
     """Check that files can hold the weights that a configuration asks for.
 
     Raises:
@@ -210,6 +209,7 @@ def _check_held(checkpoint: Checkpoint | GivenModel, n_values: int) -> None:
     if not files or not all(file.is_file() for file in files):  # in memory, or on the Hub
         return
     held = sum(file.stat().st_size for file in files)
+    n_values = sum(value.numel() for value in skeleton.parameters())
     if n_values > _PER_BYTE * held + _FREE_WEIGHTS:
         raise BackboneError(
             f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "

@@ -236,10 +236,10 @@ def load_backbone(
     keep_few_kernels()
     target = torch.device(choose_device(inspection, device))
     products = _products_in(inspection, compute_dtype, target)
-    if device_map is None and inspection.info.identity.quantize is None:
-        check_memory(inspection, torch.float32 if learns else products)
-    batching = prove_batching(inspection, _layers_of, target, products)
     dtype = torch.float32 if learns else products
+    if device_map is None and inspection.info.identity.quantize is None:
+        check_memory(inspection, dtype)
+    batching = prove_batching(inspection, _layers_of, target, products)
     model = _read_model(
         inspection, target, dtype, products, device_map=device_map, quantize_for=quantize_for
     )
@@ -251,18 +251,22 @@ def load_backbone(
     target = main_device(model)
     if target.type == "cpu" and layout_of(model) is None and not learns:
         pack_linear_layers(model)
-    norm = inspection.structure.final_norm
     return Backbone(
         inspection=inspection,
         device=target,
         compute_dtype=dtype,
         batching=batching,
-        final_norm=None
-        if norm is None
-        else read_final_norm(host_copy(model, model.get_submodule(norm)), inspection.info.dim),
+        final_norm=_final_norm(inspection, model),
         model=model,
         products=products if learns else None,
     )
+
+
+def _final_norm(inspection: Inspection, model: PreTrainedModel) -> FinalNorm | None:
+    name = inspection.structure.final_norm
+    if name is None:
+        return None
+    return read_final_norm(host_copy(model, model.get_submodule(name)), inspection.info.dim)
 
 
 def load_again(

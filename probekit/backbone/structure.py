@@ -92,38 +92,7 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     with building(name, config):
         model = build_miniature(config)
     text, changed = _two_texts(model.config, embedding_rows(name, model))
-    # what the norms outside of the blocks (elements of a ``ModuleList``) return, as they work
-    norms: list[tuple[str, Tensor]] = []
-
-    def record(norm: str, module: nn.Module, arguments: object, output: object) -> None:
-        if isinstance(output, Tensor):  # I-BERT's come with a scale
-            norms.append((norm, output))
-
-    handles = [
-        module.register_forward_hook(partial(record, part))
-        for part, module in model.named_modules()
-        if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
-    ]
-    first_block: list[Any] = []  # what comes out of it, where the blocks are found
-
-    def note(block: nn.Module, arguments: object, output: Any) -> None:
-        first_block.append(output[0] if isinstance(output, tuple | list) else output)
-
-    count = model.config.to_dict().get("num_hidden_layers")
-    if isinstance(count, int) and (blocks := blocks_of(model, count)):
-        handles.append(blocks[0].register_forward_hook(note))
-    try:
-        states = hidden_states(name, model, text)
-    finally:
-        for handle in handles:
-            handle.remove()
-    tensors = [out for out in first_block[-1:] if isinstance(out, Tensor)]
-    if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
-        raise BackboneError(
-            f"model {name!r}: the first of the hidden states of {type(model).__name__} is what its "
-            "first block makes, and not the embeddings, so that every layer would have the number "
-            "of the one before. Choose a model of another family."
-        )
+    states, norms = _watched(name, model, text)
     dim, odd = _shapes(name, model, states)
     plain = [layer for layer in range(len(states)) if layer not in odd]
     after = hidden_states(name, model, changed, layers=range(len(states)))
@@ -143,6 +112,47 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
         final_norm=made[-1] if made else None,
     )
     return seen.with_blocks(config.num_hidden_layers)
+
+
+def _watched(
+    name: str, model: PreTrainedModel, text: Tensor
+) -> tuple[list[Tensor], list[tuple[str, Tensor]]]:
+    """Return a model's states, and what the norms outside of its blocks return, as they work.
+
+    Raises:
+        BackboneError: it cannot run, or its first states are not the embeddings.
+    """
+    norms: list[tuple[str, Tensor]] = []
+    from_first_block: list[Any] = []
+
+    def record(norm: str, module: nn.Module, arguments: object, output: object) -> None:
+        if isinstance(output, Tensor):  # I-BERT's come with a scale
+            norms.append((norm, output))
+
+    def note(block: nn.Module, arguments: object, output: Any) -> None:
+        from_first_block.append(output[0] if isinstance(output, tuple | list) else output)
+
+    handles = [  # elements of a ``ModuleList`` lie inside of blocks
+        module.register_forward_hook(partial(record, part))
+        for part, module in model.named_modules()
+        if "norm" in type(module).__name__.lower() and not any(map(str.isdigit, part.split(".")))
+    ]
+    count = model.config.to_dict().get("num_hidden_layers")
+    if isinstance(count, int) and (blocks := blocks_of(model, count)):
+        handles.append(blocks[0].register_forward_hook(note))
+    try:
+        states = hidden_states(name, model, text)
+    finally:
+        for handle in handles:
+            handle.remove()
+    tensors = [out for out in from_first_block[-1:] if isinstance(out, Tensor)]
+    if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
+        raise BackboneError(
+            f"model {name!r}: the first of the hidden states of {type(model).__name__} is what its "
+            "first block makes, and not the embeddings, so that every layer would have the number "
+            "of the one before. Choose a model of another family."
+        )
+    return states, norms
 
 
 def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: int) -> Structure:

@@ -88,39 +88,6 @@ def test_the_half_of_an_encoder_decoder_is_named(tiny_folder):
         inspect_backbone(str(tiny_folder("t5")))
 
 
-def _no_config(folder):
-    (folder / "config.json").unlink()
-
-
-def _broken_config(folder):
-    (folder / "config.json").write_text("{")
-
-
-def _unknown_type(folder):
-    _edit(folder / "config.json", model_type="no-such-type")
-
-
-def _own_code(folder):
-    _edit(folder / "config.json", model_type="mine", auto_map={"AutoConfig": "code.Config"})
-
-
-def _odd_width(folder):
-    _edit(folder / "config.json", hidden_size=33)
-
-
-def _no_weights(folder):
-    (folder / "model.safetensors").unlink()
-
-
-def _no_tokenizer(folder):
-    for name in ("tokenizer.json", "vocab.txt"):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _broken_tokenizer(folder):
-    (folder / "tokenizer.json").write_text("{}")
-
-
 def _slow_tokenizer(folder):
     for path in folder.glob("*token*"):
         path.unlink()
@@ -129,35 +96,31 @@ def _slow_tokenizer(folder):
     (folder / "tokenizer_config.json").write_text('{"tokenizer_class": "CTRLTokenizer"}')
 
 
-def _missing_shard(folder):
-    index = {"metadata": {}, "weight_map": {"a": "model-1.safetensors"}}
+def _sharded(folder, index):
     (folder / "model.safetensors.index.json").write_text(json.dumps(index))
     (folder / "model.safetensors").unlink()
 
 
-def _broken_index(folder):
-    (folder / "model.safetensors.index.json").write_text("[]")
-    (folder / "model.safetensors").unlink()
+OWN = {"model_type": "mine", "auto_map": {"AutoConfig": "code.Config"}}
+DAMAGES = [
+    (lambda folder: (folder / "config.json").unlink(), "holds no config.json"),
+    (lambda folder: (folder / "config.json").write_text("{"), "configuration .* cannot be used"),
+    (lambda folder: _edit(folder / "config.json", model_type="none"), "cannot be used"),
+    (lambda folder: _edit(folder / "config.json", **OWN), "code of its own, .*--trust-remote-code"),
+    (lambda folder: _edit(folder / "config.json", hidden_size=33), "cannot build a bert model"),
+    (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
+    (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer files"),
+    (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer cannot be loaded"),
+    (_slow_tokenizer, "no fast version"),
+    (lambda folder: _sharded(folder, {"weight_map": {"a": "model-1.bin"}}), "1 of 1 weight shards"),
+    (lambda folder: _sharded(folder, []), "cannot read the list of shards"),
+]
 
 
-@pytest.mark.parametrize(
-    ("damage", "text"),
-    [
-        (_no_config, "holds no config.json"),
-        (_broken_config, "configuration .* cannot be used"),
-        (_unknown_type, "configuration .* cannot be used"),
-        (_own_code, "by code of its own, .* give --trust-remote-code"),
-        (_odd_width, "cannot build a bert model"),
-        (_no_weights, "no weights"),
-        (_no_tokenizer, "no tokenizer files"),
-        (_broken_tokenizer, "tokenizer cannot be loaded"),
-        (_slow_tokenizer, "no fast version"),
-        (_missing_shard, "1 of 1 weight shards are missing"),
-        (_broken_index, "cannot read the list of shards"),
-    ],
-)
+@pytest.mark.parametrize(("damage", "text"), DAMAGES)
 def test_a_folder_that_is_no_backbone(damage, text, copy):
     folder = copy()
+    (folder / "vocab.txt").unlink(missing_ok=True)
     damage(folder)
     with pytest.raises(BackboneError, match=text) as caught:
         inspect_backbone(str(folder))
@@ -172,26 +135,23 @@ def test_damaged_weights(copy):
         load_backbone(inspection)
 
 
-def _without(state):
-    del state["encoder.layer.1.output.dense.weight"]
-
-
-def _left_over(state):
-    state["encoder.layer.7.output.dense.weight"] = torch.zeros(2, 2)
-
-
 @pytest.mark.parametrize(
-    ("change", "text"),
+    ("name", "value", "text"),
     [
-        (_without, r"1 missing \(encoder\.layer\.1\.output\.dense\.weight\)"),
-        (_left_over, r"1 unknown \(encoder\.layer\.7\.output\.dense\.weight\)"),
+        ("encoder.layer.1.output.dense.weight", None, r"1 missing \(encoder\.layer\.1\.output"),
+        (
+            "encoder.layer.7.output.dense.weight",
+            torch.zeros(2, 2),
+            r"1 unknown \(encoder\.layer\.7",
+        ),
+        ("encoder.layer.1.output.dense.bias", torch.zeros(2), r"1 of another shape \(encoder\.la"),
     ],
 )
-def test_weights_that_do_not_fit(change, text, copy):
+def test_weights_that_do_not_fit(name, value, text, copy):
     folder = copy()
-    state = load_file(folder / "model.safetensors")
-    change(state)
-    save_file(state, folder / "model.safetensors", metadata={"format": "pt"})
+    state = load_file(folder / "model.safetensors") | {name: value}
+    tensors = {key: tensor for key, tensor in state.items() if tensor is not None}
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
     with pytest.raises(BackboneError, match=text):
         load_backbone(inspect_backbone(str(folder)), compute_dtype="float32")
 

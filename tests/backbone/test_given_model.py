@@ -149,37 +149,19 @@ def test_hooks_do_not_run_and_that_is_said(folders, bert, caplog):
     assert "'hooked': hooks of its own (of its module 'encoder.layer.1') do not run" in caplog.text
 
 
-def _training(model):
-    model.train()
-
-
-def _half_training(model):
-    model.encoder.layer[0].train()
-
-
-def _edited(model):
-    model.encoder.layer[1].output.dense = nn.Identity().eval()
-
-
-def _pruned(model):
-    del model.encoder.layer[2]
-
-
-def _patched(model):
-    model.encoder.forward = lambda *arguments, **options: None
-
-
-def _to_meta(model):
-    model.embeddings.to("meta")
-
-
 BAD = {
-    "training": (_training, r"in training mode.*model.eval\(\)"),
-    "partly training": (_half_training, r"in training mode"),
-    "edited": (_edited, r"module 'encoder.layer.1.output.dense' is Identity .* builds Linear"),
-    "pruned": (_pruned, r"module 'encoder.layer.2.* is missing"),
-    "patched": (_patched, r"forward method of its module 'encoder' was replaced"),
-    "meta": (_to_meta, r"5 of its \d+ tensors have no numbers"),
+    "training": (lambda m: m.train(), r"in training mode.*model.eval\(\)"),
+    "partly training": (lambda m: m.encoder.layer[0].train(), r"in training mode"),
+    "edited": (
+        lambda m: setattr(m.encoder.layer[1].output, "dense", nn.Identity().eval()),
+        r"module 'encoder.layer.1.output.dense' is Identity .* builds Linear",
+    ),
+    "pruned": (lambda m: m.encoder.layer.pop(2), r"module 'encoder.layer.2.* is missing"),
+    "patched": (
+        lambda m: setattr(m.encoder, "forward", print),
+        r"forward method of its module 'encoder' was replaced",
+    ),
+    "meta": (lambda m: m.embeddings.to("meta"), r"5 of its \d+ tensors have no numbers"),
 }
 
 

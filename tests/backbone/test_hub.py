@@ -63,30 +63,21 @@ def test_weights_whose_sha256_the_hub_does_not_list_are_hashed(served, tiny_fold
     assert info.identity.weights == inspect_backbone(str(tiny_folder("bert"))).info.identity.weights
 
 
-def test_a_missing_revision(served):
-    served()
-    with pytest.raises(HubError, match="has no revision 'v9'"):
-        inspect_backbone("org/tiny", revision="v9")
-
-
-def test_a_missing_repository(served):
-    served()
-    with pytest.raises(HubError, match="'org/other' does not exist"):
-        inspect_backbone("org/other")
-
-
-@pytest.mark.parametrize("fault", ["gated-401", "gated-403"])
-def test_a_gated_repository(fault, served):
-    served(faults={NAME: fault})
-    with pytest.raises(HubError, match="'org/tiny' is gated"):
-        inspect_backbone("org/tiny")
-
-
-def test_an_ill_hub_fails_within_seconds(served):
-    served(faults={NAME: "error-500"})
+@pytest.mark.parametrize(
+    ("faults", "model", "revision", "message"),
+    [
+        ({}, "org/tiny", "v9", "has no revision 'v9'"),
+        ({}, "org/other", None, "'org/other' does not exist"),
+        ({NAME: "gated-401"}, "org/tiny", None, "'org/tiny' is gated"),
+        ({NAME: "gated-403"}, "org/tiny", None, "'org/tiny' is gated"),
+        ({NAME: "error-500"}, "org/tiny", None, "HTTP 500"),
+    ],
+)
+def test_what_the_hub_refuses_is_said_within_seconds(faults, model, revision, message, served):
+    served(faults=faults)
     start = time.monotonic()
-    with pytest.raises(HubError, match="HTTP 500") as caught:
-        inspect_backbone("org/tiny")
+    with pytest.raises(HubError, match=message) as caught:
+        inspect_backbone(model, revision=revision)
     assert time.monotonic() - start < 10
     assert "\n" not in str(caught.value)
 

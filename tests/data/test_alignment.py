@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from transformers import ByT5Tokenizer
 
 from probekit.data.alignment import (
@@ -27,6 +27,7 @@ def _ids(sentences):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=30)
 @given(sentences=SENTENCES)
 def test_subwords_are_those_of_transformers(name, sentences):
     chosen = tokenizer(name)

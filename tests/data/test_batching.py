@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.data.batches import Batching, batches_by_length
@@ -11,6 +11,7 @@ from probekit.errors import OptionError
 LENGTHS = st.lists(st.integers(1, 70), max_size=120).map(lambda values: np.array(values, np.int32))
 
 
+@settings(max_examples=60)
 @given(lengths=LENGTHS, budget=st.integers(1, 400))
 def test_batches_partition_the_windows_under_the_budget(lengths, budget):
     batches = batches_by_length(lengths, budget)
@@ -21,6 +22,7 @@ def test_batches_partition_the_windows_under_the_budget(lengths, budget):
     assert in_order == sorted(in_order, reverse=True)
 
 
+@settings(max_examples=60)
 @given(
     lengths=LENGTHS, budget=st.integers(1, 400), padded_to=st.integers(0, 70), alone=st.booleans()
 )
@@ -71,6 +73,7 @@ def least_price(lengths, budget):
     return least[0]
 
 
+@settings(max_examples=60)
 @given(lengths=LENGTHS, budget=st.integers(1, 400))
 def test_batches_cost_no_more_than_full_ones_or_those_of_one_length(lengths, budget):
     found = price(lengths, batches_by_length(lengths, budget), budget)

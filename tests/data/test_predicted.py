@@ -66,6 +66,7 @@ def _check_word_map(split):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
+@settings(max_examples=30)
 @given(texts=TEXTS, room=st.integers(2, 40), every=st.integers(1, 6))
 def test_next_follows_the_rules(name, texts, room, every):
     specials = learn_specials(tokenizer(name))
@@ -86,6 +87,7 @@ def test_next_follows_the_rules(name, texts, room, every):
 
 
 @pytest.mark.parametrize("name", MASKED)
+@settings(max_examples=30)
 @given(
     texts=TEXTS,
     room=st.integers(1, 40),
@@ -164,7 +166,7 @@ def _by_example(split, targets):
     }
 
 
-@settings(max_examples=25)
+@settings(max_examples=30)
 @given(order=st.permutations(range(5)), limit=st.integers(1, 5))
 def test_masks_depend_on_seed_id_and_pass_alone(order, limit):
     texts = [*tiny.SENTENCES[:4], LONG[:2000]]
@@ -233,6 +235,7 @@ def test_no_texts_at_all(form):
     assert targets.shape == (0,) and targets.dtype == np.int32
 
 
+@settings(max_examples=30)
 @given(lengths=st.lists(st.integers(0, 40), max_size=30), most=st.integers(1, 50))
 def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
     texts = ["x" * length for length in lengths]

@@ -45,7 +45,7 @@ def windows_of(split, i):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(texts=TEXTS)
 def test_a_text_that_fits_is_what_the_tokenizer_makes(name, texts):
     split = encode(name, texts, max_length=10_000)
@@ -59,7 +59,7 @@ def test_a_text_that_fits_is_what_the_tokenizer_makes(name, texts):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=40)
+@settings(max_examples=25)
 @given(texts=TEXTS, room=st.integers(1, 30))
 def test_windows_hold_every_subword_and_the_mean_counts_it_once(name, texts, room):
     specials = learn_specials(tokenizer(name))

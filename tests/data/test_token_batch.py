@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.data.batches import token_batches
@@ -49,6 +49,7 @@ def _expected(split, start, stop, pooling):
 
 
 @pytest.mark.parametrize("name", ["bert", "gpt2", "llama"])
+@settings(max_examples=30)
 @given(
     sentences=SENTENCES,
     budget=st.integers(1, 90),

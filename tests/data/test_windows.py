@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import numpy as np
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.data.windows import Cut, stride, truncate
@@ -16,6 +16,7 @@ def _bounds(lengths):
     return np.cumsum([0, *lengths])
 
 
+@settings(max_examples=60)
 @given(lengths=LENGTHS, room=ROOMS)
 def test_stride_keeps_words_whole_and_covers_the_text(lengths, room):
     bounds = _bounds(lengths)
@@ -31,6 +32,7 @@ def test_stride_keeps_words_whole_and_covers_the_text(lengths, room):
     assert cut.truncated_words == sum(length > room for length in lengths)
 
 
+@settings(max_examples=60)
 @given(lengths=LENGTHS, room=ROOMS)
 def test_stride_advances_and_overlaps_as_far_as_it_may(lengths, room):
     bounds = _bounds(lengths)
@@ -50,6 +52,7 @@ def test_stride_of_single_subwords_is_exact():
     assert stride(_bounds([1] * 20), 8) == Cut(((0, 8), (6, 14), (12, 20)), 0)
 
 
+@settings(max_examples=60)
 @given(lengths=LENGTHS, room=ROOMS)
 def test_truncate_keeps_the_words_that_fit(lengths, room):
     cut = truncate(_bounds(lengths), room)

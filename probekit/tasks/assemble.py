@@ -55,9 +55,7 @@ def assemble(
     seen: set[str] = set()
     for example, sentence in zip(examples, corpus.sentences, strict=True):
         if example.id in seen:
-            raise DataError(
-                f"{corpus.place(sentence)}: the id {example.id!r} occurs twice; ids must differ."
-            )
+            raise corpus.fault(sentence, f"the id {example.id!r} occurs twice; ids must differ.")
         seen.add(example.id)
     _check_words(corpus)
     labelled = {column for sentence in corpus.sentences for column in sentence.labels}
@@ -138,16 +136,15 @@ def check_text(corpus: Sentences, sentence: Sentence, kind: KindName) -> None:
     """Refuse an example without text, and one or two texts where the kind asks for the other."""
     if KINDS[kind].per == "word":
         if not sentence.words:
-            raise DataError(f"{corpus.place(sentence)}: an example without words; remove it.")
+            raise corpus.fault(sentence, "an example without words; remove it.")
         return
     texts = [text for text in (sentence.text, sentence.text_pair) if text is not None]
     if not any(text.strip() for text in texts):
-        raise DataError(f"{corpus.place(sentence)}: an example without text; remove it.")
+        raise corpus.fault(sentence, "an example without text; remove it.")
     expected = KINDS[kind].texts
     if len(texts) not in expected:
-        raise DataError(
-            f"{corpus.place(sentence)}: kind {kind} takes {expected[0]} text(s) per example, "
-            f"found {len(texts)}."
+        raise corpus.fault(
+            sentence, f"kind {kind} takes {expected[0]} text(s) per example, found {len(texts)}."
         )
 
 
@@ -158,12 +155,11 @@ def _check_words(corpus: Sentences) -> None:
     word over and over, or one with no letter in it. Texts of several signs need no letter (sums),
     and every pair may have the same second text (one hypothesis).
     """
+    sentences = corpus.sentences
     written = {
-        "words": [word for sentence in corpus.sentences for word in sentence.words],
-        "texts": [sentence.text for sentence in corpus.sentences if sentence.text is not None],
-        "second texts": [
-            sentence.text_pair for sentence in corpus.sentences if sentence.text_pair is not None
-        ],
+        "words": [word for sentence in sentences for word in sentence.words],
+        "texts": [sentence.text for sentence in sentences if sentence.text is not None],
+        "second texts": [each.text_pair for each in sentences if each.text_pair is not None],
     }
     for noun, texts in written.items():
         blind = sum(set(text) == {"_"} for text in texts)
@@ -191,27 +187,30 @@ def _check_labels(corpus: Sentences, sentence: Sentence, column: str, kind: Kind
     """Refuse missing labels, the wrong number of them, and labels that are none."""
     labels = sentence.labels.get(column)
     if labels is None:
-        raise DataError(
-            f"{corpus.place(sentence)}: no labels in column {column!r}, "
-            "which other examples of the split have; label all of them or none."
+        raise corpus.fault(
+            sentence,
+            f"no labels in column {column!r}, which other examples of the split have; label all of "
+            "them or none.",
         )
-    of_words = KINDS[kind].per == "word"
-    if of_words and len(labels) != len(sentence.words):
-        raise DataError(
-            f"{corpus.place(sentence)}: {len(sentence.words)} words but {len(labels)} "
-            f"labels in column {column!r}; expected one label per word."
+    of_words, count = KINDS[kind].per == "word", len(labels)
+    if of_words and count != len(sentence.words):
+        raise corpus.fault(
+            sentence,
+            f"{len(sentence.words)} words but {count} labels in column {column!r}; expected one "
+            "label per word.",
         )
-    if not of_words and len(labels) != 1:
-        raise DataError(
-            f"{corpus.place(sentence)}: {len(labels)} labels in column {column!r}; expected one "
-            f"per example (kind {kind})."
+    if not of_words and count != 1:
+        raise corpus.fault(
+            sentence,
+            f"{count} labels in column {column!r}; expected one per example (kind {kind}).",
         )
     if not of_words:
         _check_filled(corpus, sentence, column, labels)
     if KINDS[kind].targets == "numbers" and not is_number(labels[0]):
-        raise DataError(
-            f"{corpus.place(sentence)}: {labels[0]!r} in column {column!r} is no finite "
-            "number up to 3.4e38; regression needs one per example, such as 3.8."
+        raise corpus.fault(
+            sentence,
+            f"{labels[0]!r} in column {column!r} is no finite number up to 3.4e38; regression "
+            "needs one per example, such as 3.8.",
         )
 
 
@@ -220,8 +219,7 @@ def _check_filled(
 ) -> None:
     """Refuse an empty label among those of a sentence."""
     if "" in labels:
-        where = corpus.place(sentence, labels.index(""))
-        raise DataError(f"{where}: an empty label in column {column!r}.")
+        raise corpus.fault(sentence, f"an empty label in column {column!r}.", labels.index(""))
 
 
 def _check_tags(corpus: Sentences, column: str) -> None:
@@ -230,17 +228,17 @@ def _check_tags(corpus: Sentences, column: str) -> None:
     Tags without a type (B, I and O alone) are one nameless type.
     """
     tags = {tag for sentence in corpus.sentences for tag in sentence.labels[column]} - {NO_LABEL}
-    wrong = (
-        set() if tags <= {"O", "B", "I"} else {tag for tag in tags if not BIO_TAG.fullmatch(tag)}
-    )
+    bare = tags <= {"O", "B", "I"}
+    wrong = set() if bare else {tag for tag in tags if not BIO_TAG.fullmatch(tag)}
     for sentence in corpus.sentences if wrong else ():
         for word, tag in enumerate(sentence.labels[column]):
             if tag in wrong:
-                raise DataError(
-                    f"{corpus.place(sentence, word)}: {tag!r} in column {column!r} is no BIO tag; "
-                    "expected O, B-TYPE or I-TYPE (IOB1, IOBES and BILOU are read where all of it "
-                    "is one of them; convert other schemes first)."
+                text = (
+                    f"{tag!r} in column {column!r} is no BIO tag; expected O, B-TYPE or I-TYPE "
+                    "(IOB1, IOBES and BILOU are read where all of it is one of them; convert other "
+                    "schemes first)."
                 )
+                raise corpus.fault(sentence, text, word)
     rows = (sentence.labels[column] for sentence in corpus.sentences)
     opened = sum(a != b for row in rows for a, b in zip(row, iob1_to_bio(row), strict=True))
     if opened:

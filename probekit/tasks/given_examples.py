@@ -47,17 +47,14 @@ class GivenExamples(OwnCorpus):
         assert data is None, "examples in memory have no folder"
         corpus = read_fields(self.splits[split], self.choice)
         for sentence in corpus.sentences:
-            where = corpus.place(sentence)
             for number, word in enumerate(sentence.words, start=1):
                 if not word.strip():
-                    raise DataError(
-                        f"{where}: word {number} is empty ({word!r}); leave it out, with its label."
-                    )
+                    fault = f"word {number} is empty ({word!r}); leave it out, with its label."
+                    raise corpus.fault(sentence, fault)
             for text in (*sentence.words, sentence.text or "", sentence.text_pair or ""):
                 if _HALF.search(text):
-                    raise DataError(
-                        f"{where}: {text!r} holds half of a surrogate pair, no character."
-                    )
+                    fault = f"{text!r} holds half of a surrogate pair, no character."
+                    raise corpus.fault(sentence, fault)
         return corpus
 
 

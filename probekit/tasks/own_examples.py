@@ -156,7 +156,7 @@ def _record(fields: Fields, number: int, columns: Columns) -> Sentence:
     (word,), label, _ = columns
     words = _strings(fields, number, word)
     if words is None:
-        raise DataError(f"{fields.place(number)}: no words in column {word!r}.")
+        raise fields.fault(number, f"no words in column {word!r}.")
     tags = None if label is None else _strings(fields, number, label, tags=True)
     labels = {} if tags is None else {str(label): tags}
     lines = (fields.lines[number],) * max(len(words), 1)
@@ -173,10 +173,8 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
     wrong = [item for item in items if not isinstance(item, str)]
     if wrong or not isinstance(value, list):
         expected = "a list of strings or whole numbers" if tags else "a list of strings"
-        raise DataError(
-            f"{fields.place(number)}: expected {expected} in column {name!r}, found "
-            f"{(wrong or [value])[0]!r:.60}."
-        )
+        fault = f"expected {expected} in column {name!r}, found {(wrong or [value])[0]!r:.60}."
+        raise fields.fault(number, fault)
     return tuple(items)
 
 
@@ -197,11 +195,9 @@ def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, s
     for name, value in zip(texts, row, strict=True):
         if not isinstance(value, str | None):
             kind = type(value).__name__
-            raise DataError(
-                f"{fields.place(number)}: expected text in column {name!r}, found {kind}."
-            )
+            raise fields.fault(number, f"expected text in column {name!r}, found {kind}.")
         if not (value or "").strip():
-            raise DataError(f"{fields.place(number)}: no text in column {name!r}.")
+            raise fields.fault(number, f"no text in column {name!r}.")
     return plain_text(
         row, labels, fields.lines[number], fields.id_of(number), fields.groups_of(number)
     )
@@ -228,10 +224,10 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     if without and not choice.skip_unlabelled:
         mark = labels[without[0]]
         meaning = f" ({mark} means none; a class needs another name)" if mark else ""
-        raise DataError(
-            f"{fields.place(without[0])}: no label in column {column!r}{meaning}, but others have "
-            "one; label all rows of a split or none, or extract without such rows: "
-            "--skip-unlabelled."
+        raise fields.fault(
+            without[0],
+            f"no label in column {column!r}{meaning}, but others have one; label all rows of a "
+            "split or none, or extract without such rows: --skip-unlabelled.",
         )
     if without:
         warn_once(
@@ -249,9 +245,10 @@ def _class(fields: Fields, number: int, column: str) -> str:
         return ""
     text = class_text(value)
     if not isinstance(text, str):
-        raise DataError(
-            f"{fields.place(number)}: expected a class in column {column!r}, found {value!r}. "
-            "For numbers use --kind regression."
+        raise fields.fault(
+            number,
+            f"expected a class in column {column!r}, found {value!r}. For numbers use --kind "
+            "regression.",
         )
     return trim(text)
 

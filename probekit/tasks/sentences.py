@@ -7,6 +7,7 @@ from typing import Literal, Protocol, Self
 
 from probekit.base.fingerprint import digest_stream
 from probekit.base.registry import choose
+from probekit.errors import DataError
 
 DOCUMENT = "document"
 """The group that is a sentence's document, where a corpus knows documents."""
@@ -96,10 +97,10 @@ class Sentences:
             first, sentences=sentences, where=first.where + more, origin=first.origin + more
         )
 
-    def place(self, sentence: Sentence, word: int = 0) -> str:
-        """Name the file and the line of a word of a sentence, for messages."""
+    def fault(self, sentence: Sentence, text: str, word: int = 0) -> DataError:
+        """Return the error of a fault in a word of a sentence, which names its file and line."""
         number = sentence.lines[word] if word < len(sentence.lines) else "?"
-        return f"{sentence.where or self.where}, {self.unit} {number}"
+        return DataError(f"{sentence.where or self.where}, {self.unit} {number}: {text}")
 
     def labels(self, column: str) -> dict[int, tuple[str, ...]]:
         """Return the labels of a column by the number of the sentence, of those that have any."""

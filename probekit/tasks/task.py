@@ -105,9 +105,10 @@ class Task:
         groups = {}
         for number, sentence in enumerate(corpus.sentences):
             if not (group := sentence.groups.get(column)):
-                raise DataError(
-                    f"{corpus.place(sentence)}: no group in column {column!r}, in which every "
-                    "sentence needs a value; fill it in, or leave --group out."
+                raise corpus.fault(
+                    sentence,
+                    f"no group in column {column!r}, in which every sentence needs a value; fill "
+                    "it in, or leave --group out.",
                 )
             groups[name_example(sentence, split, number)] = group
         return groups

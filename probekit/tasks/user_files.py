@@ -180,9 +180,8 @@ def _with_class_names(fields: Fields, path: Path) -> Fields:
                 is_list = isinstance(row, list)
                 items = [class_number(item, classes) for item in (row if is_list else [row])]
             except ValueError as error:
-                raise DataError(
-                    f"{fields.place(number)}: {error}. (Column {column!r} has its names of classes "
-                    f"from {card}.)"
+                raise fields.fault(
+                    number, f"{error}. (Column {column!r} has its names of classes from {card}.)"
                 ) from error
             rows.append(items if is_list else items[0])
         if rows:

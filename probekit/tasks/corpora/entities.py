@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 
 from probekit.base.kinds import SPLITS
-from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published, find_file
 from probekit.tasks.formats.word_columns import read_tagged
 from probekit.tasks.hub_repository import HubRepository
@@ -100,18 +99,19 @@ def _parse_wikiann(path: Path, *, language: str) -> Sentences:
         DataError: a row has not two columns, or another prefix.
     """
     corpus = read_tagged(path, ("ner",))
-    sentences = tuple(
-        _without_prefix(corpus, sentence, f"{language}:") for sentence in corpus.sentences
-    )
-    return replace(corpus, sentences=sentences)
+    prefix = f"{language}:"
+    sentences = (_without_prefix(corpus, sentence, prefix) for sentence in corpus.sentences)
+    return replace(corpus, sentences=tuple(sentences))
 
 
 def _without_prefix(corpus: Sentences, sentence: Sentence, prefix: str) -> Sentence:
     for n, token in enumerate(sentence.words):
         if not token.startswith(prefix):
-            raise DataError(
-                f"{corpus.place(sentence, n)}: expected a token that starts with {prefix!r}, found "
-                f"{token!r}; is this the folder of another language?"
+            raise corpus.fault(
+                sentence,
+                f"expected a token that starts with {prefix!r}, found {token!r}; is this the "
+                "folder of another language?",
+                n,
             )
     return replace(sentence, words=tuple(word.removeprefix(prefix) for word in sentence.words))
 

@@ -90,9 +90,9 @@ class Fields:
         """Return the plain values of an example by column, read when they are asked for."""
         return _Cells(self.values, number)
 
-    def place(self, number: int) -> str:
-        """Name the file and the line of an example, for messages."""
-        return f"{self.where}, {self.unit} {self.lines[number]}"
+    def fault(self, number: int, text: str) -> DataError:
+        """Return the error of a fault in an example, which names its file and line."""
+        return DataError(f"{self.where}, {self.unit} {self.lines[number]}: {text}")
 
 
 class _Cells(Mapping[str, str]):

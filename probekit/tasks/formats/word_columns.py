@@ -60,7 +60,7 @@ def read_tagged(path: Path, *layouts: Sequence[str]) -> Sentences:
             f"{len(layout) + 1} ({', '.join(['word', *layout])})" for layout in layouts
         )
         expected = forms.replace(" (", " columns (", 1)
-        raise DataError(f"{fields.place(0)}: expected {expected}, found {width}.")
+        raise fields.fault(0, f"expected {expected}, found {width}.")
     labels = {name: str(column) for column, name in enumerate(names, start=1)}
     return fields.sentences(sentence_of(fields, rows, "0", labels) for rows in divide(fields))
 

@@ -77,7 +77,7 @@ def check_same(live, cached, tolerance):
 )
 def test_a_frozen_model_is_the_cache_word_by_word(words_of, family, head, dtype):
     spec, root = words_of(family, dtype)
-    spec = replace(spec, head=head, fit="adam")
+    spec = replace(spec, head=head, fit="adam", epochs=1)
     live, cached = (run(spec, root, method, dtype) for method in ("frozen", None))
     check_same(live, cached, 1e-4 if dtype == "float32" else 2e-3)
 
@@ -211,7 +211,7 @@ def test_every_method_takes_a_model_without_blocks(short, method, tmp_path):
     """What depends on none of what a method trains is read by a head that learns alone."""
     installed(method)
     spec, root = short
-    spec, at = replace(spec, depth=0, rates=()), Location(cache=root / "float32")
+    spec, at = replace(spec, depth=0, rates=(), evals=1), Location(cache=root / "float32")
     found = fit(replace(spec, method=method), location=at, save=tmp_path)
     if method.startswith(("lora", "prefix")):
         cached = fit(replace(spec, method=None, fit="adam"), location=at)

@@ -197,6 +197,15 @@ def test_the_name_is_that_of_the_class(kind):
         getattr(probekit, f"register_{kind}")("other", CASES[kind][0])
 
 
+def test_what_another_process_checked_is_not_checked_again(monkeypatch):
+    probekit.register_decoder("plain", Plain)
+    load = plugins.carried()
+    monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
+    plugins.take_over(load)
+    monkeypatch.setattr(Plain, "kinds", Silent.kinds)
+    assert DECODERS["plain"] is Plain
+
+
 def test_what_cannot_be_made_without_options_is_refused():
     with pytest.raises(PluginError, match=r"Needy\(\) without options failed: .*rank"):
         testing.check_decoder(Needy)

@@ -1,6 +1,5 @@
 """A tiny model, a small corpus and their entries, made once through the command line."""
 
-import json
 import shutil
 from pathlib import Path
 
@@ -33,33 +32,26 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def entries(tmp_path_factory: pytest.TempPathFactory, bert: Path, corpus: Path) -> dict[str, Path]:
-    """A cache root per format, with the entries of train and dev (do not change them)."""
+def entries(tmp_path_factory: pytest.TempPathFactory, bert: Path, corpus: Path) -> Path:
+    """A cache root with the entries of train and dev (do not change them)."""
     root = tmp_path_factory.mktemp("caches")
-    for name in ("zarr", "hdf5"):
-        done("extract", bert, corpus, *FLOAT32, "--format", name, "--cache", root / name)
-    return {name: root / name for name in ("zarr", "hdf5")}
+    done("extract", bert, corpus, *FLOAT32, "--cache", root)
+    return root
 
 
 @pytest.fixture
-def cache(entries: dict[str, Path], here: Path) -> Path:
+def cache(entries: Path, here: Path) -> Path:
     """The default cache of the test's own folder, filled; it may be damaged."""
-    return Path(shutil.copytree(entries["zarr"], here / "cache"))
-
-
-@pytest.fixture
-def hdf5_cache(entries: dict[str, Path], here: Path) -> Path:
-    """As ``cache``, in HDF5."""
-    return Path(shutil.copytree(entries["hdf5"], here / "cache"))
+    return Path(shutil.copytree(entries, here / "cache"))
 
 
 @pytest.fixture(scope="session")
 def records(
-    tmp_path_factory: pytest.TempPathFactory, entries: dict[str, Path], bert: Path, corpus: Path
+    tmp_path_factory: pytest.TempPathFactory, entries: Path, bert: Path, corpus: Path
 ) -> Path:
     """A records file with few-shot runs of two heads and all depths (do not change it)."""
     file = tmp_path_factory.mktemp("runs") / "records.jsonl"
-    common = (bert, corpus, "--cache", entries["zarr"], "--epochs", "2", "--out", file)
+    common = (bert, corpus, "--cache", entries, "--epochs", "2", "--out", file)
     done("sweep", *common, "--head", "p32,attention-fusion", "--shots", "4,8", "--seeds", "2")
     done("depth", *common)
     return file
@@ -69,15 +61,3 @@ def entry_of(cache: Path, split: str) -> Path:
     """The entry folder of one split in a cache with one entry per split."""
     (found,) = cache.glob(f"*/*/{split}-????????")
     return found
-
-
-@pytest.fixture
-def own_texts(bert: Path, here: Path) -> tuple[object, ...]:
-    """The folder ``own`` of labelled texts, extracted: the model, and the options that read it."""
-    rows = [{"text": f"{word} left", "label": word[0]} for word in ("Maria", "Paris", "Lake")]
-    (here / "own").mkdir()
-    for split in ("train", "dev"):
-        (here / "own" / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    own = ("--kind", "sentence", "--text", "text", "--label", "label")
-    done("extract", bert, "own", *FLOAT32, *own)
-    return (bert, *own)

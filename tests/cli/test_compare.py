@@ -20,22 +20,6 @@ def file(tmp_path_factory):
     return path
 
 
-def test_runs_of_a_sweep(entries, bert, corpus, here):
-    common = (bert, corpus, "--cache", entries["zarr"], "--epochs", "2", "--out", "r.jsonl")
-    done("sweep", *common, "--head", "p32,last", "--seeds", "2", "--predictions")
-    words = ("compare", "r.jsonl#head=p32", "r.jsonl#head=last", "--split", "dev", "--json")
-    (row,) = done(*words, "--samples", "200").rows
-    scores = {}
-    for record in done("sweep", *common, "--head", "p32,last", "--seeds", "2", "--json").rows:
-        scores.setdefault(record["head"], []).append(record["eval_score"])
-    assert row["score_a"] == pytest.approx(sum(scores["p32"]) / 2)
-    assert row["score_b"] == pytest.approx(sum(scores["last"]) / 2)
-    assert row["low"] <= row["difference"] <= row["high"]
-    assert (row["n_seeds"], row["split"], row["samples"]) == (2, "dev", 200)
-    outcome = done(*words[:-1], "--metric", "loss", "--samples", "200").out
-    assert outcome.splitlines()[0].strip() == "dev loss (nats), smaller is better"
-
-
 def test_a_table_and_two_lines(file):
     outcome = done("compare", f"{file}#head=p32", f"{file}#head=last", "--samples", "500")
     lines = outcome.out.splitlines()
@@ -63,44 +47,24 @@ def test_all_settings_of_a_file(file):
     assert table.startswith("a,b,seeds,") and "p (Holm)" in table.splitlines()[0]
 
 
-def test_two_runs_are_wanted(file):
-    message = refused("compare", f"{file}#head=p32")
-    assert message.startswith("compare takes two runs, RUN_A and RUN_B; found 1. With --all it")
-
-
-def test_styles_are_of_tables_of_all(file):
-    runs = (f"{file}#head=p32", f"{file}#head=last")
-    assert refused("compare", *runs, "--style", "csv").startswith("--style is of --all, without")
+@pytest.mark.parametrize(
+    ("runs", "options", "message"),
+    [
+        (["#head=p32"], (), "compare takes two runs, RUN_A and RUN_B; found 1. With --all it"),
+        (["#head=p32", "#head=last"], ("--style", "csv"), "--style is of --all, without --json;"),
+        (["", "#head=last"], (), "FILE: 5 records that differ in head: last, mean, p32. A run is"),
+        (["#head=p32", "#head=last"], ("--metric", "los"), "unknown metric 'los'. Did you mean 'l"),
+        ([".old", "#head=last"], (), "FILE.old: no such file; run `probekit train`"),
+    ],
+)
+def test_what_cannot_be_compared(file, runs, options, message):
+    found = refused("compare", *(f"{file}{run}" for run in runs), *options)
+    assert found.replace(str(file), "FILE").startswith(message)
 
 
 def test_conditions_hold_for_both(file):
     words = ("compare", f"{file}#head=p32", f"{file}#head=last", "--where", "seed=1", "--json")
     assert done(*words, "--samples", "100").rows[0]["n_seeds"] == 1
-
-
-@pytest.mark.parametrize(
-    ("a", "b", "options", "message"),
-    [
-        ("", "#head=last", (), "FILE: 5 records that differ in head: last, mean, p32. A run is"),
-        ("#head=p32", "#head=p32", (), "FILE#head=p32 and FILE#head=p32 are the same run"),
-        ("#head=p32", "#head=mean", (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
-        ("#head=p32", "#head=mean", ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
-        ("#head=p32", "#head=last", ("--samples", "3"), "--samples 3: an interval needs at least"),
-        (
-            "#head=p32",
-            "#head=last",
-            ("--metric", "brier"),
-            "FILE#head=p32, seed 0: brier is a score of probabilities, and its predictions hold ",
-        ),
-        ("#head=p32", "#head=last", ("--metric", "los"), "unknown metric 'los'. Did you mean 'lo"),
-        ("#hed=p32", "#head=last", (), "unknown option 'hed'. Did you mean 'head'?"),
-        ("#12ab", "#head=last", (), "FILE#12ab: no record has a key that starts with '12ab'."),
-        (".old", "#head=last", (), "FILE.old: no such file; run `probekit train`"),
-    ],
-)
-def test_what_cannot_be_compared(file, a, b, options, message):
-    found = refused("compare", f"{file}{a}", f"{file}{b}", *options)
-    assert found.replace(str(file), "FILE").startswith(message)
 
 
 def test_a_metric_that_a_file_names_is_imported_only_if_that_is_asked_for(file, here, monkeypatch):

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cli.conftest import FLOAT32
-from tests.cli.console import done, refused, run, stated
+from tests.cli.console import done, refused
 
 
 @pytest.fixture
@@ -32,25 +32,6 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
 
 
-@pytest.mark.parametrize(
-    ("words", "says"),
-    [
-        (
-            ("--method", "ful"),
-            "unknown method 'ful'. Did you mean 'full'? Choose from: adapter, bit",
-        ),
-        (("--method", "lora:rank=0"), "rank and alpha must be at least 1"),
-        (
-            ("--method", "full", "--fit", "lbfgs"),
-            "--method full trains what makes them; leave --fit out",
-        ),
-        (("--method", "full", "--depth", "9"), "--depth 9: this model has"),
-    ],
-)
-def test_what_cannot_be_fine_tuned(extracted, words, says):
-    assert says in refused("train", *extracted, *words)
-
-
 def test_rates_of_groups_and_a_protocol_that_trains_the_model(extracted):
     steps = ("--head", "p32", "--epochs", "1", "--shots", "2", "--seeds", "1", "--json")
     lr = ("--lr", "backbone=2e-5,weights=2e-3,mixing=1e-2")
@@ -62,30 +43,3 @@ def test_rates_of_groups_and_a_protocol_that_trains_the_model(extracted):
         "train", *extracted, "--method", "full", "--head", "p32", "--lr", "backbones=2e-5"
     )
     assert "has no parameters called backbones; it trains weights and mixing and backbone" in said
-
-
-def test_a_rate_of_frozen_features_is_none_for_the_model(extracted):
-    asked = ("--head", "last", "--protocol", "p32", "--epochs", "1", "--seeds", "1", "--json")
-    said = refused("train", *extracted, *asked, "--method", "full")
-    assert "no rate for the model that --method full trains. Give --protocol p32-ft, or" in said
-    given = ("--method", "full", "--lr", "backbone=2e-5")
-    (row,) = done("train", *extracted, *asked, *given).rows
-    assert (row["lr"], row["rates"]) == (2e-3, {"backbone": 2e-5})
-
-
-def test_batches_are_asked_for_with_any_method(extracted):
-    steps = ("--head", "last", "--epochs", "1", "--json", *stated(batch_tokens=64))
-    (row,) = done("train", *extracted, *steps, "--method", "full").rows
-    assert (row["method"], row["batch_tokens"]) == ("full", 64)
-    rows = done("sweep", *extracted, *steps, "--method", "bitfit,frozen", "--seeds", "1").rows
-    assert [row["batch_tokens"] for row in rows] == [64, 64]
-    assert "runs no model" in refused("train", *extracted, *steps)
-
-
-def test_without_an_entry_it_says_how_to_make_one(bert, corpus, here):
-    assert "Type: probekit extract" in refused("train", bert, corpus, "--method", "full")
-
-
-def test_the_command_of_earlier_versions_says_what_to_type():
-    outcome = run("finetune", "bert", "conll")
-    assert outcome.code == 2 and "`probekit train --method full`" in outcome.err

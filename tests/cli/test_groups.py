@@ -46,8 +46,6 @@ def test_the_record_says_what_was_kept_together(train):
     (held,) = done(*train, "--hold-out", "0.25", "--group", "prompt").rows
     assert (held["protocol"], held["select"]) == ("full, hold-out 0.25 by prompt", "held-out")
     assert held["seen"]["examples"] == 18  # of 12 prompts of two texts, three are kept out
-    (apart,) = done(*train, "--select", "cv:3", "--group", "text").rows
-    assert apart["select"] == "cv:3 by text"  # the entry's own texts, of which each has one
     (uncut,) = done(*train, "--select", "dev", "--group", "prompt").rows
     assert uncut["select"] == "dev by prompt" and uncut["seen"]["groups"] == 12
     (fewer,) = done(*train, "--group", "half").rows
@@ -58,7 +56,6 @@ def test_the_record_says_what_was_kept_together(train):
     ("options", "message"),
     [
         (("--select", "cv:3", "--group", "promt"), "Did you mean 'prompt'"),
-        (("--select", "cv:3", "--group", "only"), "'only'"),
         (
             ("--select", "cv:3", "--group", "one"),
             "(--group one) or more, and there is 1 among",
@@ -74,27 +71,6 @@ def test_the_record_says_what_was_kept_together(train):
 )
 def test_what_cannot_be_kept_together_is_refused(train, options, message):
     assert message in refused(*train, *options)
-
-
-def test_groups_that_the_given_splits_share_are_said(train):
-    said = done(*train, "--select", "cv:3", "--group", "torn").err
-    assert "train and dev have 3 of 3 groups (torn) in common, such as x0." in said
-
-
-def test_the_column_of_groups_is_no_label(bert, filled, tmp_path):
-    folder = tmp_path / "own"
-    folder.mkdir()
-    for split, count in (("train", 24), ("dev", 12)):
-        rows = [f"{split} text {n},{'ab'[n // 2 % 2]},d{n // 2}" for n in range(count)]
-        (folder / f"{split}.csv").write_text("\n".join(["text,verdict,doc", *rows]))
-    kind = ("--kind", "sentence")
-    extract = ("extract", bert, folder, "--cache", filled, *kind, "--compute-dtype", "float32")
-    assert "several label columns: verdict, doc" in refused(*extract)
-    done(*extract, "--label", "verdict")
-    train = ("train", bert, folder, "--cache", filled, *kind, "--head", "last", "--json")
-    (row,) = done(*train, "--select", "cv:3", "--group", "doc").rows
-    assert (row["label"], row["select"]) == ("verdict", "cv:3 by doc")
-    assert "several label columns: verdict, doc" in refused(*train, "--select", "cv:3")
 
 
 CONLL = """-DOCSTART- -X- O O
@@ -142,6 +118,9 @@ def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
     assert "200 samples of 4 documents, so few that intervals are rough)" in pair
     said = extract(bert, conll, "data").err
     assert said.count("complete already") == 3  # the model does not run again
+    shown = done("cache", "info", bert, "conll", "dev", "--cache", conll / "cache").out
+    (line,) = (line for line in shown.splitlines() if "chunk, ner, pos" in line)
+    assert "document" not in line
     pair, table = compared(bert, conll, "after")  # without --data
     assert "interval over 4 documents, so few that intervals are rough (jackknife, " in pair
     assert "p over 4 documents, so few that intervals are rough (the larger one of" in table
@@ -150,15 +129,3 @@ def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
     assert "paired over 4 documents" in done("table", here / "depth.jsonl", "--of", "depth").out
     exits = done("exit", here / "depth.jsonl", "--samples", "200").out
     assert "8 sentences, one seed" in exits and "intervals over 4 documents, so few" in exits
-    done("report", here / "depth.jsonl", "-o", here / "page.html", "--samples", "200")
-    assert "intervals over 4 documents" in (here / "page.html").read_text("utf-8")
-
-
-def test_label_columns_are_as_they_were(bert, conll):
-    extract(bert, conll, "data")
-    shown = done("cache", "info", bert, "conll", "--cache", conll / "cache").out
-    assert "chunk, ner, pos" in shown and "document" not in shown
-    train = ("train", bert, "conll", "--cache", conll / "cache", "--head", "last", "--json")
-    assert "unknown label column of conll 'document'" in refused(*train, "--label", "document")
-    (row,) = done(*train, "--label", "pos", "--select", "cv:2", "--group", "document").rows
-    assert row["select"] == "cv:2 by document"

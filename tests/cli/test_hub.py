@@ -26,7 +26,6 @@ def test_model_and_data_from_the_hub(bert, here):
     assert dev["origin"] == f"hub:lhoestq/conll2003@{commits[1]} (default)"
     assert dev["counts"]["words"] == sum(map(len, TOKENS))
     assert len(Entry.open(here / "c" / train["path"]).examples) == len(TOKENS)
-    for label in ("ner", "pos"):
-        words = ("train", "org/tiny", "conll", "--cache", here / "c", "--label", label)
-        (row,) = done(*words, "--head", "last", "--epochs", "1", "--json").rows
-        assert (row["model"], row["label"]) == ("org--tiny", label)
+    words = ("train", "org/tiny", "conll", "--cache", here / "c", "--label", "pos")
+    (row,) = done(*words, "--head", "last", "--epochs", "1", "--json").rows
+    assert (row["model"], row["label"]) == ("org--tiny", "pos")

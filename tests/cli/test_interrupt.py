@@ -24,15 +24,11 @@ from probekit.extraction import plan, units
 units.UNIT_BYTES = 8_000
 plan.chunk_rows_for = lambda dim, dtype, rows: 16
 """
-LITTLE_MEMORY = """
-from probekit.train.sweeps import run
-run.default_memory = lambda device: 1000
-"""
 MAIN = "from probekit.cli import main; main()"
 MESSAGE = "interrupted. What is finished is kept: run the same command again to resume."
 
 
-def interrupted(folder, code, words, is_under_way, number=signal.SIGINT):
+def interrupted(folder, code, words, is_under_way):
     """Run a command in ``folder`` and send it a signal as soon as it is under way."""
     process = subprocess.Popen(
         [sys.executable, "-c", code, *map(str, words)],
@@ -47,7 +43,7 @@ def interrupted(folder, code, words, is_under_way, number=signal.SIGINT):
     if is_under_way is not None:  # or the process sends it to itself
         while process.poll() is None and not is_under_way():
             time.sleep(0.002)
-        process.send_signal(number)
+        process.send_signal(signal.SIGTERM)
     out, err = process.communicate(timeout=60)
     assert process.returncode == 130, err
     assert out == ""
@@ -62,16 +58,15 @@ def small_units(monkeypatch):
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 @pytest.mark.usefixtures("small_units")
-def test_extract(bert, here, number):
+def test_extract(bert, here):
     corpus = write_corpus(here / "long", sentences=400)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")
 
     def marked():
         return len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5
 
-    err = interrupted(here, SMALL_UNITS + MAIN, words, marked, number)
+    err = interrupted(here, SMALL_UNITS + MAIN, words, marked)
     kept = re.search(r"train: (\d+) of (\d+) units are finished, and kept\.", err)
     (partial,) = here.glob("cache/*/*/*.partial")
     outcome = done(*words)
@@ -110,24 +105,6 @@ def test_what_a_group_has_finished_is_recorded(here):
     rows = done(*words, "--json").rows
     assert len(rows) == len(load_records(here / "r.jsonl")) == 5
     assert [row["eval_score"] for row in rows[:2]] == [record.eval_score for record in kept]
-
-
-def test_sweep(bert, corpus, cache, here):
-    """Groups of one run each: there is memory for no second."""
-    file = here / "r.jsonl"
-    words = ("sweep", bert, corpus, "--head", "p32", "--epochs", "60", "--seeds", "12")
-    words = (*words, "--out", file)
-
-    def recorded():
-        return file.exists() and file.stat().st_size > 0
-
-    interrupted(here, LITTLE_MEMORY + MAIN, words, recorded)
-    kept = file.read_text().splitlines()
-    assert 1 <= len(kept) < 12
-    outcome = done(*words)
-    assert f"{len(kept)} of 12 runs are recorded in " in outcome.err
-    assert file.read_text().splitlines()[: len(kept)] == kept
-    assert len(file.read_text().splitlines()) == 12
 
 
 MAINTENANCE = "probekit.extraction.maintenance"

@@ -24,12 +24,8 @@ def write_corpus(folder, rows):
     "options",
     [
         ("--head", "last,p32"),
-        ("--head", "last", "--decoder", "crf"),
-        ("--head", "last,dwatt,extra-layers:n=1", "--epochs", "2"),
-        ("--head", "mean", "--decoder", "crf", "--epochs", "2"),
-        ("--head", "last", "--control", "1"),
-        ("--head", "last", "--shots", "4"),
-        ("--head", "last", "--hold-out", "0.5"),
+        ("--head", "last,dwatt", "--decoder", "crf", "--epochs", "2"),
+        ("--head", "last", "--control", "1", "--hold-out", "0.5"),
     ],
 )
 def test_words_without_a_label_are_neither_fitted_on_nor_scored(bert, here, options):
@@ -40,7 +36,6 @@ def test_words_without_a_label_are_neither_fitted_on_nor_scored(bert, here, opti
     assert "train.conll: 40 words have no label in column '1' (-100, _)" in said
     for row in done("sweep", bert, data, *options, "--predictions", "--json").rows:
         assert row["metric"] == ("accuracy" if "--control" in options else "span-f1")
-        assert row["seen"]["of_examples"] == 8
         found = pq.read_table(row["predictions"]).to_pylist()
         for one in (one for one in found if one["split"] == "dev"):
             place = int(one["id"].removeprefix("dev-"))

@@ -35,15 +35,6 @@ def trained(bert, here):
     return train
 
 
-def test_other_test_texts_with_the_same_labels_are_other_data(trained):
-    files = trained("plain", ["Maria", "Paris"]), trained("typos", ["Mraia", "Prais"], "mean")
-    assert len({json.loads(file.read_text())["labels_fingerprint"] for file in files}) == 1
-    rows = done("table", *files, "--style", "jsonl").rows
-    assert [row["options"]["task"].rpartition("-")[0] for row in rows] == ["plain", "typos"]
-    message = refused("compare", *files, "--split", "test")
-    assert "runs are compared on the same sentences" in message
-
-
 def test_they_are_told_apart_where_they_share_a_name(trained):
     one, other = trained("plain", ["Maria", "Paris"]), trained("typos", ["Mraia", "Prais"])
     record = json.loads(one.read_text())

@@ -1,12 +1,8 @@
 """``overthinking`` and ``exit`` of what ``depth`` has recorded."""
 
-import json
 import shutil
 
-import numpy as np
-import pandas
 import pytest
-from seqeval.metrics import f1_score
 
 from tests.cli.console import done, refused
 from tests.planted import plant_all
@@ -58,68 +54,6 @@ def test_exit_saves_the_planted_layer(runs):
     assert points["fixed"]["saved"]["value"] == pytest.approx(1 / 3)
 
 
-@pytest.fixture(scope="module")
-def lost(tmp_path_factory):
-    """The records file of probes where layer 2 alone holds the labels."""
-    root = tmp_path_factory.mktemp("lost")
-    cache = plant_all(root / "cache", signal=(2,), noise=0.05)
-    options = ("--l2", 0.01, "--cache", cache, "--out", root / "runs.jsonl")
-    done("depth", *RUN, *options)  # equally right strengths are not equally sure: one given
-    return root / "runs.jsonl"
-
-
-def read_rows(runs, split):
-    """Return the rows of a split of each depth, from the Parquet files alone."""
-    records = [json.loads(line) for line in runs.read_text().splitlines()]
-    files = [pandas.read_parquet(runs.parent / record["predictions"]) for record in records]
-    kept = [rows[rows["split"] == split] for rows in files]
-    return {r["depth"]: rows for r, rows in zip(records, kept, strict=True)}
-
-
-def test_shares_are_those_of_the_parquet_files(lost):
-    (found,) = done("overthinking", lost, "--samples", 100, "--json").rows
-    shares = {one["name"]: one for one in found["shares"]}
-    words = {run: rows[["gold", "predicted"]].explode(["gold", "predicted"])
-             for run, rows in read_rows(lost, "test").items()}  # fmt: skip
-    right = {run: (rows["gold"] == rows["predicted"]).to_numpy() for run, rows in words.items()}
-    last, earlier = right[3], np.any([right[depth] for depth in range(3)], axis=0)
-    expected = {"wasteful": last & earlier, "destructive": ~last & earlier,
-                "cumulative": last | earlier}  # fmt: skip
-    for name, rows in expected.items():
-        assert shares[name]["share"]["value"] == pytest.approx(rows.mean()), name
-    assert shares["destructive"]["excess"]["low"] > 0
-    assert shares["destructive"]["share"]["value"] > 0.5  # layer 2 knows, and the last does not
-
-
-def test_exits_are_those_of_the_parquet_files(lost):
-    (found,) = done("exit", lost, "--samples", 100, "--json").rows
-    points = {point["rule"]: point for point in found["points"]}
-    test, dev = ([read_rows(lost, split)[depth] for depth in range(4)] for split in ("test", "dev"))
-    grid = [*np.quantile(least_sure(dev)[:-1], np.linspace(0, 1, 41)), np.inf]
-    tried = [left_early(dev, threshold) for threshold in grid]
-    last, _ = tried[-1]
-    *_, n = min((layers, -f1, n) for n, (f1, layers) in enumerate(tried) if f1 >= last - 0.01)
-    score, layers = left_early(test, grid[n])
-    assert points["confidence"]["layers"]["value"] == pytest.approx(layers)
-    assert points["confidence"]["score"]["value"] == pytest.approx(score)
-
-
-def least_sure(depths):
-    """Return the largest probability of each sentence's least sure word, by depth."""
-    return np.array(
-        [[min(max(word) for word in words) for words in rows["probabilities"]] for rows in depths]
-    ).astype(float)
-
-
-def left_early(depths, threshold):
-    """Return the score and the mean layers of sentences that leave by their confidence."""
-    surely = least_sure(depths) >= threshold
-    surely[-1] = True
-    places = surely.argmax(0)
-    predicted = [list(depths[at]["predicted"].iloc[n]) for n, at in enumerate(places)]
-    return f1_score([list(words) for words in depths[0]["gold"]], predicted), places.mean()
-
-
 def test_figures_of_a_records_file_and_of_the_commands(runs, here):
     look = ("--width", 3, "--title", "A title", "--font-size", 9, "-o")
     only = ("--where", "head=last")  # there are scalar mixes as well
@@ -130,15 +64,6 @@ def test_figures_of_a_records_file_and_of_the_commands(runs, here):
         assert (here / "own.svg").read_bytes() == (here / f"{kind}.svg").read_bytes()
     message = refused("overthinking", runs, *look[:-1])
     assert message == "--width is for the figure: say where to draw it, -o FILE."
-    assert "a width of 99 inches" in refused("exit", runs, "-o", "a.svg", "--width", 99)
-
-
-def test_records_that_are_not_there(runs, cache, tmp_path):
-    assert "no records with head=p32" in refused("exit", runs, "--head", "p32")
-    assert "no such file" in refused("exit", "nowhere.jsonl")
-    plain = tmp_path / "plain.jsonl"
-    done("depth", *RUN, "--cache", cache, "--out", plain, "--no-predictions")
-    assert "with --predictions" in refused("overthinking", plain)
 
 
 def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
@@ -155,9 +80,7 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     ("command", "option", "said"),
     [
         ("exit", ("--tolerance", -1), "--tolerance -1"),
-        ("exit", ("--tolerance", 5), "from 0 to 1, where 0.01 is one point of a percentage"),
         ("exit", ("--samples", 5), "--samples 5:"),
-        ("exit", ("-o", "a.gif"), "a.gif: cannot write a figure as '.gif'"),
         ("exit", ("--split", "tset"), "Did you mean 'test'?"),
         ("overthinking", ("--examples", -3), "--examples -3:"),
     ],

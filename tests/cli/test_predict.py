@@ -1,4 +1,4 @@
-"""``probekit predict``: from a file and from stdin, equal to training-time predictions."""
+"""``probekit predict``: text from files of every form and from stdin, labelled as in training."""
 
 import json
 import shutil
@@ -6,120 +6,127 @@ import shutil
 import pyarrow.parquet as pq
 import pytest
 
+from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused
 from tests.saved_heads import changed_head
 
 
-@pytest.fixture
-def head(bert, corpus, cache, here):
+@pytest.fixture(scope="module")
+def head(bert, corpus, entries, tmp_path_factory):
     """A saved head, with the dev predictions of its training beside its record."""
-    done(
-        "train", bert, corpus, "--head", "p32", "--epochs", "20", "--save", "head", "--predictions"
-    )
-    return here / "head"
+    root = tmp_path_factory.mktemp("head")
+    words = ("--epochs", "20", "--save", root / "head", "--predictions", "--out", root / "r.jsonl")
+    done("train", bert, corpus, "--cache", entries, "--head", "p32", *words)
+    return root / "head"
 
 
-@pytest.fixture
-def predictions(head, here):
-    (file,) = here.glob("runs/**/*.parquet")
-    return {row["id"]: row["predicted"] for row in pq.read_table(file).to_pylist()}
-
-
-def dev_sentences(corpus):
+@pytest.fixture(scope="module")
+def sentences(corpus):
+    """The rows of dev: word, part of speech and entity."""
     blocks = (corpus / "dev.conll").read_text("utf-8").strip("\n").split("\n\n")
-    return [[line.split("\t")[0] for line in block.splitlines()] for block in blocks]
+    return [[line.split("\t") for line in block.splitlines()] for block in blocks]
 
 
-def test_predictions_equal_those_of_training(head, corpus, predictions, here):
-    sentences = dev_sentences(corpus)
-    (here / "new.txt").write_text("\n".join(map(" ".join, sentences)), "utf-8")
-    rows = done("predict", head, "new.txt", "--json").rows
-    assert [row["words"] for row in rows] == sentences
-    assert [row["labels"] for row in rows] == list(predictions.values())
-    assert {label for row in rows for label in row["labels"]} == {"O", "B-LOC"}
+def test_predictions_equal_those_of_training_in_files_of_every_form(head, corpus, sentences, here):
+    words = [[row[0] for row in sentence] for sentence in sentences]
+    records = [{"tokens": [r[0] for r in s], "tags": [r[2] for r in s]} for s in sentences]
+    table = [f"{n};{row[0]};{row[1]};{row[2]}" for n, s in enumerate(sentences) for row in s]
+    (here / "a.jsonl").write_text("\n".join(map(json.dumps, records)), "utf-8")
+    (here / "b.json").write_text(json.dumps(records), "utf-8")
+    (here / "c.csv").write_text("\n".join(["sent_id;token;pos;ner", *table]), "utf-8")
+    (here / "d.txt").write_text((corpus / "dev.conll").read_text("utf-8"), "utf-8")
+    rows = done("predict", head, "-", "--json", text="\n".join(map(" ".join, words))).rows
+    (file,) = head.parent.glob("**/*.parquet")
+    assert [row["words"] for row in rows] == words
+    assert [row["labels"] for row in rows] == pq.read_table(file)["predicted"].to_pylist()
     for row in rows:
         assert [next(iter(word)) for word in row["probabilities"]] == row["labels"]
-        assert all(
-            sum(word.values()) == pytest.approx(1, abs=1e-5) for word in row["probabilities"]
-        )
+        totals = [sum(word.values()) for word in row["probabilities"]]
+        assert totals == pytest.approx([1] * len(totals), abs=1e-5)
+    for file in (corpus / "dev.conll", "a.jsonl", "b.json", "c.csv"):
+        assert done("predict", head, file, "--json").rows == rows, file
+    assert done("predict", head, "d.txt", "--text", "0", "--json").rows == rows
 
 
 def test_stdin_as_a_table_of_words_and_labels(head):
-    outcome = done("predict", head, "-", text="Maria left Paris\n\nthe river bank\n")
-    blocks = [block.splitlines() for block in outcome.out.strip("\n").split("\n\n")]
-    words = [[line.split("\t")[0] for line in block] for block in blocks]
-    assert words == [["Maria", "left", "Paris"], ["the", "river", "bank"]]
-    assert all(line.split("\t")[1] in ("O", "B-LOC") for block in blocks for line in block)
+    outcome = done("predict", head, "-", text="\ufeffMaria left\r\nthe\u2028river bank\x0c\n")
+    blocks = [block.split("\n") for block in outcome.out.strip("\n").split("\n\n")]
+    pairs = [[line.split("\t") for line in block] for block in blocks]
+    words = [["Maria", "left"], ["the\u2028river", "bank"]]
+    assert [[word for word, _ in block] for block in pairs] == words
+    assert {label for block in pairs for _, label in block} <= {"O", "B-LOC"}
     assert outcome.err == ""
 
 
-def test_what_cannot_be_predicted(head, here):
-    message = refused("predict", head, "none.txt")
-    assert message == "none.txt: no such file."
+def test_what_cannot_be_predicted(head, corpus, here):
+    labelled = (corpus / "dev.conll").read_text("utf-8").replace("\t", " ")
+    (here / "eng.testb").write_text(f"-DOCSTART- -X- O\n\n{labelled}", "utf-8")
+    (here / "latin.txt").write_bytes(b"caf\xe9\n")
+    (here / "texts.csv").write_text("text,label\na fine film,good\n")
+    table = "every line ends in a label, so that this is a table"
+    for file, text, message in (
+        ("none.txt", None, "none.txt: no such file."),
+        ("latin.txt", None, "latin.txt, line 1: not UTF-8 ("),
+        ("eng.testb", None, f"eng.testb: {table}"),
+        ("texts.csv", None, "texts.csv: the column of words holds texts, such as"),
+        ("-", labelled, f"stdin: {table}"),
+        ("-", "\n \n", "there is no text to label; give one sentence per line."),
+        ("-", b"a b\ncaf\xe9\n", "stdin, line 2: not UTF-8 ("),
+        ("-", '{"tokens": ["a"]}\n', "stdin: JSON objects, and running text is expected; name"),
+    ):
+        assert refused("predict", head, file, text=text).startswith(message), file
+    message = refused("predict", head, "-", "--text", "0", text="a")
+    assert message.startswith("--text says nothing about stdin, which has a text per line")
     message = refused("predict", "none", "-", text="a")
     assert message.startswith("none: no saved head here (no config.json). `probekit train --save")
-    message = refused("predict", head, "-", text="\n \n")
-    assert message == "there is no text to label; give one sentence per line."
-    (here / "latin.txt").write_bytes(b"caf\xe9\n")
-    assert refused("predict", head, "latin.txt").startswith("latin.txt, line 1: not UTF-8 (")
-    message = refused("predict", head, "-", text=b"a b\ncaf\xe9\n")
-    assert message.startswith("stdin, line 2: not UTF-8 (")
-    message = refused("predict", head, "-", "--model", "./moved", text="a")
-    assert message.startswith("model './moved': no such file or folder.")
 
 
 @pytest.mark.parametrize("name", ["./models/bert", "models/bert"])
 def test_a_model_that_has_moved(head, bert, here, name):
     """The second one would pass for a repository of the Hub, where it is not to be looked for."""
+    shutil.copytree(head, here / "head")
     config = json.loads((head / "config.json").read_text("utf-8"))
-    changed_head(head, weights=config["weights"], model=config["model"] | {"name": name})
-    message = refused("predict", head, "-", text="Maria left")
+    model = config["model"] | {"name": name}
+    changed_head(here / "head", weights=config["weights"], model=model)
+    message = refused("predict", "head", "-", text="Maria left")
     assert message.startswith(f"model {name!r}: no such file or folder.")
     assert message.endswith(" If it has moved, say where it lies now: --model.")
-    assert done("predict", head, "-", "--model", bert, text="Maria left").out.startswith("Maria\t")
+    shown = done("predict", "head", "-", "--model", bert, text="Maria left").out
+    assert shown.startswith("Maria\t")
 
 
-def test_a_model_that_was_extracted_from_another_folder(bert, corpus, here, monkeypatch):
-    """The entry knows a relative path, which leads nowhere from here; what was given does."""
-    shutil.copytree(bert, here / "models" / "bert")
-    done("extract", "models/bert", corpus, "--cache", here / "cache")
-    (here / "elsewhere").mkdir()
-    monkeypatch.chdir(here / "elsewhere")
-    model = here / "models" / "bert"
-    done("train", model, corpus, "--head", "mean", "--cache", here / "cache", "--save", "head")
-    assert done("predict", "head", "-", text="Maria left").out.startswith("Maria\t")
-
-
-@pytest.mark.parametrize("given", ["file", "stdin"])
-def test_lines_end_at_line_feeds_alone(head, here, given):
-    text = "\ufeffMaria left\r\nthe\u2028river bank\x0c\n".encode()
-    (here / "new.txt").write_bytes(text)
-    words = ("predict", head, "new.txt" if given == "file" else "-", "--json")
-    rows = done(*words, text=None if given == "file" else text).rows
-    assert [row["words"] for row in rows] == [["Maria", "left"], ["the\u2028river", "bank"]]
-
-
-def test_one_label_per_text(own_texts):
-    bert, *own = own_texts
-    done("train", bert, "own", *own, "--head", "p32", "--epochs", "2", "--save", "one")
-    found = done("predict", "one", "-", "--json", text="Maria left\n\nthe river\n").rows
-    assert [row["text"] for row in found] == ["Maria left", "the river"]
-    lines = done("predict", "one", "-", text="Maria left\nthe river\n").out.splitlines()
-    assert lines == [f"{row['text']}\t{row['label']}" for row in found]
-    assert {row["label"] for row in found} <= {"M", "P", "L"}
-    message = refused("predict", "one", "-", text="the river\n\nMaria\tleft\n")
-    assert message.startswith("line 3: this head labels single texts, and a TAB stands between")
-
-
-def test_a_number_of_a_pair_of_texts(bert, here):
-    rows = "".join(f"{word} left,{word} came,{n}.5\n" for n, word in enumerate(("Maria", "Lake")))
+@pytest.mark.parametrize("kind", ["sentence", "pair", "regression"])
+def test_labels_of_whole_texts(bert, here, kind):
+    rows = [f"{w} left\t{w} came\t{n}.5" for n, w in enumerate(("Maria", "Paris", "Lake"))]
     (here / "own").mkdir()
     for split in ("train", "dev"):
-        (here / "own" / f"{split}.csv").write_text("a,b,score\n" + rows)
-    own = ("--kind", "regression", "--text", "a,b", "--label", "score")
-    done("extract", bert, "own", "--compute-dtype", "float32", *own)
-    done("train", bert, "own", *own, "--head", "p32", "--epochs", "2", "--save", "two")
-    (found,) = done("predict", "two", "-", "--json", text="Maria left\tthe river\n").rows
-    assert (found["text"], found["text_pair"]) == ("Maria left", "the river")
-    message = refused("predict", "two", "-", text="Maria left\tthe river\nMaria left\n")
-    assert message == "line 2: expected two texts with one TAB between them; found 1."
+        (here / "own" / f"{split}.tsv").write_text("\n".join(["a\tb\tclass", *rows]))
+    text, pair = ("a", False) if kind == "sentence" else ("a,b", True)
+    own = ("--kind", kind, "--text", text, "--label", "class")
+    done("extract", bert, "own", *FLOAT32, *own)
+    done("train", bert, "own", *own, "--head", "last", "--epochs", "2", "--save", "head")
+    found = done("predict", "head", "own/dev.tsv", "--text", text, "--json").rows
+    cells = [row.split("\t") for row in rows]
+    assert [row["text"] for row in found] == [a for a, *_ in cells]
+    assert [row.get("text_pair") for row in found] == [b if pair else None for _, b, _ in cells]
+    typed = ["\t".join(row[: 1 + pair]) for row in cells]
+    shown = done("predict", "head", "-", text="\n".join(typed)).out.splitlines()
+    assert shown == [f"{line}\t{row['label']}" for line, row in zip(typed, found, strict=True)]
+    message = refused("predict", "head", "-", text=f"{typed[0]}\nMaria{chr(9) * (not pair)} left\n")
+    assert message.startswith("line 2: ") and "TAB" in message
+
+
+def test_what_extract_is_told_no_other_command_needs(bert, here):
+    words = [("Maria", "B-PER"), ("left", "O"), ("Paris", "B-LOC")]
+    rows = [f"{n}^{word}^{tag}" for n, (word, tag) in enumerate(words)]
+    (here / "own").mkdir()
+    for split in ("train", "dev"):
+        (here / "own" / f"{split}.csv").write_text("\n".join(["key^word^tag", *rows]), "cp1251")
+    options = ("--sentences", "key", "--separator", "^", "--encoding", "cp1251", "--text", "word")
+    dry = done("extract", bert, "own", *options, "--label", "tag", "--dry-run", "--json").rows
+    assert [row["examples"] for row in dry] == [3, 3]
+    done("extract", bert, "own", *options, "--label", "tag", *FLOAT32)
+    head = ("--head", "last", "--epochs", "2", "--save", "head")
+    done("train", bert, "own", "--label", "tag", *head)
+    found = done("predict", "head", "own/dev.csv", "--json").rows
+    assert [row["words"] for row in found] == [[word] for word, _ in words]

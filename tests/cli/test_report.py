@@ -1,17 +1,14 @@
 """``report``: one HTML file of the records in files and folders."""
 
-import json
-
 import pytest
 
-from tests.cli.conftest import entry_of
 from tests.cli.console import done, refused
 from tests.page.samples import PageReader
 
 
 @pytest.fixture
 def page(records, entries, here):
-    outcome = done("report", records, "--cache", entries["zarr"], "--samples", "100")
+    outcome = done("report", records, "--cache", entries, "--samples", "100")
     assert outcome.out.startswith("report.html (")
     return PageReader((here / "report.html").read_text(encoding="utf-8"))
 
@@ -24,16 +21,6 @@ def test_it_shows_what_the_runs_hold(page):
     assert {"train", "dev"} < set(entries)
     assert sum("match their checksums" in text for text in entries) == 2
     assert page.texts("pre")[0].startswith("probekit extract ")
-
-
-def test_a_damaged_entry_is_said(records, cache):
-    chunk = entry_of(cache, "train") / "features.zarr" / "words" / "c.0.1.0"
-    chunk.write_bytes(bytes(byte ^ 1 for byte in chunk.read_bytes()))
-    done("report", records, "--samples", "100", "--examples", "0")
-    with open("report.html", encoding="utf-8") as file:
-        page = PageReader(file.read())
-    assert len([text for text in page.texts("entries") if text.startswith("damaged: ")]) == 1
-    assert [attrs for tag, attrs in page.elements if attrs.get("class") == "bad"]
 
 
 def test_entries_that_are_elsewhere_are_said(records, here):
@@ -58,13 +45,3 @@ def test_entries_that_are_elsewhere_are_said(records, here):
 def test_bad_input_is_refused(records, words, message):
     found = refused("report", *(records if word == "RECORDS" else word for word in words))
     assert message in found
-
-
-def test_an_empty_file_is_refused(here):
-    (here / "runs.jsonl").write_text("")
-    assert "a report needs records of finished runs" in refused("report", "runs.jsonl")
-
-
-def test_a_record_keeps_its_json(records):
-    """The sample is one line per record, so that a refused report has not changed it."""
-    assert all(json.loads(line) for line in records.read_text().splitlines())

@@ -65,11 +65,6 @@ def test_figures_and_pages_that_nobody_named_replace_their_own_alone(file, here)
         assert (here / name).read_bytes() == b"mine, of probekit"
 
 
-def test_a_name_stays_in_its_line(file):
-    append_record(file, make_record(task="two\r\nlines", model="other"))
-    assert r"two\r\nlines" in done("table", file).out
-
-
 def test_no_message_obeys_a_name(file):
     append_record(file, make_record(task=EVIL, seed=1, model="other"))
     outcome = run("table", file, "--columns", "shots")

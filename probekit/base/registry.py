@@ -8,6 +8,7 @@ import dataclasses
 import difflib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from enum import StrEnum
 from importlib import import_module
 from types import NoneType, UnionType
 from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, get_type_hints
@@ -43,15 +44,33 @@ class LazyRegistry(Mapping[str, T]):
         return len(self._places)
 
 
-def option(default: Any, help: str, **more: Any) -> Any:
+class Panel(StrEnum):
+    """Titles of the panels in the help of commands, in their order."""
+
+    FIRST = "Options"
+    STORED = "What is stored"
+    TEXTS = "How texts are run"
+    MODELLING = "Language modelling"
+    ENTRIES = "Model, and entries that are there"
+    TRAINED = "What is trained"
+    SENTENCES = "Which sentences"
+    FITTED = "How it is fitted"
+    OWN_DATA = "Your own data"
+    KEPT = "What is kept"
+    SHOWN = "What is shown"
+    MACHINE = "Cache, machine and messages"
+
+
+def option(default: Any, help: str, panel: Panel | None = None, **more: Any) -> Any:
     """Return a field of a dataclass that is an option of a command too, see `cli.spread`.
 
     Args:
         default: the field's default.
         help: what the command line says of it.
+        panel: where the command line shows it; the dataclass's ``PANEL`` if None.
         more: what else the command line needs to show it, such as ``metavar``.
     """
-    return dataclasses.field(default=default, metadata={"help": help, **more})
+    return dataclasses.field(default=default, metadata={"help": help, "panel": panel, **more})
 
 
 def flag(name: str) -> str:

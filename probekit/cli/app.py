@@ -32,7 +32,7 @@ from probekit.cli import (
 )
 from probekit.cli.command import COMMAND, USAGE, Command, Group, everywhere_first
 from probekit.cli.completion import offer_completion
-from probekit.cli.messages import end_messages, log_to, start_messages
+from probekit.cli.output import end_messages, log_to, start_messages
 from probekit.errors import ProbekitError
 
 logger = logging.getLogger("probekit")

@@ -2,14 +2,15 @@
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import flag, option
+from probekit.base.registry import Panel, flag, option
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
+    from probekit.engines import Engine
     from probekit.plots.look import Look
     from probekit.tasks import TextOptions
 
@@ -52,6 +53,7 @@ Cache = Annotated[
         callback=cache_root,
         metavar="ROOT",
         help="Root of the feature cache.",
+        rich_help_panel=Panel.MACHINE,
     ),
 ]
 
@@ -60,9 +62,11 @@ Cache = Annotated[
 class OwnText:
     """Which of the user's own data is meant, as he types it."""
 
+    PANEL = Panel.OWN_DATA
     kind: str | None = option(
         None,
         "For your own data: tagging (default), sentence, pair, regression or language-modelling.",
+        Panel.FIRST,
     )
     text: str | None = option(
         None, "For your own data: name or index of the text column; A,B for pairs."
@@ -101,6 +105,7 @@ class OwnData(OwnText):
 class FigureLook:
     """How a figure is to look, where it should not be as usual."""
 
+    PANEL = Panel.SHOWN
     width: float | None = option(
         None, "Inches; 3.35 (a column) or 6.9 (a page), by content, if unset."
     )
@@ -131,13 +136,17 @@ class FigureLook:
             check_format(output)
 
 
-Device = Annotated[str, typer.Option("--device", help="auto, cpu, cuda or cuda:1.")]
+Device = Annotated[
+    str,
+    typer.Option("--device", help="auto, cpu, cuda or cuda:1.", rich_help_panel=Panel.MACHINE),
+]
 DeviceMap = Annotated[
     str | None,
     typer.Option(
         "--device-map",
         help="In place of --device, for a model that does not fit on one: auto lays its blocks "
         "out over the GPUs, then the CPU's memory; or balanced, balanced_low_0, sequential.",
+        rich_help_panel=Panel.MACHINE,
     ),
 ]
 TrustRemoteCode = Annotated[
@@ -146,13 +155,64 @@ TrustRemoteCode = Annotated[
         "--trust-remote-code",
         help="Run the code that lies with the model, which may do anything on this machine. It is "
         "never taken from an entry or a saved head.",
+        rich_help_panel=Panel.MACHINE,
     ),
 ]
 ModelNow = Annotated[
     str | None, typer.Option("--model", help="Where the model lies now, if it has moved.")
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object per line.")]
-Workers = Annotated[int, typer.Option("--workers", help="Worker processes.")]
+Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
+Json = Annotated[
+    bool,
+    typer.Option("--json", help="Print one JSON object per line.", rich_help_panel=Panel.MACHINE),
+]
+
+
+Workers = Annotated[
+    int, typer.Option("--workers", help="Worker processes.", rich_help_panel=Panel.MACHINE)
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Crew:
+    """Who does the work of a command, and how many at once."""
+
+    PANEL = Panel.MACHINE
+    workers: Workers = 1
+    engine: str = option(
+        "local",
+        "What runs the workers: local, or ray, with options: ray:gpus_per_worker=0.5; on the "
+        "cluster of RAY_ADDRESS, else on one that is started here.",
+    )
+
+    def chosen(self) -> "Engine":
+        """Return the engine.
+
+        Raises:
+            UnknownNameError: there is no such engine.
+            OptionError: an option is not that engine's, or cannot be used; or the engine needs a
+                package that is not installed.
+        """
+        from probekit.engines import engine_of
+
+        return engine_of(self.engine)
+
+    @property
+    def ways(self) -> dict[str, Any]:
+        """What `sweep` is told of it."""
+        return {"workers": self.workers, "engine": self.chosen()}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRun:
+    """Where a model lies that runs again, and where it is run."""
+
+    model: ModelNow = None
+    device: Device = "auto"
+    device_map: DeviceMap = None
+    trust_remote_code: TrustRemoteCode = False
+
+
 SEEDS_HELP = "How many seeds (3 is 0,1,2), or which: 0,3,7 or 10:15."
 
 

@@ -17,6 +17,7 @@ from probekit.cli.output import (
     progress_wanted,
     show,
 )
+from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError, OptionError
 from probekit.extraction import maintenance  # its names load on first use
 
@@ -71,6 +72,7 @@ def info(
             print_pairs(maintenance.describe(path))
 
 
+@spread
 def verify(
     entry: Entries,
     rows: Annotated[
@@ -85,12 +87,10 @@ def verify(
         Path | None,
         typer.Option("--against", help="Compare the rows with this entry's instead."),
     ] = None,
-    model: arguments.ModelNow = None,
-    device: arguments.Device = "auto",
-    device_map: arguments.DeviceMap = None,
-    trust_remote_code: arguments.TrustRemoteCode = False,
     seed: Annotated[int, typer.Option("--seed", help="Seed of the random rows.")] = 0,
     cache: arguments.Cache = Path("cache"),
+    *,
+    run: arguments.ModelRun,
     json: arguments.Json = False,
 ) -> None:
     """Check every file and checksum and, with --rows N, compare rows with a fresh pass."""
@@ -104,21 +104,11 @@ def verify(
         show(f"{path}: all {chunks:,} chunks match their checksums", err=True)
         if not rows:
             continue
-        own = Entry.open(path)
         if against is not None:
-            report = maintenance.verify_against(
-                own, Entry.open(arguments.cache_root(against)), rows, seed=seed
-            )
+            reference = Entry.open(arguments.cache_root(against))
+            report = maintenance.verify_against(Entry.open(path), reference, rows, seed=seed)
         else:
-            report = maintenance.verify_rows(
-                own,
-                rows,
-                model=model,
-                device=device,
-                device_map=device_map,
-                seed=seed,
-                trust_remote_code=trust_remote_code,
-            )
+            report = maintenance.verify_rows(Entry.open(path), rows, seed=seed, **vars(run))
         print_row_errors(report, json=json)
         passed = passed and report.passed
     if not passed:
@@ -137,7 +127,7 @@ def merge(
 ) -> None:
     """Complete what `extract --shard` has begun, with what shards wrote into other caches."""
     entries = maintenance.merge_shards(
-        cache, [arguments.cache_root(one) for one in source or ()], progress=progress_wanted()
+        cache, [arguments.cache_root(root) for root in source or ()], progress=progress_wanted()
     )
     print_entries(entries, json=json)
 
@@ -171,7 +161,7 @@ def rm(
         return
     if not entry:
         raise OptionError("say which ENTRY: its path, or MODEL TASK [SPLIT]; or give --stale.")
-    left = maintenance.finish_removals([*cache.glob("*/*"), *(Path(one).parent for one in entry)])
+    left = maintenance.finish_removals([*cache.glob("*/*"), *(Path(name).parent for name in entry)])
     try:
         paths = maintenance.select_folders(entry, cache)
     except EntryNotFoundError:
@@ -191,36 +181,36 @@ def rm(
 
 
 def _remove(paths: Sequence[Path], yes: bool) -> None:
-    for found in [maintenance.Removable.of(path) for path in paths]:
-        state = "" if found.complete else "unfinished, "
-        _confirm(f"{found.path} ({state}{human_bytes(found.nbytes)})", yes)
-        found.remove()
-        show(f"removed {found.path}", err=True)
+    for entry in [maintenance.Removable.of(path) for path in paths]:
+        state = "" if entry.complete else "unfinished, "
+        _confirm(f"{entry.path} ({state}{human_bytes(entry.nbytes)})", yes)
+        entry.remove()
+        show(f"removed {entry.path}", err=True)
 
 
 def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], yes: bool) -> None:
     # --layers 0,4 --array tokens: "layers 0,4 and array tokens"
     parts = [f"layers {layers}"] * (layers is not None) + [f"array {name}" for name in arrays]
-    for found in maintenance.plan_reductions(paths, layers, arrays):
-        whole = human_bytes(found.nbytes + found.freed)
-        size = f"{human_bytes(found.freed)} of {whole}"
-        _confirm(f"{' and '.join(parts)} of {found.entry.path} ({size})", yes)
-        left = found.apply()
-        show(f"removed; the rest is {left.path} ({human_bytes(found.nbytes)})", err=True)
+    for reduction in maintenance.plan_reductions(paths, layers, arrays):
+        before = human_bytes(reduction.nbytes + reduction.freed)
+        size = f"{human_bytes(reduction.freed)} of {before}"
+        _confirm(f"{' and '.join(parts)} of {reduction.entry.path} ({size})", yes)
+        left = reduction.apply()
+        show(f"removed; the rest is {left.path} ({human_bytes(reduction.nbytes)})", err=True)
 
 
 def _remove_stale(cache: Path, yes: bool) -> None:
-    found = maintenance.find_stale(cache)
-    if not found:
+    leftovers = maintenance.find_stale(cache)
+    if not leftovers:
         show(f"nothing is left over in {cache}.", err=True)
         return
-    for stale in found:
+    for stale in leftovers:
         show(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
-    total = human_bytes(sum(stale.nbytes for stale in found))
-    _confirm(f"all {len(found)} ({total})", yes)
-    for stale, gone in maintenance.remove_stale(cache, found):
-        told = "removed" if gone else "left alone, since it is held or needed:"
-        show(f"{told} {stale.path}", err=True)
+    total = human_bytes(sum(stale.nbytes for stale in leftovers))
+    _confirm(f"all {len(leftovers)} ({total})", yes)
+    for stale, gone in maintenance.remove_stale(cache, leftovers):
+        outcome = "removed" if gone else "left alone, since it is held or needed:"
+        show(f"{outcome} {stale.path}", err=True)
 
 
 def _confirm(what: str, yes: bool) -> None:
@@ -233,5 +223,5 @@ def _confirm(what: str, yes: bool) -> None:
 
 def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:
     """Print the paths of the entries that MODEL TASK [SPLIT] names."""
-    for found in maintenance.select_folders(entry, cache):
-        show(str(found))
+    for folder in maintenance.select_folders(entry, cache):
+        show(str(folder))

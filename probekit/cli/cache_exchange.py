@@ -10,7 +10,7 @@ import typer
 
 from probekit import exchange  # its names load on first use, as do those of `maintenance`
 from probekit.base.notices import human_bytes
-from probekit.base.registry import option
+from probekit.base.registry import Panel, option
 from probekit.cli import arguments
 from probekit.cli.cache import Entries
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
@@ -81,7 +81,7 @@ def convert(
     """Store entries in another format or dtype, without the model; goes on after a kill."""
     if format is None and dtype is None:
         raise OptionError("say what is to change: --format zarr or hdf5, --dtype, or both.")
-    made = maintenance.convert_entries(
+    conversions = maintenance.convert_entries(
         maintenance.select_sources(entry, cache),
         format=format,
         dtype=dtype,
@@ -89,14 +89,14 @@ def convert(
         overwrite=overwrite,
         progress=progress_wanted(),
     )
-    for one, there in made:
-        _say("converted to", one.destination.path, there, one.nbytes)
-        if one.rounded and not there:
+    for conversion, there in conversions:
+        _say("converted to", conversion.destination.path, there, conversion.nbytes)
+        if conversion.rounded and not there:
             logger.warning(
                 "%s was rounded to %s before: `probekit extract` does not take it for what it "
                 "would store, and extracts anew; `train` reads it.",
-                one.destination.path.name,
-                " and ".join(one.manifest.request["through"]),
+                conversion.destination.path.name,
+                " and ".join(conversion.manifest.request["through"]),
             )
 
 
@@ -113,16 +113,16 @@ States = Annotated[
         "of --split.",
     ),
 ]
-Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportPlace:
+class ImportedEntryOptions:
     """Which text the states are of, and what becomes of entries that are there."""
 
+    PANEL = Panel.ENTRIES
     data: arguments.Data = None
     split: str | None = option(
-        None, "Splits, where STATES is a PATH alone, e.g. train,dev; all by default."
+        None, "Splits, where STATES is a PATH alone, e.g. train,dev; all by default.", Panel.FIRST
     )
     cache: arguments.Cache = Path("cache")
     overwrite: bool = option(False, "Replace an entry of the same key, finished or not.")
@@ -136,9 +136,9 @@ def import_entries(
     task: arguments.Task,
     states: States,
     *,
-    place: ImportPlace,
-    own: arguments.OwnData,
-    label: Label = None,
+    entry: ImportedEntryOptions,
+    text: arguments.OwnData,
+    label: arguments.Label = None,
     json: arguments.Json = False,
     shared: ImportOptions,
 ) -> None:
@@ -150,10 +150,10 @@ def import_entries(
     from probekit.extraction.imports import import_states
 
     arguments.check_order(model, task)
-    given = vars(place).copy()
-    split = given.pop("split")
+    options = vars(entry).copy()
+    split = options.pop("split")
     splits = None if split is None else arguments.split_list(split)
-    found = import_states(
+    entries = import_states(
         model,
         task,
         _by_split(states, splits),
@@ -161,11 +161,11 @@ def import_entries(
         options=shared,
         label=label,
         progress=progress_wanted(),
-        restart=place.overwrite,
-        **vars(own),
-        **given,
+        restart=entry.overwrite,
+        **vars(text),
+        **options,
     )
-    print_entries(found, json=json)
+    print_entries(entries, json=json)
 
 
 def _by_split(states: Sequence[str], splits: list[str] | None) -> str | dict[str, str]:
@@ -174,8 +174,8 @@ def _by_split(states: Sequence[str], splits: list[str] | None) -> str | dict[str
     Raises:
         OptionError: there are several without a split, two of one split, or a split beside them.
     """
-    pairs = [one.partition("=") for one in states]
-    alone = [one for one in states if Path(one).exists() or "=" not in one]
+    pairs = [text.partition("=") for text in states]
+    alone = [text for text in states if Path(text).exists() or "=" not in text]
     if alone:
         if len(states) > 1:
             raise OptionError(
@@ -264,7 +264,7 @@ def pull(
             "task's published files, or your own data.",
         ),
     ] = None,
-    label: Label = None,
+    label: arguments.Label = None,
     dry_run: DryRun = False,
     cache: arguments.Cache = Path("cache"),
     json: arguments.Json = False,
@@ -293,13 +293,13 @@ def _of_splits(paths: Sequence[Path], splits: str | None) -> list[Path]:
     from probekit.store.layout import split_and_key
 
     asked = arguments.split_list(splits or "")
-    found = {path: (split_and_key(path.name) or (path.name,))[0] for path in paths}
-    if missing := [split for split in asked if split not in found.values()]:
+    split_of = {path: (split_and_key(path.name) or (path.name,))[0] for path in paths}
+    if missing := [split for split in asked if split not in split_of.values()]:
         raise EntryNotFoundError(
             f"--split {splits}: no entry of split {missing[0]!r} is among those that are named, "
-            f"which are of {', '.join(dict.fromkeys(found.values()))}."
+            f"which are of {', '.join(dict.fromkeys(split_of.values()))}."
         )
-    return [path for path, split in found.items() if not asked or split in asked]
+    return [path for path, split in split_of.items() if not asked or split in asked]
 
 
 def _print_sizes(sizes: Mapping[str, int], json: bool, what: str = "file") -> None:

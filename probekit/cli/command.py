@@ -6,8 +6,8 @@ from typing import Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from probekit.base.registry import Panel
 from probekit.cli.config_option import apply_config, command_words
-from probekit.cli.help_panels import in_panels
 
 USAGE: type[BaseException] = typer.BadParameter.__bases__[0]
 """The error of wrong usage: typer itself reports it, and exits with 2."""
@@ -79,11 +79,17 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write the arguments, and the options by panel."""
-        for title, parameters in in_panels(ctx.info_name, self.get_params(ctx)).items():
-            records = [one.get_help_record(ctx) for one in parameters]
-            if shown := [record for record in records if record is not None]:
+        panels: dict[str, list[tuple[str, str]]] = {title: [] for title in ("Arguments", *Panel)}
+        parameters: list[Any] = self.get_params(ctx)
+        for parameter in parameters:
+            if (record := parameter.get_help_record(ctx)) is not None:
+                is_argument = parameter.param_type_name == "argument"
+                title = "Arguments" if is_argument else parameter.rich_help_panel
+                panels[title or Panel.FIRST].append(record)
+        for title, records in panels.items():
+            if records:
                 with formatter.section(title):
-                    formatter.write_dl(shown)
+                    formatter.write_dl(records)
 
     def format_epilog(self, ctx: Any, formatter: Any) -> None:
         """Name the options of all commands."""

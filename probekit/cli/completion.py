@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
+from pkgutil import resolve_name
 from typing import get_args
 
 import typer
@@ -23,12 +24,6 @@ METHODS = (
 )
 WORD_POOLINGS = ("auto", "first", "last", "mean")
 """Names of registries that are loaded with torch; a test compares them."""
-
-
-def _heads(ctx: typer.Context) -> Iterable[str]:
-    from probekit.probe.heads import HEADS
-
-    return HEADS
 
 
 def _tasks(ctx: typer.Context) -> Iterable[str]:
@@ -53,12 +48,6 @@ def _models(ctx: typer.Context) -> Iterable[str]:
     return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else ()
 
 
-def _protocols(ctx: typer.Context) -> Iterable[str]:
-    from probekit.train.sweeps.protocols import PROTOCOLS
-
-    return PROTOCOLS
-
-
 def _kinds(ctx: typer.Context) -> Iterable[str]:
     """Return kinds of figures, or of labels."""
     from probekit.base.kinds import KINDS
@@ -73,22 +62,9 @@ def _poolings(ctx: typer.Context) -> Iterable[str]:
     return WORD_POOLINGS if ctx.info_name == "extract" else POOLED
 
 
-def _arrays(ctx: typer.Context) -> Iterable[str]:
-    from probekit.extraction.request_options import KEEP
-
-    return KEEP
-
-
-def _styles(ctx: typer.Context) -> Iterable[str]:
-    from probekit.results.tables import STYLES
-
-    return STYLES
-
-
-def _trackers(ctx: typer.Context) -> Iterable[str]:
-    from probekit.results.trackers import TRACKERS
-
-    return TRACKERS
+def _names(registry: str) -> Values:
+    """Return what completes to the names of a registry, given as ``module:attribute``."""
+    return lambda ctx: resolve_name(f"probekit.{registry}")
 
 
 def _some(*values: str, kind: str | None = None) -> Values:
@@ -97,20 +73,20 @@ def _some(*values: str, kind: str | None = None) -> Values:
 
 
 VALUES: Mapping[str, Values] = {
-    "head": _heads,
+    "head": _names("probe.heads:HEADS"),
     "decoder": _some(*DECODERS, kind="decoder"),
     "normalize": _some(*NORMALIZATIONS, kind="normalization"),
     "method": _some(*METHODS),
     "pooling": _poolings,
     "fit": _some(*FITS, kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
-    "protocol": _protocols,
+    "protocol": _names("train.sweeps.protocols:PROTOCOLS"),
     "model": _models,
     "task": _tasks,
     "family": _families,
     "kind": _kinds,
-    "keep": _arrays,
-    "array": _arrays,
+    "keep": _names("extraction.request_options:KEEP"),
+    "array": _names("extraction.request_options:KEEP"),
     "format": _some("zarr", "hdf5"),
     "dtype": _some(*DTYPES),
     "compute_dtype": _some(*COMPUTE_DTYPES),
@@ -120,8 +96,8 @@ VALUES: Mapping[str, Values] = {
     "last_layer": _some("normed", "raw"),
     "device": _some("auto", "cpu", "cuda"),
     "ablate": _some("mean", "refit"),
-    "track": _trackers,
-    "style": _styles,
+    "track": _names("results.trackers:TRACKERS"),
+    "style": _names("results.tables:STYLES"),
     "of": _some("scores", "depth", "weights", "initial", "shares", "ablation", "score", "loss"),
     "overlay": _some("model", "task", "head"),
     "below": _some("last", "best"),
@@ -149,6 +125,6 @@ def _completer(values: Values) -> Callable[[typer.Context, str], list[str]]:
     def complete(ctx: typer.Context, incomplete: str) -> list[str]:
         # of last,p3 the last item is completed: last,p32
         before, comma, last = incomplete.rpartition(",")
-        return [f"{before}{comma}{one}" for one in values(ctx) if one.startswith(last)]
+        return [f"{before}{comma}{name}" for name in values(ctx) if name.startswith(last)]
 
     return complete

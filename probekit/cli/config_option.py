@@ -11,7 +11,7 @@ from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 from typer.models import OptionInfo, ParameterInfo
 
 from probekit.base.registry import flag, nearest
-from probekit.cli.messages import log_to
+from probekit.cli.output import log_to
 from probekit.errors import MissingFileError, OptionError
 
 _TYPED_ALONE = frozenset({"trust_remote_code"})
@@ -62,9 +62,7 @@ class Setting:
             raise ValueError
         if not self.listed:
             return self._one(value)
-        if not items or any(isinstance(one, bool | dict | list) for one in items):
-            raise ValueError
-        if any(not isinstance(one, str | int | float) for one in items):
+        if not items or any(type(item) not in (str, int, float) for item in items):
             raise ValueError
         if self.parameter == "seeds" and isinstance(value, list) and len(items) == 1:
             return f"{items[0]},"  # 5 alone would be five seeds, not seed 5
@@ -96,18 +94,17 @@ def read_config(path: Path, command: str, commands: Commands) -> dict[str, Any]:
         MissingFileError: there is no such file.
         OptionError: it is no TOML; a key or section is unknown, or a value has the wrong type.
     """
-    found = {
-        name if isinstance(one, dict) else name.replace("-", "_"): one
-        for name, one in load_toml(path, "--config").items()
-    }
-    sections = {
-        name: one for name, one in found.items() if isinstance(one, dict) and name != _PROTOCOL
-    }
-    shared = {name: one for name, one in found.items() if name not in sections}
-    sections = _by_command(path, sections, commands)
-    for name, section in sections.items():
+    sections: dict[str, Any] = {}
+    shared: dict[str, Any] = {}
+    for name, value in load_toml(path, "--config").items():
+        if isinstance(value, dict) and name != _PROTOCOL:
+            sections[name] = value
+        else:
+            shared[name.replace("-", "_")] = value
+    by_command = _by_command(path, sections, commands)
+    for name, section in by_command.items():
         _read(path, section, name, commands)
-    return _read(path, shared | sections.get(command, {}), command, commands)
+    return _read(path, shared | by_command.get(command, {}), command, commands)
 
 
 def load_toml(path: Path, option: str) -> dict[str, Any]:
@@ -139,15 +136,15 @@ def _by_command(path: Path, sections: Mapping[str, Any], commands: Commands) -> 
         OptionError: a section is of no command.
     """
     named = {_section(command): command for command in commands}
-    found = {}
+    by_command = {}
     for name, section in sections.items():
         if name not in named:
             raise OptionError(
                 f"{path}: section [{name}] is of no command.{nearest(name, named)} A section "
                 "is named after a command, such as [train] or [cache-ls]."
             )
-        found[named[name]] = {key.replace("-", "_"): value for key, value in section.items()}
-    return found
+        by_command[named[name]] = {key.replace("-", "_"): value for key, value in section.items()}
+    return by_command
 
 
 def _section(command: str) -> str:
@@ -161,21 +158,21 @@ def _read(path: Path, table: Mapping[str, Any], command: str, commands: Commands
         OptionError: a key is none of the command's or is to be typed, or its value has another
             type.
     """
-    known, read = commands[command], {}
+    settings, options = commands[command], {}
     for key, value in table.items():
         if key in _TYPED_ALONE:
             raise OptionError(
                 f"{path}: {key} is taken from no file, which may be another's: type "
                 f"{flag(key)} on the command line, or leave it out."
             )
-        if key not in known:
+        if key not in settings:
             raise OptionError(f"{path}: {_unknown(key, command, commands)}")
         try:
-            read[known[key].parameter] = known[key].read(value)
+            options[settings[key].parameter] = settings[key].read(value)
         except ValueError:
-            expected, found = known[key].words, _shown(value)
-            raise OptionError(f"{path}: {key} must be {expected}; found {found}.") from None
-    return read
+            expected = settings[key].words
+            raise OptionError(f"{path}: {key} must be {expected}; found {_shown(value)}.") from None
+    return options
 
 
 def _unknown(key: str, command: str, commands: Commands) -> str:
@@ -215,11 +212,11 @@ def apply_config(context: Any) -> None:
     if root.params.get("config") is None:
         return
     commands = {name: _settings(command) for name, command in _commands(root.command)}
-    found = read_config(root.params["config"], command_words(context), commands)
-    log_file = found.pop(_LOG_FILE, None)
+    options = read_config(root.params["config"], command_words(context), commands)
+    log_file = options.pop(_LOG_FILE, None)
     if log_file is not None and root.params[_LOG_FILE] is None:
         log_to(Path(log_file))
-    context.default_map = found
+    context.default_map = options
 
 
 def command_words(context: Any) -> str:
@@ -240,10 +237,10 @@ def _commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
 
 def _settings(command: Any) -> dict[str, Setting]:
     """Return what a file may set of a command, by key: flags without dashes, or arguments."""
-    found = {_LOG_FILE: Setting(parameter=_LOG_FILE, type=str)}
+    settings = {_LOG_FILE: Setting(parameter=_LOG_FILE, type=str)}
     for name, hint, info in parameters_of(command.callback.__wrapped__):  # as typer was given it
-        found[_key(name, info)] = _setting(name, hint, isinstance(info, OptionInfo))
-    return found
+        settings[_key(name, info)] = _setting(name, hint, isinstance(info, OptionInfo))
+    return settings
 
 
 def parameters_of(command: Callable[..., Any]) -> Iterator[tuple[str, Any, ParameterInfo | None]]:
@@ -252,7 +249,7 @@ def parameters_of(command: Callable[..., Any]) -> Iterator[tuple[str, Any, Param
     for name in inspect.signature(command).parameters:
         annotated = get_origin(hints[name]) is Annotated
         hint, *about = get_args(hints[name]) if annotated else [hints[name]]
-        yield name, hint, next((one for one in about if isinstance(one, ParameterInfo)), None)
+        yield name, hint, next((info for info in about if isinstance(info, ParameterInfo)), None)
 
 
 def _key(name: str, info: ParameterInfo | None) -> str:
@@ -260,14 +257,14 @@ def _key(name: str, info: ParameterInfo | None) -> str:
     if not isinstance(info, OptionInfo):
         return name
     # typer keeps the first declaration as the default
-    declared = [str(one) for one in (info.default, *(info.param_decls or ()))]
-    flags = [one.partition("/")[0] for one in declared if one.startswith("--")]
+    declared = [str(text) for text in (info.default, *(info.param_decls or ()))]
+    flags = [text.partition("/")[0] for text in declared if text.startswith("--")]
     return (flags[0] if flags else name).removeprefix("--").replace("-", "_")
 
 
 def _setting(name: str, hint: Any, is_option: bool) -> Setting:
     union = get_origin(hint) in (Union, UnionType)
-    plain = next(one for one in get_args(hint) if one is not type(None)) if union else hint
+    plain = next(part for part in get_args(hint) if part is not type(None)) if union else hint
     repeated = get_origin(plain) is list
     item = get_args(plain)[0] if repeated else plain
     kind = item if item in (bool, int, float) else str

@@ -71,7 +71,7 @@ def _sweep(
     base = TrainSpec(model=model, task=TASK, head="last", select=SELECT)
     plan = product(base, varied)
     return sweep(
-        [one if one.head in SOLVED else replace(one, epochs=EPOCHS) for one in plan],
+        [spec if spec.head in SOLVED else replace(spec, epochs=EPOCHS) for spec in plan],
         out=out / f"{TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),

@@ -6,9 +6,8 @@ from typing import Annotated
 
 import typer
 
-from probekit.base.registry import option
+from probekit.base.registry import Panel, option
 from probekit.cli import arguments
-from probekit.cli.crew import Crew
 from probekit.cli.output import print_entries, print_forecast, progress_wanted
 from probekit.cli.spread import spread
 from probekit.errors import OptionError
@@ -16,11 +15,12 @@ from probekit.extraction.request_options import ExtractOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class EntryOptions:
     """Which model and files are read, and what becomes of entries that are there."""
 
+    PANEL = Panel.ENTRIES
     data: arguments.Data = None
-    split: str | None = option(None, "Splits, e.g. train,dev,test; all by default.")
+    split: str | None = option(None, "Splits, e.g. train,dev,test; all by default.", Panel.FIRST)
     device: arguments.Device = "auto"
     device_map: arguments.DeviceMap = None
     cache: arguments.Cache = Path("cache")
@@ -31,6 +31,7 @@ class Place:
         None,
         "Extract the second of four shares, for 2/4; other processes extract the others, at any "
         "time, into the same cache or for `cache merge`.",
+        Panel.TEXTS,
         metavar="I/N",
     )
     name: str | None = option(None, "Call the model NAME in the cache, and as MODEL from then on.")
@@ -46,7 +47,6 @@ DryRun = Annotated[
         "for itself, from short measurements on this machine.",
     ),
 ]
-Label = Annotated[str | None, typer.Option("--label", help="For your own data: the label column.")]
 
 
 @spread
@@ -54,10 +54,10 @@ def extract(
     model: arguments.Model,
     task: arguments.Task,
     *,
-    place: Place,
-    own: arguments.OwnData,
-    label: Label = None,
-    crew: Crew,
+    entry: EntryOptions,
+    text: arguments.OwnData,
+    label: arguments.Label = None,
+    crew: arguments.Crew,
     json: arguments.Json = False,
     dry_run: DryRun = False,
     shared: ExtractOptions,
@@ -73,18 +73,23 @@ def extract(
 
     arguments.check_order(model, task)
     engine = crew.chosen()
-    given = vars(place).copy()
-    split, shard = given.pop("split"), given.pop("shard")
+    options = vars(entry).copy()
+    split, shard = options.pop("split"), options.pop("shard")
     if dry_run and shard is not None:
         raise OptionError(f"--dry-run forecasts a whole extraction: leave --shard {shard} out.")
-    splits = None if split is None else tuple(arguments.split_list(split))
-    target = ExtractTarget(
-        model=model, task=task, own=own.parse(), label=label, splits=splits, **given,
-        restart=place.overwrite,
-        shard=Shard.asked(shard, crew.workers), workers=crew.workers,
-    )  # fmt: skip
-    session, chosen = open_session(target, shared, progress=progress_wanted())
+    asked = ExtractTarget(
+        model=model,
+        task=task,
+        own=text.parse(),
+        label=label,
+        splits=None if split is None else tuple(arguments.split_list(split)),
+        restart=entry.overwrite,
+        shard=Shard.asked(shard, crew.workers),
+        workers=crew.workers,
+        **options,
+    )
+    session, splits = open_session(asked, shared, progress=progress_wanted())
     if dry_run:
-        print_forecast(forecast(session, chosen), json=json)
+        print_forecast(forecast(session, splits), json=json)
     else:
-        print_entries(extract_splits(session, chosen, engine=engine), json=json)
+        print_entries(extract_splits(session, splits, engine=engine), json=json)

@@ -2,20 +2,15 @@
 
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
-from probekit.base.registry import flag, option
+from probekit.base.registry import Panel, flag, option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, show
 from probekit.cli.spread import spread
 from probekit.errors import OptionError
-
-if TYPE_CHECKING:
-    from probekit.results.layer_geometry import Geometry
-    from probekit.results.record import Record
-    from probekit.results.summaries.typeset import Table
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,10 +70,14 @@ def geometry(
     ] = None,
     entry: Annotated[
         str | None,
-        typer.Option("--entry", help="Which entry, if several match: key, folder name or path."),
+        typer.Option(
+            "--entry",
+            help="Which entry, if several match: key, folder name or path.",
+            rich_help_panel=Panel.MACHINE,
+        ),
     ] = None,
     cache: arguments.Cache = Path("cache"),
-    own: arguments.OwnText,
+    text: arguments.OwnText,
     json: arguments.Json = False,
 ) -> None:
     """Measure every layer without labels: CKA, rank, anisotropy, dimension, norms, outliers.
@@ -87,6 +86,48 @@ def geometry(
     (TwoNN) with its 95 % interval, mean row norm and its deviation, CKA with the layer before and
     with the last one, massive channels.
     """
+    _check(measured, drawn, look, against)
+    arguments.check_order(model, task)
+    if against is None and task is None and Path(model).suffix == ".json":
+        from probekit.results.layer_geometry import load_geometry
+
+        _check_nothing_to_measure(model, [measured, text], entry)
+        measures: Any = load_geometry(model)
+    else:
+        from probekit.features import Location
+
+        location = Location(cache=cache, entry=entry, **text.parse().given)
+        asked = {**asdict(measured), "rows": measured.rows or None, "location": location}
+        measures = _measure(model, task, against, asked)
+    changed = against is not None
+    if json:
+        print_json([measures.to_json()])
+    else:
+        from probekit.results.layer_geometry import change_table, geometry_table
+
+        table = change_table(measures) if changed else geometry_table(measures)
+        show(replace(table, caption="").text(), nl=False)
+        show(table.caption, err=True)
+    if drawn.output is not None:
+        _draw(measures, drawn, look, changed=changed)
+
+
+def _measure(model: str, task: str | None, against: str | None, asked: dict[str, Any]) -> Any:
+    """Measure layers, or how far they lie from those of another model."""
+    if against is None:
+        from probekit.measures.measuring import geometry as measure
+
+        return measure(model, task, **asked)
+    from probekit.measures.layer_changes import change
+
+    del asked["sample"]
+    return change(model, against, task, **asked)
+
+
+def _check(
+    measured: Measured, drawn: Drawn, look: arguments.FigureLook, against: str | None
+) -> None:
+    """Refuse options that do not go together, before anything is measured."""
     if drawn.output is None and (drawn.probes or drawn.where):
         raise OptionError("--probes and --where are for the figure: say where to draw it, -o FILE.")
     if against is not None and (drawn.probes or measured.sample != Measured.sample):
@@ -94,74 +135,16 @@ def geometry(
             "--against measures the change of layers alone: leave --probes and --sample out."
         )
     look.check(drawn.output)
-    arguments.check_order(model, task)
-    if against is None and task is None and Path(model).suffix == ".json":
-        from probekit.results.layer_geometry import load_geometry
-
-        _check_nothing_to_measure(model, [measured, own], entry)
-        found = load_geometry(model)
-    else:
-        from probekit.features import Location
-
-        place = Location(cache=cache, entry=entry, **own.parse().given)
-        asked = {**asdict(measured), "rows": measured.rows or None, "location": place}
-        if against is not None:
-            _change(model, against, task, asked, drawn.output, look, json=json)
-            return
-        from probekit.measures.measuring import geometry as measure
-
-        found = measure(model, task, **asked)
-    if json:
-        print_json([found.to_json()])
-    else:
-        from probekit.results.layer_geometry import geometry_table
-
-        _print(geometry_table(found))
-    if drawn.output is not None:
-        records = _probes(drawn.probes or [], drawn.where or [])
-        _draw(found, records, drawn.output, look)
-
-
-def _change(
-    model: str,
-    against: str,
-    task: str | None,
-    asked: dict[str, Any],
-    output: Path | None,
-    look: arguments.FigureLook,
-    *,
-    json: bool,
-) -> None:
-    """Measure how far layers of a model lie from those of another; print that, and draw it."""
-    from probekit.measures.layer_changes import change
-    from probekit.results.layer_geometry import change_table
-
-    del asked["sample"]
-    found = change(model, against, task, **asked)
-    if json:
-        print_json([found.to_json()])
-    else:
-        _print(change_table(found))
-    if output is not None:
-        from probekit.plots.geometry_panels import plot_change
-        from probekit.plots.style import save_figure
-
-        save_figure(plot_change(found, look=look.parse()), output)
-        show(str(output), err=True)
-
-
-def _print(table: "Table") -> None:
-    """Print a table, and what it is to the standard error."""
-    show(replace(table, caption="").text(), nl=False)
-    show(table.caption, err=True)
 
 
 def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -> None:
     """Refuse options of a measurement beside one that was made."""
     typed = [
-        one.name for group in groups for one in fields(group)
-        if getattr(group, one.name) != one.default
-    ] + ["entry"] * (entry is not None)  # fmt: skip
+        field.name
+        for group in groups
+        for field in fields(group)
+        if getattr(group, field.name) != field.default
+    ] + ["entry"] * (entry is not None)
     if typed:
         raise OptionError(
             f"{flag(typed[0])}: {path} holds what was measured, and nothing is measured again; "
@@ -169,18 +152,17 @@ def _check_nothing_to_measure(path: str, groups: list[Any], entry: str | None) -
         )
 
 
-def _probes(files: list[Path], where: list[str]) -> "list[Record]":
+def _draw(measures: Any, drawn: Drawn, look: arguments.FigureLook, *, changed: bool) -> None:
+    """Write the figure, and say where."""
+    from probekit.plots.geometry_panels import plot_change, plot_geometry
+    from probekit.plots.style import save_figure
     from probekit.results import load_records, select
 
-    return select(load_records(files), where) if files else []
-
-
-def _draw(
-    found: "Geometry", records: "list[Record]", output: Path, look: arguments.FigureLook
-) -> None:
-    """Write the figure, and say where."""
-    from probekit.plots.geometry_panels import plot_geometry
-    from probekit.plots.style import save_figure
-
-    save_figure(plot_geometry(found, records, look=look.parse()), output)
-    show(str(output), err=True)
+    assert drawn.output is not None
+    if changed:
+        figure = plot_change(measures, look=look.parse())
+    else:
+        records = select(load_records(drawn.probes), drawn.where or []) if drawn.probes else []
+        figure = plot_geometry(measures, records, look=look.parse())
+    save_figure(figure, drawn.output)
+    show(str(drawn.output), err=True)

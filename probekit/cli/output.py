@@ -1,31 +1,110 @@
-"""What commands print: tables or JSON lines on stdout; bars and messages stay on stderr."""
+"""What commands print: tables or JSON lines on stdout, messages on stderr and in --log-file."""
 
 import json as json_module
 import logging
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 import typer
 
 from probekit.base.markup import spelled_out, spelled_out_lines
-from probekit.cli.messages import Terminal, logger
-from probekit.errors import OptionError
+from probekit.errors import OptionError, StorageError
 
 if TYPE_CHECKING:
     from probekit.extraction import Forecast
     from probekit.extraction.maintenance import RowErrors
     from probekit.store.entry import Entry
 
+logger = logging.getLogger("probekit")
+
 _EPOCHS = 50
 """Epochs that a forecast is given for: those of a run by default."""
 
 
+class Spelled(logging.Formatter):
+    """Names of strangers in messages move no cursor and set no title."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the lines of a message, their control characters spelled out."""
+        return spelled_out_lines(super().format(record))
+
+
+class Terminal(logging.StreamHandler[TextIO]):
+    """Writes messages to stderr; a bar that is shown there stays below them."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a message."""
+        from probekit.base.notices import above_bars
+
+        with above_bars(self.stream):
+            super().emit(record)
+
+
+def start_messages(*, debug: bool, quiet: bool) -> None:
+    """Send the messages of this process to stderr.
+
+    Args:
+        debug: also what helps to find a fault.
+        quiet: only warnings and errors, and no bars.
+    """
+    terminal = Terminal(sys.stderr)
+    terminal.setFormatter(Spelled("%(message)s"))
+    terminal.setLevel(logging.DEBUG if debug else logging.WARNING if quiet else logging.INFO)
+    logger.handlers = [terminal]
+    logger.setLevel(terminal.level)
+    logger.propagate = False
+    # when peft imports it, it warns of a kernel that it can do without
+    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+
+
+def log_to(file: Path | None) -> Path | None:
+    """Send all messages to a file as well, also those that ``--quiet`` keeps from stderr.
+
+    Args:
+        file: appended to, each line with its time; its folder is created.
+
+    Returns:
+        The same file.
+
+    Raises:
+        StorageError: it cannot be written.
+    """
+    if file is None:
+        return None
+    try:
+        if any(
+            isinstance(handler, logging.FileHandler)
+            and Path(handler.baseFilename) == file.resolve()
+            for handler in logger.handlers
+        ):  # a plan names it once for each of its tables
+            return file
+        file.parent.mkdir(parents=True, exist_ok=True)
+        handler = logging.FileHandler(file, encoding="utf-8")
+    except OSError as error:
+        raise StorageError(
+            f"--log-file {file}: cannot be written ({error.strerror or error}); choose another."
+        ) from error
+    handler.setFormatter(Spelled("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
+    logger.addHandler(handler)
+    logger.setLevel(min(logger.level, logging.INFO))
+    return file
+
+
+def end_messages() -> None:
+    """Close the file."""
+    for handler in logger.handlers[:]:
+        if isinstance(handler, logging.FileHandler):
+            logger.removeHandler(handler)
+            handler.close()
+
+
 def progress_wanted() -> bool:
     """Say whether progress should be shown: ``--quiet`` was not given."""
-    return any(isinstance(one, Terminal) and one.level <= logging.INFO for one in logger.handlers)
+    return any(isinstance(h, Terminal) and h.level <= logging.INFO for h in logger.handlers)
 
 
 def checked_default(path: Path, mark: bytes) -> Path:
@@ -97,32 +176,32 @@ def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> No
 
     if json:
         epochs = break_even(forecasts)
-        print_json([{**one.to_json(), "break_even_epochs": epochs} for one in forecasts])
+        print_json([{**split.to_json(), "break_even_epochs": epochs} for split in forecasts])
     else:
         print_table(
             [
                 {
-                    "split": one.split,
-                    "examples": f"{one.examples:,}",
-                    "rows": [f"{count:,} {name}" for name, count in one.rows.items()],
-                    "size": human_bytes(one.nbytes),
-                    "extraction": _work(one),
-                    "units": f"{one.units:,} of {short_time(one.unit_seconds)}",
-                    "epoch with the model": short_time(one.rerun_seconds),
-                    "epoch from the cache": short_time(one.read_seconds),
+                    "split": forecast.split,
+                    "examples": f"{forecast.examples:,}",
+                    "rows": [f"{count:,} {name}" for name, count in forecast.rows.items()],
+                    "size": human_bytes(forecast.nbytes),
+                    "extraction": _work(forecast),
+                    "units": f"{forecast.units:,} of {short_time(forecast.unit_seconds)}",
+                    "epoch with the model": short_time(forecast.rerun_seconds),
+                    "epoch from the cache": short_time(forecast.read_seconds),
                 }
-                for one in forecasts
+                for forecast in forecasts
             ]
         )
         show(_verdict(forecasts))
 
 
-def _work(one: "Forecast") -> str:
-    """Return how long a split takes, and how much of it an unfinished extraction has done."""
+def _work(forecast: "Forecast") -> str:
+    """Return how long a split takes, and how much of it an unfinished extraction has dforecast."""
     from probekit.base.notices import short_time
 
-    begun = f" ({one.begun:.0%} is there)" if one.begun else ""
-    return "complete" if one.complete else f"{short_time(one.seconds)}{begun}"
+    begun = f" ({forecast.begun:.0%} is there)" if forecast.begun else ""
+    return "complete" if forecast.complete else f"{short_time(forecast.seconds)}{begun}"
 
 
 def _verdict(forecasts: Sequence["Forecast"]) -> str:
@@ -131,7 +210,7 @@ def _verdict(forecasts: Sequence["Forecast"]) -> str:
     from probekit.extraction import break_even, training_split
 
     fitted, epochs = training_split(forecasts), break_even(forecasts)
-    if all(one.complete for one in forecasts):
+    if all(forecast.complete for forecast in forecasts):
         return "All of it is in the cache already."
     if epochs is None:
         return (
@@ -141,7 +220,7 @@ def _verdict(forecasts: Sequence["Forecast"]) -> str:
             "or choose a faster disk with --cache."
         )
     count = max(math.ceil(epochs), 1)
-    with_cache = sum(one.seconds for one in forecasts) + _EPOCHS * fitted.read_seconds
+    with_cache = sum(forecast.seconds for forecast in forecasts) + _EPOCHS * fitted.read_seconds
     return (
         f"The cache has paid for itself after {count:,} epoch{'s' * (count > 1)} of one head over "
         f"{fitted.split}. {_EPOCHS} epochs: {short_time(with_cache)} with the cache, extraction "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from probekit.base.registry import choose
+from probekit.base.registry import Panel, choose, option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, show
 from probekit.cli.record_reading import Runs, Where, read_records
@@ -22,20 +22,17 @@ if TYPE_CHECKING:
 class Probes:
     """Which probes are looked at, on which split, and the figure of what is found."""
 
-    head: Annotated[str, typer.Option("--head", help="Heads, separated by commas.")] = "last"
+    head: str = option("last", "Heads, separated by commas.")
     where: Where = None
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split", help="test or dev.", show_default="test where there are labels, else dev"
-        ),
-    ] = None
-    samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 10_000
+    split: str | None = option(
+        None, "test or dev.", show_default="test where there are labels, else dev"
+    )
+    samples: int = option(10_000, "Bootstrap samples.", Panel.SHOWN)
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg, .pdf."),
     ] = None
-    json: Annotated[bool, typer.Option("--json", help="Print one JSON object per curve.")] = False
+    json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":
         """Return the records of the heads, after a look at the other options."""
@@ -80,14 +77,14 @@ def overthinking(
     look.check(probes.output)
     check_count(examples)
     records = probes.records(runs)
-    found = results.overthinking(
+    counted = results.overthinking(
         records, split=probes.split, examples=examples, samples=probes.samples
     )
     probes.draw("overthinking", records, look.parse())
     if probes.json:
-        print_json([{"kind": "overthinking", **asdict(one)} for one in found])
+        print_json([{"kind": "overthinking", **asdict(probe)} for probe in counted])
     else:
-        show(overthinking_text(found) + _notes_text(records), nl=False)
+        show(overthinking_text(counted) + _notes_text(records), nl=False)
 
 
 @spread
@@ -115,12 +112,12 @@ def exit_early(
     look.check(probes.output)
     check_tolerance(tolerance)
     records = probes.records(runs)
-    found = early_exit(records, split=probes.split, samples=probes.samples, tolerance=tolerance)
+    curves = early_exit(records, split=probes.split, samples=probes.samples, tolerance=tolerance)
     probes.draw("exit", records, look.parse(), tolerance=tolerance)
     if probes.json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(curve) for curve in curves])
     else:
-        show(exit_text(found) + _notes_text(records), nl=False)
+        show(exit_text(curves) + _notes_text(records), nl=False)
 
 
 def _notes_text(records: Sequence["Record"]) -> str:

@@ -1,18 +1,18 @@
 """``probekit report``: records as one HTML page."""
 
 import logging
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import Annotated
 
 import typer
 
 from probekit.base.notices import human_bytes
+from probekit.base.registry import option
 from probekit.cli import arguments
 from probekit.cli.output import checked_default, progress_wanted, show
 from probekit.cli.record_reading import Runs, Where
-
-if TYPE_CHECKING:
-    from probekit.results.summaries.scored import Scored
+from probekit.cli.spread import spread
 
 logger = logging.getLogger(__name__)
 
@@ -21,56 +21,46 @@ _HEAVY = 100e6
 """Bytes of a page from which on a browser takes more than some seconds to open it."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class Shown:
+    """What the page shows, as it is typed."""
+
+    split: str | None = option(
+        None,
+        "test or dev.",
+        show_default="test where all that is shown together have one, else dev",
+    )
+    title: str | None = option(None, "Of the page.", show_default="models and tasks")
+    note: str | None = option(None, "A paragraph under the title: the question, the answer.")
+    against: str | None = option(
+        None,
+        "What scores are compared with: a head, or conditions such as head=mean,normalize=none.",
+        show_default="last",
+    )
+    examples: int = option(
+        20_000,
+        "Most sentences of a task whose predictions the page holds, evenly spaced; 0: none.",
+    )
+    verify: Annotated[
+        bool,
+        typer.Option("--verify/--no-verify", help="Compare the checksums of the runs' entries."),
+    ] = True
+    samples: int = option(2_000, "Bootstrap samples.")
+
+
+@spread
 def report(
     runs: Runs,
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o",
-            "--output",
-            help="FILE.html; its folder must exist.",
-            show_default="report.html",
+            "-o", "--output", help="FILE.html; its folder must exist.", show_default="report.html"
         ),
     ] = None,
     where: Where = None,
-    split: Annotated[
-        str | None,
-        typer.Option(
-            "--split",
-            help="test or dev.",
-            show_default="test where all that is shown together have one, else dev",
-        ),
-    ] = None,
-    title: Annotated[
-        str | None, typer.Option("--title", help="Of the page.", show_default="models and tasks")
-    ] = None,
-    note: Annotated[
-        str | None,
-        typer.Option("--note", help="A paragraph under the title: the question, the answer."),
-    ] = None,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            "--against",
-            help="What scores are compared with: a head, or conditions such as "
-            "head=mean,normalize=none.",
-            show_default="last",
-        ),
-    ] = None,
-    examples: Annotated[
-        int,
-        typer.Option(
-            "--examples",
-            help="Most sentences of a task whose predictions the page holds, evenly spaced; 0: "
-            "none.",
-        ),
-    ] = 20_000,
     cache: arguments.Cache = Path("cache"),
-    verify: Annotated[
-        bool,
-        typer.Option("--verify/--no-verify", help="Compare the checksums of the runs' entries."),
-    ] = True,
-    samples: Annotated[int, typer.Option("--samples", help="Bootstrap samples.")] = 2_000,
+    *,
+    shown: Shown,
 ) -> None:
     """Write what RUNS hold as one HTML page, to be opened anywhere: no server, no network.
 
@@ -82,17 +72,7 @@ def report(
 
     path = output or checked_default(Path("report.html"), _MARK)
     check_report(path)
-    options = ReportOptions(
-        title=title,
-        note=note,
-        against=against,
-        split=cast("Scored | None", split),
-        cache=cache,
-        verify=verify,
-        examples=examples,
-        samples=samples,
-        progress=progress_wanted(),
-    )
+    options = ReportOptions(cache=cache, progress=progress_wanted(), **vars(shown))
     records = select(load_records(runs), where or [])
     path = write_report(records, path, options)
     size = path.stat().st_size

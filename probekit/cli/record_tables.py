@@ -6,6 +6,7 @@ from json import dumps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from probekit.base.registry import option
 from probekit.base.selection import SOLVED
 from probekit.cli.arguments import is_task
 from probekit.cli.output import print_json, show
@@ -35,25 +36,24 @@ def print_records(
     show((depth_table if by_depth else score_table)(records).text(), nl=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableOptions:
-    """What is asked of a table of scores.
+    """What is asked of a table."""
 
-    Attributes:
-        columns: the option whose values are columns, if it is a pivot.
-        split: the split of a pivot's scores, and of verdicts.
-        best_on: the split that chooses each head's options, if any does.
-        verdicts: whether rows are compared with a reference.
-        against: the reference; one that is given asks for verdicts.
-        also: other scores that have columns.
-    """
-
-    columns: str | None = None
-    split: str | None = None
-    best_on: str | None = None
-    verdicts: bool = False
-    against: str | None = None
-    also: Sequence[str] = ()
+    split: str | None = option(
+        None, "depth, --columns, --verdicts: dev, or test (the default where all have one)."
+    )
+    columns: str | None = option(None, "A column per value of this option, such as shots.")
+    best_on: str | None = option(None, "dev: each head at the options that are best on dev.")
+    verdicts: bool = option(False, "Mark rows surely above or below --against (Holm, 5 %).")
+    against: str | None = option(
+        None,
+        "The reference of --verdicts: a head (last), or conditions such as "
+        "head=mean,normalize=none.",
+    )
+    also: tuple[str, ...] | None = option(
+        None, "scores: these too, on every split: loss,ece,brier,accuracy, test/loss."
+    )
 
 
 def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
@@ -81,7 +81,7 @@ def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
                 "there by chance. Give records with test scores, or leave one of both out."
             )
     if asked.columns is None:
-        return score_table(shown, asked.also, best=best, judged=judged)
+        return score_table(shown, asked.also or (), best=best, judged=judged)
     split = cast("Scored | None", asked.split)
     return pivot(shown, asked.columns, split=split, best=best, judged=judged)
 
@@ -108,7 +108,7 @@ def rows_as_config(records: "Sequence[Record]", cache: Path, best_on: str | None
         heads = best_options(heads, best_on).records
     rows = _rows_of_options(heads)
     if len(rows) > 1:
-        names = {n for row in rows for n in row if any(row.get(n) != one.get(n) for one in rows)}
+        names = {n for row in rows for n in row if any(row[n] != each.get(n) for each in rows)}
         raise RecordError(
             f"--as-config writes one row, and there are {len(rows)}, which differ in "
             f"{', '.join(sorted(names))}. Choose one with --where, or take the commands of "
@@ -120,11 +120,13 @@ def rows_as_config(records: "Sequence[Record]", cache: Path, best_on: str | None
 def config_text(row: Mapping[str, Any]) -> str:
     """Return a TOML file of options: texts, numbers, truths and lists of them, by key."""
     lines = [
-        f"{name} = {_toml_value(one)}" for name, one in row.items() if not isinstance(one, dict)
+        f"{name} = {_toml_value(value)}"
+        for name, value in row.items()
+        if not isinstance(value, dict)
     ]
-    for name, one in row.items():
-        if isinstance(one, dict):
-            lines += ["", f"[{name}]", *(f"{key} = {_toml_value(own)}" for key, own in one.items())]
+    for name, table in row.items():
+        if isinstance(table, dict):
+            lines += ["", f"[{name}]", *(f"{k} = {_toml_value(v)}" for k, v in table.items())]
     return "\n".join(["# probekit train --config FILE", *lines, ""])
 
 

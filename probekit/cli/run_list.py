@@ -2,16 +2,19 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.registry import flag
+from probekit.base.registry import flag, nearest
+from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.cli.arguments import split_list
-from probekit.cli.protocol_option import read_protocol
-from probekit.cli.training_options import OF_RUNS, Target, TrainingOptions
+from probekit.cli.config_option import load_toml
+from probekit.cli.training_options import OF_RUNS, Preset, Target, TrainingOptions
 from probekit.errors import OptionError
 from probekit.train.option_groups import number_or_search
-from probekit.train.sweeps.protocols import Protocol
+from probekit.train.sweeps.protocols import PLAIN, Protocol, get_protocol
 from probekit.train.sweeps.run_options import start_of
 
 if TYPE_CHECKING:
@@ -49,8 +52,8 @@ def make_plan(
     seeds = parse_seeds(preset.seeds if shared.seeds is None else shared.seeds)
     varied = {"head": heads, "depth": depths, **lists, "seed": seeds}
     usual = {
-        name: one if isinstance(one, list) else [one]
-        for name, one in preset.options.items()
+        name: value if isinstance(value, list) else [value]
+        for name, value in preset.options.items()
         if name not in varied
     }
     first = next(iter(heads), "last")
@@ -59,14 +62,64 @@ def make_plan(
     # ner, p32-0 and p32-1 of ner, then the same four of pos.
     plan: list[TrainSpec] = []
     for label in labels:
-        own = decoders
-        if own is None:  # a preset has some for what the column labels; None is its default
-            own = [preset.decoders.get(target.kind(label)) if preset.decoders else None]
-        plan += product(base, {"label": [label], "decoder": own, **usual, **varied})
+        decoder = decoders
+        if decoder is None:  # a preset has some for what the column labels; None is its default
+            decoder = [preset.decoders.get(target.kind(label)) if preset.decoders else None]
+        plan += product(base, {"label": [label], "decoder": decoder, **usual, **varied})
     if preset.name and not preset.tunes:
         _check_frozen(preset.name, plan)
     # without training, no seed differs from another
     return [spec for spec in plan if not (spec.untrained and spec.seed)]
+
+
+def read_protocol(preset: Preset | None) -> Protocol:
+    """Return the protocol that is asked for, the plain one for None.
+
+    Args:
+        preset: ``NAME``, ``FILE.toml``, or ``NAME,FILE.toml``, where the file goes before the
+            preset; or what such a file would hold.
+
+    Raises:
+        UnknownNameError: there is no preset of that name.
+        MissingFileError: there is no such file.
+        OptionError: it is no TOML, has a field that no protocol states, or a value of another type.
+    """
+    if preset is None or isinstance(preset, Mapping):
+        return replace(PLAIN, options=_details(preset or {}, "[protocol]"))
+    protocol = PLAIN
+    for word in split_list(preset):
+        if word.endswith(".toml"):
+            stated = _details(load_toml(Path(word), "--protocol"), word)
+            protocol = replace(protocol, options={**protocol.options, **stated})
+        else:
+            named = get_protocol(word)
+            protocol = replace(named, options={**named.options, **protocol.options})
+    return protocol
+
+
+def _details(table: Mapping[str, Any], where: str) -> dict[str, list[Any]]:
+    """Return the values of each field: one, or those of an array.
+
+    Raises:
+        OptionError: an unknown field, or a value of another type.
+    """
+    details = {}
+    for name, value in table.items():
+        if name not in PROTOCOL_DEFAULTS:
+            raise OptionError(
+                f"{where}: unknown field {name!r}.{nearest(name, PROTOCOL_DEFAULTS)} A protocol "
+                f"states {', '.join(PROTOCOL_DEFAULTS)}."
+            )
+        values = value if isinstance(value, list) else [value]
+        text = isinstance(PROTOCOL_DEFAULTS[name], str)
+        fits = all(isinstance(each, str if text else int | float) for each in values)
+        if not values or not fits or any(isinstance(each, bool) for each in values):
+            kind = "text" if text else "a number"
+            raise OptionError(
+                f"{where}: {name} must be {kind}, or an array of these; found {value!r:.80}."
+            )
+        details[name] = values
+    return details
 
 
 def _check_frozen(protocol: str, plan: "Sequence[TrainSpec]") -> None:
@@ -103,15 +156,15 @@ def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]
         else:
             lists[name] = each(value, field.metadata["each"], flag(name))
         if name == "epochs":  # of which every protocol has its own
-            lists[name] = [usual if one is None else one for one in lists[name]]
+            lists[name] = [usual if count is None else count for count in lists[name]]
     return lists
 
 
 def _starts(text: str) -> dict[str, Sequence[Any]]:
     """Read ``--start``: how head and decoder start, several with commas, or one saved head."""
-    found = [start_of(item) for item in split_list(text)]
-    if all("start" in one for one in found):
-        return {"start": [one["start"] for one in found]}
+    starts = [start_of(item) for item in split_list(text)]
+    if all("start" in start for start in starts):
+        return {"start": [start["start"] for start in starts]}
     return {name: [value] for name, value in start_of(text).items()}
 
 

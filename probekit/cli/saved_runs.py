@@ -36,11 +36,8 @@ def predict(
             "tasks`) are read as `probekit extract` reads them, without their labels.",
         ),
     ],
-    model: arguments.ModelNow = None,
-    device: arguments.Device = "auto",
-    device_map: arguments.DeviceMap = None,
-    trust_remote_code: arguments.TrustRemoteCode = False,
     *,
+    run: arguments.ModelRun,
     of_files: Annotated[Mapping[str, Any], _OF_FILES],
     json: arguments.Json = False,
 ) -> None:
@@ -51,27 +48,21 @@ def predict(
     from probekit.train.saved.labelling import predict as label_texts
 
     trained = TrainedHead.from_pretrained(head)
-    own = TextOptions(**of_files)
+    options = TextOptions(**of_files)
     if file == "-":
-        items = line_items(sys.stdin.buffer.read(), "stdin", trained, own)
+        items = line_items(sys.stdin.buffer.read(), "stdin", trained, options)
     else:
-        items = file_items(Path(file), trained, own)
-    how: dict[str, Any] = {
-        "model": model,
-        "device": device,
-        "device_map": device_map,
-        "progress": progress_wanted(),
-        "trust_remote_code": trust_remote_code,
-    }
+        items = file_items(Path(file), trained, options)
+    how: dict[str, Any] = {"progress": progress_wanted(), **vars(run)}
     if json and trained.labels:
-        said = label_texts(trained, items, probabilities=True, **how)
-        print_json([_row(item, *astuple(one)) for item, one in zip(items, said, strict=True)])
+        surely = label_texts(trained, items, probabilities=True, **how)
+        print_json([_row(item, *astuple(pair)) for item, pair in zip(items, surely, strict=True)])
         return
-    found: Sequence[Label] = label_texts(trained, items, **how)
+    labels: Sequence[Label] = label_texts(trained, items, **how)
     if json:
-        print_json([_row(item, label) for item, label in zip(items, found, strict=True)])
+        print_json([_row(item, label) for item, label in zip(items, labels, strict=True)])
         return
-    for item, label in zip(items, found, strict=True):
+    for item, label in zip(items, labels, strict=True):
         if isinstance(label, list):
             for word, tag in zip(item, label, strict=True):
                 show(f"{word}\t{tag}")
@@ -144,24 +135,22 @@ def export(
     from probekit.train.saved.directions import export as directions_of
 
     suffix = choose("format", form, SUFFIXES)
-    found = directions_of(head)
+    directions = directions_of(head)
     usual = head.resolve().with_name(head.resolve().name + suffix)
     path = output or checked_default(usual, MARKS[form])
-    path = write_directions(found, form, path, name=of_class)
-    row = {"path": str(path), "layers": list(found.layers)} | about(found)
+    path = write_directions(directions, form, path, name=of_class)
+    row = {"path": str(path), "layers": list(directions.layers)} | about(directions)
     if json:
         print_json([row])
         return
-    one = form == "repeng"
-    written = found.contrast(of_class).unsqueeze(1) if one else found.direction
-    names = [f"|{name}|" for name in ([of_class or VALUE] if one else found.classes)]
-    norms = written.norm(dim=2).tolist()
-    print_table(
-        [
-            {"layer": layer, **{name: f"{norm:.4g}" for name, norm in zip(names, own, strict=True)}}
-            for layer, own in zip(found.layers, norms, strict=True)
-        ]
-    )
+    if form == "repeng":
+        written, classes = directions.contrast(of_class).unsqueeze(1), [of_class or VALUE]
+    else:
+        written, classes = directions.direction, list(directions.classes)
+    names = ["layer", *(f"|{name}|" for name in classes)]
+    norms = zip(directions.layers, written.norm(dim=2).tolist(), strict=True)
+    rows = [[layer, *(f"{norm:.4g}" for norm in of_layer)] for layer, of_layer in norms]
+    print_table([dict(zip(names, row, strict=True)) for row in rows])
     show(str(path), err=True)
 
 

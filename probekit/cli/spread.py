@@ -2,13 +2,13 @@
 
 import functools
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import Field, dataclass, fields, is_dataclass
 from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import typer
 
-from probekit.base.registry import flag
+from probekit.base.registry import Panel, flag
 from probekit.cli.arguments import split_list
 
 T = TypeVar("T")
@@ -51,30 +51,31 @@ def spread(command: Callable[..., T]) -> Callable[..., T]:
             ``Annotated`` for typer, or made by `base.registry.option`, and have defaults; or with
             `OptionsOf`.
     """
-    # sweep(model, *, asked: Asked, own: OwnData, shared: TrainingOptions) has for typer the
+    # sweep(model, *, asked: Asked, text: OwnText, shared: TrainingOptions) has for typer the
     # parameters model, label, lr, ..., kind, text, ..., seeds, out, ...; what typer gives for them
-    # reaches the command as model, asked={"label": ..., "lr": ...}, own=OwnData(...), shared=....
+    # reaches the command as model, asked={"label": ..., "lr": ...}, text=OwnText(...), shared=....
     signature = inspect.signature(command)
     parameters: list[inspect.Parameter] = []
     groups: dict[str, Any] = {}
     marks: dict[str, OptionsOf] = {}
     for name, parameter in signature.parameters.items():
-        found = getattr(parameter.annotation, "__metadata__", ())
+        about = getattr(parameter.annotation, "__metadata__", ())
         if is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation
-            parameters += _options([groups[name]], fields(groups[name]))
-        elif mark := next((one for one in found if isinstance(one, OptionsOf)), None):
+            parameters += _parameters(groups[name])
+        elif mark := next((mark for mark in about if isinstance(mark, OptionsOf)), None):
             marks[name] = mark
-            parameters += _options(mark.groups, mark.fields.values())
+            for group in mark.groups:
+                parameters += (each for each in _parameters(group) if each.name in mark.fields)
         else:
             parameters.append(parameter)
 
     @functools.wraps(command)
-    def run(**given: Any) -> T:
-        values: dict[str, Any] = {name: _value(group, given) for name, group in groups.items()}
+    def run(**typed: Any) -> T:
+        values: dict[str, Any] = {name: _value(group, typed) for name, group in groups.items()}
         for name, mark in marks.items():
-            values[name] = {option: given.pop(option) for option in mark.fields}
-        return command(**given, **values)
+            values[name] = {option: typed.pop(option) for option in mark.fields}
+        return command(**typed, **values)
 
     run.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
     run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
@@ -84,43 +85,44 @@ def spread(command: Callable[..., T]) -> Callable[..., T]:
     return run
 
 
-def _options(groups: Iterable[Any], chosen: Iterable["Field[Any]"]) -> list[inspect.Parameter]:
-    """Return some fields of dataclasses as keyword parameters."""
-    hints = {k: v for g in groups for k, v in get_type_hints(g, include_extras=True).items()}
+def _parameters(group: Any) -> list[inspect.Parameter]:
+    """Return the fields of a dataclass that are options, as keyword parameters."""
+    hints = get_type_hints(group, include_extras=True)
     # what has no help is for the library alone
     return [
         inspect.Parameter(
             field.name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None if "each" in field.metadata else field.default,
-            annotation=_shown(field, hints[field.name]),
+            annotation=_shown(group, field, hints[field.name]),
         )
-        for field in chosen
+        for field in fields(group)
         if "help" in field.metadata or get_origin(hints[field.name]) is Annotated
     ]
 
 
-def _shown(field: "Field[Any]", hint: Any) -> Any:
+def _shown(group: Any, field: "Field[Any]", hint: Any) -> Any:
     """Return a field's type as typer shows it: what `option` says, a list in words."""
     if "help" not in field.metadata:
         return hint
     # how the library reads the option is nothing that typer takes
-    about = {name: one for name, one in field.metadata.items() if name not in ("each", "unset")}
+    about = {k: v for k, v in field.metadata.items() if k not in ("each", "unset", "panel")}
+    about["rich_help_panel"] = field.metadata["panel"] or getattr(group, "PANEL", Panel.FIRST)
     if "unset" in field.metadata:
         about["show_default"] = str(field.metadata["unset"])
     in_words = "each" in field.metadata or _is_list(hint)
     return Annotated[str | None if in_words else hint, typer.Option(flag(field.name), **about)]
 
 
-def _value(group: Any, given: dict[str, Any]) -> Any:
+def _value(group: Any, typed: dict[str, Any]) -> Any:
     """Take the fields of a dataclass out of what was typed, and return the value they make."""
     hints = get_type_hints(group, include_extras=True)
-    typed = {one.name: given.pop(one.name) for one in fields(group) if one.name in given}
+    values = {field.name: typed.pop(field.name) for field in fields(group) if field.name in typed}
     for field in fields(group):
-        value = typed.get(field.name)
-        if "help" in field.metadata and _is_list(hints[field.name]) and value is not None:
-            typed[field.name] = tuple(split_list(value))
-    return group(**typed)
+        text = values.get(field.name)
+        if "help" in field.metadata and _is_list(hints[field.name]) and text is not None:
+            values[field.name] = tuple(split_list(text))
+    return group(**values)
 
 
 def _is_list(hint: Any) -> bool:

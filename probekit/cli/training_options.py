@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
-from probekit.base.registry import option
+from probekit.base.registry import Panel, option
 from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.cli import arguments
-from probekit.cli.protocol_option import name_or_table
 from probekit.cli.spread import OptionsOf
 from probekit.errors import OptionError
 from probekit.train.sweeps.run_options import GROUPS
@@ -19,8 +18,16 @@ if TYPE_CHECKING:
 OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
 """The options of runs: their help stands where the library keeps them."""
 
+Preset = str | Mapping[str, Any]
+"""What is typed for ``--protocol``, or the table ``[protocol]`` of a config file."""
+
 Asked = Annotated[Mapping[str, Any], OF_RUNS]
 """Options of runs as the user types them, by name; lists are still text, separated by commas."""
+
+
+def _name_or_table(preset: Preset) -> Preset:
+    """Return what was given: typer has no type for a word or a table."""
+    return preset
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,19 +42,25 @@ class TrainingOptions:
         "Preset of what is not given: dwatt, attention-fusion, p32; the same with the model "
         "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`); or the file of "
         "your own: " + ", ".join(PROTOCOL_DEFAULTS) + ". NAME,FILE.toml is both.",
-        parser=name_or_table,
+        Panel.FITTED,
+        parser=_name_or_table,
         metavar="NAME|FILE.toml",
     )
-    entry: str | None = option(None, "Which entry, if several match: key, folder name or path.")
-    data: Path | None = option(None, "Read the labels (only the labels) afresh from here.")
+    entry: str | None = option(
+        None, "Which entry, if several match: key, folder name or path.", Panel.MACHINE
+    )
+    data: Path | None = option(
+        None, "Read the labels (only the labels) afresh from here.", Panel.MACHINE
+    )
     cache: arguments.Cache = Path("cache")
-    out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.")
-    save: Path | None = option(None, "Folder to save the trained heads in.")
+    out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.", Panel.KEPT)
+    save: Path | None = option(None, "Folder to save the trained heads in.", Panel.KEPT)
     device: arguments.Device = "auto"
     track: str | None = option(
         None,
         "Show finished runs by tensorboard or wandb as well; with options: wandb:project=NAME, "
         "tensorboard:curves=true.",
+        Panel.KEPT,
     )
     trust_remote_code: arguments.TrustRemoteCode = False
     json: arguments.Json = False
@@ -72,7 +85,7 @@ class Target:
         cls,
         model: str,
         task: str | None,
-        own: arguments.OwnText,
+        text: arguments.OwnText,
         shared: TrainingOptions,
         group: str | None = None,
     ) -> Self:
@@ -81,7 +94,7 @@ class Target:
         Args:
             model: as it was typed.
             task: likewise; None with an entry's path.
-            own: how own data is read.
+            text: which own data is meant.
             shared: where the cache is, among others.
             group: the column that ``--group`` names.
 
@@ -109,15 +122,15 @@ class Target:
             # Not the name that the user typed: as a path, it means nothing in another folder.
             model, task = manifest.model, manifest.task
             cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
-        place = Location(
+        location = Location(
             cache=cache,
             entry=entry,
             data=shared.data,
             group=group,
             identity=identity,
-            **own.parse().given,
+            **text.parse().given,
         )
-        return cls(model=model, task=task, location=place)
+        return cls(model=model, task=task, location=location)
 
     def splits(self, label: str | None, fit_on: str) -> "Splits":
         """Return the features, as they are in the cache."""

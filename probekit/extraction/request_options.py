@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
-from probekit.base.registry import choose, flag, option
+from probekit.base.registry import Panel, choose, flag, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
@@ -47,22 +47,28 @@ class ExtractOptions:
         tie: ``input``: for a model without an output head, its input embeddings.
     """
 
-    format: str = option("zarr", "zarr or hdf5.")
+    PANEL = Panel.TEXTS
+
+    format: str = option("zarr", "zarr or hdf5.", Panel.STORED)
     dtype: str = option(
-        "auto", "Stored dtype: auto (float16, guarded), float16, bfloat16, float32, int8."
+        "auto",
+        "Stored dtype: auto (float16, guarded), float16, bfloat16, float32, int8.",
+        Panel.STORED,
     )
     compute_dtype: str = option("auto", "auto (bfloat16 where native), float32, bfloat16, float16.")
-    layers: str = option("all", "Layers to store: all, -1, 0,4,8 or 0:25:4.")
+    layers: str = option("all", "Layers to store: all, -1, 0,4,8 or 0:25:4.", Panel.FIRST)
     keep: tuple[str, ...] | None = option(
         None,
         "Arrays: words (a row per word), cls, mean, last (a row per text), predicted (a row per "
         "predicted token), tokens (last layer's subwords), and output-head; what the task's "
         "labels need if unset.",
+        Panel.STORED,
     )
     pooling: str = option(
         "auto",
         "Which subwords make a word's row: auto (first; last for causal models), first, last, "
         "mean.",
+        Panel.STORED,
     )
     overlong: str = option(
         "stride",
@@ -70,16 +76,17 @@ class ExtractOptions:
         "cut.",
     )
     max_length: int | None = option(None, "Limit in subwords; the model's own if unset.")
-    limit: int | None = option(None, "Only the first N examples of each split.")
+    limit: int | None = option(None, "Only the first N examples of each split.", Panel.FIRST)
     batch_tokens: int = option(4096, "Padded tokens per batch.")
     random_init: int | None = option(
         None,
         "Draw the weights at random instead (a baseline); the model is then called "
         "MODEL-random<SEED>.",
+        Panel.ENTRIES,
         metavar="SEED",
     )
     part: str | None = option(
-        None, "encoder: of an encoder-decoder (T5, BART), the half that is read."
+        None, "encoder: of an encoder-decoder (T5, BART), the half that is read.", Panel.ENTRIES
     )
     quantize: str | None = option(
         None,
@@ -87,14 +94,18 @@ class ExtractOptions:
         "MODEL-8bit or MODEL-4bit.",
     )
     passes: int | None = option(
-        None, "Masked language modelling: read each text N times, under other masks."
+        None,
+        "Masked language modelling: read each text N times, under other masks.",
+        Panel.MODELLING,
     )
-    mask_seed: int | None = option(None, "Masked language modelling: seed of the masks.")
+    mask_seed: int | None = option(
+        None, "Masked language modelling: seed of the masks.", Panel.MODELLING
+    )
     every: int | None = option(
-        None, "Next-token prediction: every k-th position predicts; 8 if unset."
+        None, "Next-token prediction: every k-th position predicts; 8 if unset.", Panel.MODELLING
     )
     tie: str | None = option(
-        None, "input: a model without an output head lends its input embeddings."
+        None, "input: a model without an output head lends its input embeddings.", Panel.MODELLING
     )
 
     def __post_init__(self) -> None:

@@ -7,9 +7,9 @@ torch, since the command line reads the options here.
 
 import math
 from dataclasses import asdict, dataclass, fields, replace
-from typing import Any, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
-from probekit.base.registry import choose, flag, option
+from probekit.base.registry import Panel, choose, flag, option
 from probekit.base.selection import PROTOCOL_DEFAULTS, SEARCH
 from probekit.errors import OptionError
 
@@ -56,6 +56,8 @@ class Group:
     stated in the file of a ``--protocol``, and is none of the command line.
     """
 
+    PANEL: ClassVar[Panel] = Panel.FIRST
+
     @property
     def given(self) -> tuple[str, ...]:
         """The options that are not the default."""
@@ -99,6 +101,8 @@ class Steps(Group):
         evals: number of evenly spaced points at which dev is scored.
     """
 
+    PANEL = Panel.FITTED
+
     epochs: int | None = option(
         None,
         f"Passes over the training sentences; {TUNING_EPOCHS} where the model learns too.",
@@ -132,6 +136,8 @@ class Descent(Group):
         warmup: share of the steps, in [0, 1), over which the rate rises to its peak on a line; the
             first step of a warm-up has the rate 0, as in the schedules of ``transformers``.
     """
+
+    PANEL = Panel.FITTED
 
     lr: float | str | None = option(
         None,

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from probekit.base.layers import parse_layers
-from probekit.base.registry import flag, option
+from probekit.base.registry import Panel, flag, option
 from probekit.errors import OptionError
 from probekit.extraction.request_options import ExtractOptions, typed_words
 
@@ -42,10 +42,13 @@ class ImportOptions:
         part: ``encoder``: of an encoder-decoder, the half whose states they are.
     """
 
+    PANEL = Panel.STORED
+
     layer_ids: str | None = option(
         None,
         "Numbers of the states' layers, in their order, as in transformers' hidden_states (0 = "
         "embeddings): 0,8,16 or 0:25.",
+        Panel.FIRST,
     )
     layers: str = option("all", "Which of them to store.")
     layers_first: bool = False
@@ -53,14 +56,18 @@ class ImportOptions:
         None,
         "Where token ids have no special tokens: stripped (the model read them, and their rows "
         "were left out) or absent (it did not); recognised if unset.",
+        Panel.FIRST,
     )
     last_layer: str | None = option(
         None,
         "Layer L of a model with a final norm: normed (after it, as in hidden_states) or raw "
         "(before it, as vLLM writes it).",
+        Panel.FIRST,
     )
     n_blocks: int | None = None
-    producer: str | None = option(None, "What computed the states, in words: 'vllm 0.18'.")
+    producer: str | None = option(
+        None, "What computed the states, in words: 'vllm 0.18'.", Panel.FIRST
+    )
     format: str = option("zarr", "zarr or hdf5.")
     dtype: str = option(
         "auto", "Stored dtype: auto (float16, guarded), float16, bfloat16, float32, int8."
@@ -76,7 +83,9 @@ class ImportOptions:
     )
     limit: int | None = option(None, "Only the first N examples of each split.")
     part: str | None = option(
-        None, "encoder: of an encoder-decoder (T5, BART), the half whose states they are."
+        None,
+        "encoder: of an encoder-decoder (T5, BART), the half whose states they are.",
+        Panel.ENTRIES,
     )
 
     def __post_init__(self) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probekit.base.kinds import POOLED
-from probekit.base.registry import choose, option
+from probekit.base.registry import Panel, choose, option
 from probekit.base.selection import (
     FIXED,
     PROTOCOL_DEFAULTS,
@@ -46,9 +46,13 @@ class Data(Group):
             (``features.duplicates``); a pair counts by each of its texts.
     """
 
+    PANEL = Panel.SENTENCES
+
     model: str
     task: str
-    label: str | None = option(None, "Label column; the task's default if unset.", each=str)
+    label: str | None = option(
+        None, "Label column; the task's default if unset.", Panel.FIRST, each=str
+    )
     control: int | None = option(
         None, "Seed of control labels, random by word type, to learn instead."
     )
@@ -86,6 +90,8 @@ class ProbeOptions(Group):
             last token of a causal model; of a bidirectional one the mean of all tokens, or the
             first under a pooler or ``as_published``. Labels of words have rows of their own.
     """
+
+    PANEL = Panel.TRAINED
 
     head: str
     decoder: str | None = option(
@@ -128,6 +134,8 @@ class Tuning(Group):
             `DEFAULT_BATCH_TOKENS`. Other batches have other dropout masks.
     """
 
+    PANEL = Panel.TRAINED
+
     method: str | None = option(
         None,
         "Train the model as well, which runs in every step: full, bitfit, lora (lora:rank=4); "
@@ -165,10 +173,14 @@ class Sample(Group):
         seed: decides sample, initialisation, order and dropout.
     """
 
-    shots: int | None = option(None, "K: draw K x classes training sentences.", each=int)
+    PANEL = Panel.SENTENCES
+
+    shots: int | None = option(
+        None, "K: draw K x classes training sentences.", Panel.FIRST, each=int
+    )
     fraction: float | None = option(None, "Draw this share of the training sentences.", each=float)
     hold_out: float | None = option(
-        None, "Share of train kept as a split of its own; dev, if there is none."
+        None, "Share of train kept as a split of its own; dev, if there is none.", Panel.FIRST
     )
     seed: int = 0
 
@@ -202,6 +214,8 @@ class Fitting(Group):
             else ``cv:5`` (a share of 0.1 under ``adam``).
         l2: strength of a solver's L2; ``None`` chooses it among those of its path.
     """
+
+    PANEL = Panel.FITTED
 
     fit: str = option(
         "auto",
@@ -237,6 +251,8 @@ class Start(Group):
         freeze_fusion: keep that fusion as it is, and train the decoder alone.
         init_from: folder of a saved head that this run goes on training, decoder included.
     """
+
+    PANEL = Panel.TRAINED
 
     start: str | None = option(
         None,

@@ -58,6 +58,21 @@ Cache = Annotated[
 ]
 
 
+EntryName = Annotated[
+    str | None,
+    typer.Option(
+        "--entry",
+        help="Which entry, if several match: key, folder name or path.",
+        rich_help_panel=Panel.MACHINE,
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")]
+FigureFile = Annotated[
+    Path | None,
+    typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg or .pdf."),
+]
+
+
 @dataclass(frozen=True, kw_only=True)
 class OwnText:
     """Which of the user's own data is meant, as he types it."""

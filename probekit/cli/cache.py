@@ -150,7 +150,7 @@ def rm(
         typer.Option("--stale", help="Remove what no entry needs any more (see `cache ls`)."),
     ] = False,
     cache: arguments.Cache = Path("cache"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: arguments.Yes = False,
 ) -> None:
     """Remove entries, finished or not, or some of their layers or arrays; nothing else."""
     reduced = layers is not None or bool(array)

@@ -222,7 +222,7 @@ def push(
     ] = False,
     dry_run: DryRun = False,
     cache: arguments.Cache = Path("cache"),
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    yes: arguments.Yes = False,
     json: arguments.Json = False,
 ) -> None:
     """Push entries to a folder, a bucket or the Hub; the same command goes on after a kill."""

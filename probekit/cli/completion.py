@@ -13,18 +13,6 @@ from probekit.cli.config_option import parameters_of
 Values = Callable[[typer.Context], Iterable[str]]
 """What may stand for an option; it loads no torch, since a person is waiting."""
 
-DECODERS = ("linear", "mlp", "crf", "pooler", "regression", "vocabulary")
-NORMALIZATIONS = ("none", "layernorm", "standardize", "final-norm")
-FITS = ("auto", "adam", "lbfgs", "ridge")
-DTYPES = ("auto", "float16", "bfloat16", "float32", "int8")
-COMPUTE_DTYPES = ("auto", "float32", "bfloat16", "float16")
-OVERLONG = ("stride", "truncate", "error")
-METHODS = (
-    *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
-)
-WORD_POOLINGS = ("auto", "first", "last", "mean")
-"""Names of registries that are loaded with torch; a test compares them."""
-
 
 def _tasks(ctx: typer.Context) -> Iterable[str]:
     from probekit.tasks import TASKS
@@ -59,7 +47,7 @@ def _kinds(ctx: typer.Context) -> Iterable[str]:
 def _poolings(ctx: typer.Context) -> Iterable[str]:
     from probekit.base.kinds import POOLED
 
-    return WORD_POOLINGS if ctx.info_name == "extract" else POOLED
+    return ("auto", "first", "last", "mean") if ctx.info_name == "extract" else POOLED
 
 
 def _names(registry: str) -> Values:
@@ -74,11 +62,13 @@ def _some(*values: str, kind: str | None = None) -> Values:
 
 VALUES: Mapping[str, Values] = {
     "head": _names("probe.heads:HEADS"),
-    "decoder": _some(*DECODERS, kind="decoder"),
-    "normalize": _some(*NORMALIZATIONS, kind="normalization"),
-    "method": _some(*METHODS),
+    "decoder": _some("linear", "mlp", "crf", "pooler", "regression", "vocabulary", kind="decoder"),
+    "normalize": _some("none", "layernorm", "standardize", "final-norm", kind="normalization"),
+    "method": _some(
+        *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
+    ),
     "pooling": _poolings,
-    "fit": _some(*FITS, kind="fitter"),
+    "fit": _some("auto", "adam", "lbfgs", "ridge", kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
     "protocol": _names("train.sweeps.protocols:PROTOCOLS"),
     "model": _models,
@@ -88,9 +78,9 @@ VALUES: Mapping[str, Values] = {
     "keep": _names("extraction.request_options:KEEP"),
     "array": _names("extraction.request_options:KEEP"),
     "format": _some("zarr", "hdf5"),
-    "dtype": _some(*DTYPES),
-    "compute_dtype": _some(*COMPUTE_DTYPES),
-    "overlong": _some(*OVERLONG),
+    "dtype": _some("auto", "float16", "bfloat16", "float32", "int8"),
+    "compute_dtype": _some("auto", "float32", "bfloat16", "float16"),
+    "overlong": _some("stride", "truncate", "error"),
     "split": _some("train", "dev", "test"),
     "special_tokens": _some("present", "stripped", "absent"),
     "last_layer": _some("normed", "raw"),
@@ -108,7 +98,9 @@ VALUES: Mapping[str, Values] = {
     "device_map": _some("auto", "balanced", "balanced_low_0", "sequential"),
     "quantize": _some("8bit", "4bit"),
 }
-"""By the name of the parameter, whichever command has it; a path is the shell's own to complete."""
+"""By the name of the parameter, whichever command has it; a path is the shell's own to complete.
+
+What is written out are names of registries that are loaded with torch; a test compares them."""
 
 
 def offer_completion(apps: Iterable[typer.Typer]) -> None:

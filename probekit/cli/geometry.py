@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from probekit.base.registry import Panel, flag, option
+from probekit.base.registry import flag, option
 from probekit.cli import arguments
 from probekit.cli.output import print_json, show
 from probekit.cli.spread import spread
@@ -32,10 +32,7 @@ class Measured:
 class Drawn:
     """The figure, if one is wanted."""
 
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Draw FILE.png, .svg or .pdf as well."),
-    ] = None
+    output: arguments.FigureFile = None
     probes: Annotated[
         list[Path] | None,
         typer.Option("--probes", help="Records of `probekit depth`: their scores in the figure."),
@@ -68,14 +65,7 @@ def geometry(
             "as the one that MODEL was trained from.",
         ),
     ] = None,
-    entry: Annotated[
-        str | None,
-        typer.Option(
-            "--entry",
-            help="Which entry, if several match: key, folder name or path.",
-            rich_help_panel=Panel.MACHINE,
-        ),
-    ] = None,
+    entry: arguments.EntryName = None,
     cache: arguments.Cache = Path("cache"),
     text: arguments.OwnText,
     json: arguments.Json = False,

@@ -28,10 +28,7 @@ class Probes:
         None, "test or dev.", show_default="test where there are labels, else dev"
     )
     samples: int = option(10_000, "Bootstrap samples.", Panel.SHOWN)
-    output: Annotated[
-        Path | None,
-        typer.Option("-o", "--output", help="Draw the figure as well: FILE.png, .svg, .pdf."),
-    ] = None
+    output: arguments.FigureFile = None
     json: arguments.Json = False
 
     def records(self, runs: Sequence[Path]) -> "Sequence[Record]":

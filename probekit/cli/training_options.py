@@ -46,9 +46,7 @@ class TrainingOptions:
         parser=_name_or_table,
         metavar="NAME|FILE.toml",
     )
-    entry: str | None = option(
-        None, "Which entry, if several match: key, folder name or path.", Panel.MACHINE
-    )
+    entry: arguments.EntryName = None
     data: Path | None = option(
         None, "Read the labels (only the labels) afresh from here.", Panel.MACHINE
     )

@@ -54,6 +54,8 @@ def test_all_settings_of_a_file(file):
         (["#head=p32", "#head=last"], ("--style", "csv"), "--style is of --all, without --json;"),
         (["", "#head=last"], (), "FILE: 5 records that differ in head: last, mean, p32. A run is"),
         (["#head=p32", "#head=last"], ("--metric", "los"), "unknown metric 'los'. Did you mean 'l"),
+        (["#head=p32", "#head=mean"], (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),
+        (["#head=p32", "#head=mean"], ("--where", "seed=0"), "FILE#head=mean, seed 0: its predict"),
         ([".old", "#head=last"], (), "FILE.old: no such file; run `probekit train`"),
     ],
 )

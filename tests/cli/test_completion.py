@@ -10,9 +10,15 @@ from typing import get_args
 import pytest
 from typer.testing import CliRunner
 
-from probekit.cli import app, completion
+from probekit.backbone.loading import ComputeDtype
+from probekit.cli import app
+from probekit.data.pooling import Pooling
+from probekit.data.windows import OVERLONG
 from probekit.probe import decoders, fitters, heads, normalization
+from probekit.store.arrays import FEATURE_DTYPES
+from probekit.store.backends import BACKENDS
 from probekit.tasks import TASKS
+from probekit.tuning import METHODS
 
 ROOT = Path(__file__).parent.parent.parent
 
@@ -46,7 +52,6 @@ def test_values():
     assert completed("probekit train m t --kind se") == ["sentence"]
     assert completed("probekit export x --as s") == ["safetensors"]
     assert completed("probekit train m t --track t") == ["tensorboard"]
-    assert completed("probekit extract m t --pooling ") == list(completion.WORD_POOLINGS)
     assert completed("probekit train m t --pooling c") == ["cls"]
     assert {name.partition("/")[0] for name in completed("probekit train m ")} == set(TASKS)
 
@@ -66,23 +71,23 @@ def test_a_path_is_left_to_the_shell():
     assert completed("probekit train m t --out p") == []
 
 
-def test_names_that_are_written_out_are_those_of_the_registries():
-    from probekit.backbone.loading import ComputeDtype
-    from probekit.data.pooling import Pooling
-    from probekit.data.windows import OVERLONG
-    from probekit.store.arrays import FEATURE_DTYPES
-    from probekit.store.backends import BACKENDS
-    from probekit.tuning import METHODS
-
-    assert tuple(decoders.DECODERS) == completion.DECODERS
-    assert tuple(normalization.NORMALIZATIONS) == completion.NORMALIZATIONS
-    assert ("auto", *fitters.FITTERS) == completion.FITS
-    assert set(completion.DTYPES) == {"auto", *FEATURE_DTYPES}
-    assert set(completion.COMPUTE_DTYPES) == set(get_args(ComputeDtype))
-    assert completion.OVERLONG == OVERLONG
-    assert tuple(METHODS) == completion.METHODS
-    assert set(completion.WORD_POOLINGS) == {"auto", *get_args(Pooling)}
-    assert completed("probekit extract m t --format ") == list(BACKENDS)
+@pytest.mark.parametrize(
+    ("option", "names"),
+    [
+        ("train --decoder", decoders.DECODERS),
+        ("train --normalize", normalization.NORMALIZATIONS),
+        ("train --fit", ["auto", *fitters.FITTERS]),
+        ("train --method", METHODS),
+        ("extract --dtype", ["auto", *FEATURE_DTYPES]),
+        ("extract --compute-dtype", get_args(ComputeDtype)),
+        ("extract --overlong", OVERLONG),
+        ("extract --pooling", ["auto", *get_args(Pooling)]),
+        ("extract --format", BACKENDS),
+    ],
+)
+def test_names_that_are_written_out_are_those_of_the_registries(option, names):
+    command, name = option.split()
+    assert set(completed(f"probekit {command} m t {name} ")) == set(names)
 
 
 @pytest.mark.skipif(shutil.which("bash") is None, reason="no bash")

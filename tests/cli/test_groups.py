@@ -73,6 +73,28 @@ def test_what_cannot_be_kept_together_is_refused(train, options, message):
     assert message in refused(*train, *options)
 
 
+def test_groups_their_sizes_and_what_splits_share_are_said(bert, tmp_path):
+    phrase = "one of the best"
+    train = [*(f"{phrase} films {n}" for n in range(6)), phrase, "best"]
+    train += [f"word {n}" for n in range(8)]
+    for split, texts in {"train": train, "dev": [f"not {phrase}", "else"]}.items():
+        rows = [{"text": text, "label": "ab"[n % 2]} for n, text in enumerate(texts)]
+        (tmp_path / f"{split}.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    cache = ("--cache", tmp_path / "cache")
+    done("extract", bert, tmp_path, *cache, *TRAIN[:4])
+    words = ("train", bert, tmp_path, *cache, *TRAIN, "--select", "cv:3", "--group", "phrases")
+    outcome = done(*words, "--json")
+    assert (
+        "16 train sentences are in 10 groups (phrases): the largest has 7, and 43.8 % of the "
+        "sentences share their group." in outcome.err
+    )
+    shared = f"train and dev have 1 of 2 groups (phrases) in common, such as {phrase}."
+    assert shared in outcome.err
+    (row,) = outcome.rows
+    sizes = {name: row["seen"][name] for name in ("groups", "largest_group", "in_groups")}
+    assert sizes == {"groups": 10, "largest_group": 7, "in_groups": 7}
+
+
 CONLL = """-DOCSTART- -X- O O
 
 EU NNP I-NP I-ORG

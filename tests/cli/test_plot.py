@@ -43,6 +43,7 @@ def test_options_of_other_figures(records, option, taken):
         (("weigths",), "unknown plot 'weigths'. Did you mean 'weights'? Choose from: attention"),
         (("weights", "-o", "x.gif"), "x.gif: cannot write a figure as '.gif'; choose a name that"),
         (("weights", "--where", "head=crf"), "no records with head=crf; head is "),
+        (("fewshot", "--where", "head=last"), "a few-shot curve needs records of at least two"),
         (("depth", "--width", "85"), "a width of 85 inches: give one from 1.5 to 40 inches."),
         (("depth", "--overlay", "mdoel"), "unknown overlay 'mdoel'. Did you mean 'model'? Choose"),
     ],

@@ -10,6 +10,7 @@ from transformers import AutoModel
 from tests.cli.conftest import FLOAT32, entry_of
 from tests.cli.console import done, refused, run, the_error
 
+CACHED = "train BERT DATA --cache CACHE"
 TRAIN = ("--head", "last", "--epochs", "1")
 
 
@@ -45,6 +46,18 @@ TRAIN = ("--head", "last", "--epochs", "1")
             "train no/entry",
             r"'no/entry' is not the path of a cache entry\. Give MODEL and TASK, .*",
         ),
+        ("extract BERT DATA --keep word", r"--keep 'word' is none of: words, predicted, cls, .*"),
+        ("extract BERT DATA --layers top", r"layers 'top': cannot read 'top'\. Write 'all'.*"),
+        ("extract BERT DATA --max-length 65", r"--max-length 65: .*bert reads at most 64 sub.*"),
+        (
+            "extract BERT DATA --engine ray:gpus=1",
+            r"engine 'ray' has no option 'gpus=1'\. Write .*",
+        ),
+        (f"{CACHED} --decoder pooler", r"decoder 'pooler' does not fit tagging labels; choose .*"),
+        (f"{CACHED} --pooling cls", r"--pooling cls chooses a row for a whole text; .*"),
+        (f"{CACHED} --head last --fit ridge", r"--fit ridge: the decoder linear predicts no .*"),
+        (f"{CACHED} --head last --select cv:41", r"--select cv:41: no class has 41 examples .*"),
+        (f"{CACHED} --select hold-out:1", r"--select 'hold-out:1': choose .*"),
         ("train m conll --head ,", r"--head names no value\."),
         ("train m conll --shots many", r"--shots: 'many' is not a whole number\."),
         ("sweep m conll --lr fast", r"--lr: 'fast' is not a number\."),
@@ -54,9 +67,10 @@ TRAIN = ("--head", "last", "--epochs", "1")
         ),
     ],
 )
-def test_nothing_is_done(line, message, bert, corpus, here, monkeypatch):
+def test_nothing_is_done(line, message, bert, corpus, entries, here, monkeypatch):
     monkeypatch.setattr("probekit.backbone.hub.list_files", None)  # asking the Hub would fail
-    words = [{"BERT": bert, "DATA": corpus}.get(word, word) for word in line.split()]
+    stands_for = {"BERT": bert, "DATA": corpus, "CACHE": entries}
+    words = [stands_for.get(word, word) for word in line.split()]
     found = refused(*words)
     assert re.fullmatch(message, found), found
     assert list(here.iterdir()) == []

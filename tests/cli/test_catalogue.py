@@ -50,3 +50,8 @@ def test_the_options_that_are_listed_can_be_typed(registry):
         text = ":".join([row[registry], *row["options"]])
         plugins = REGISTRIES[registry]
         assert parse(registry, text, plugins) == plugins[row[registry]]()
+
+
+def test_treebanks_of_a_folder(here):
+    (here / "en_ewt-ud-dev.conllu").write_text("")
+    assert done("tasks", "ud", "--data", here, "--json").rows == [{"task": "ud/en_ewt"}]

@@ -49,12 +49,3 @@ def test_a_file_that_cannot_be_written(here):
     assert outcome.code == 1
     assert outcome.err.startswith("error: --log-file cache: cannot be written (Is a directory)")
     assert not (here / "runs").exists()
-
-
-def test_workers_log_there_too(here, monkeypatch):
-    monkeypatch.setattr("probekit.train.sweeps.run.default_memory", lambda device: 1000)
-    words = ("sweep", *TRAIN[1:3], "--seeds", "2", "--head", "p32", "--lr", "1e38")
-    done(*words, "--workers", "2", "-q", "--log-file", "a.log")
-    said = lines(here / "a.log")
-    assert sum("no longer finite" in line for line in said) == 2
-    assert sum("diverged" in line for line in said) == 2

@@ -50,7 +50,7 @@ def with_checksum(value: Mapping[str, Any]) -> dict[str, Any]:
 
 def is_changed(value: Mapping[str, Any]) -> bool:
     """Say whether a JSON object that has a checksum is no more what it was written as."""
-    rest = {name: one for name, one in value.items() if name != CHECKSUM}
+    rest = {name: item for name, item in value.items() if name != CHECKSUM}
     try:
         return CHECKSUM in value and value[CHECKSUM] != digest(rest)
     except ValueError:  # nothing that was ever written

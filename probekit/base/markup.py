@@ -41,7 +41,7 @@ class Markup(str):
 
 def spelled_out(text: str) -> str:
     """Return a text whose control characters are spelled out: a terminal would obey them."""
-    return _CONTROL.sub(lambda found: repr(found[0])[1:-1], text)
+    return _CONTROL.sub(lambda match: repr(match[0])[1:-1], text)
 
 
 def spelled_out_lines(text: str) -> str:
@@ -69,7 +69,7 @@ def html_table(
         words: whether a column holds words, which stand left.
         most: rows that are shown; None shows all.
     """
-    kinds = [' class="words"' if one else "" for one in words]
+    kinds = [' class="words"' if is_words else "" for is_words in words]
     head = "".join(f"<th{k}>{plain(h)}</th>" for h, k in zip(headings, kinds, strict=True))
     shown = rows if most is None else rows[:most]
     body = "".join(

@@ -161,9 +161,9 @@ class _Footer:
 
     def _number(self) -> int:
         number = 0
-        for place in range(10):
+        for index in range(10):
             byte = self._byte()
-            number |= (byte & 127) << 7 * place
+            number |= (byte & 127) << 7 * index
             if byte < 128:
                 return number
         raise IndexError

@@ -108,19 +108,19 @@ def _package(point: EntryPoint) -> str:
 @lru_cache(maxsize=1)
 def _offers() -> Mapping[str, Mapping[str, _Offered]]:
     """Return what installed packages offer, by kind and name; nothing is imported."""
-    found: dict[str, dict[str, _Offered]] = {kind: {} for kind in KINDS}
-    for point in sorted(entry_points(group=GROUP), key=lambda one: (one.name, _package(one))):
+    offers: dict[str, dict[str, _Offered]] = {kind: {} for kind in KINDS}
+    for point in sorted(entry_points(group=GROUP), key=lambda offer: (offer.name, _package(offer))):
         kind, _, name = point.name.partition(".")
-        if kind not in found or not _NAME.fullmatch(name):
+        if kind not in offers or not _NAME.fullmatch(name):
             logger.warning(
                 "the package %s has an entry point %r in the group %s, which is left out: expected "
                 "KIND.NAME, where KIND is one of %s.",
                 *(_package(point), point.name, GROUP, ", ".join(KINDS)),
             )
             continue
-        before = found[kind][name].points if name in found[kind] else ()
-        found[kind][name] = _Offered((*before, point))
-    return found
+        before = offers[kind][name].points if name in offers[kind] else ()
+        offers[kind][name] = _Offered((*before, point))
+    return offers
 
 
 def offered(kind: str) -> list[str]:
@@ -137,7 +137,7 @@ class Registry(Mapping[str, T]):
     def __init__(
         self,
         kind: str,
-        own: Mapping[str, T],
+        builtin: Mapping[str, T],
         *,
         admit: str,
         reserved: Sequence[str] = (),
@@ -147,7 +147,7 @@ class Registry(Mapping[str, T]):
 
         Args:
             kind: one of ``KINDS``.
-            own: probekit's own.
+            builtin: probekit's own.
             admit: the door, as ``module:function`` or ``module:value.method``. It takes a name, a
                 plug-in and whether its contract is known to hold; it checks the plug-in and returns
                 what the registry is to hold.
@@ -157,7 +157,7 @@ class Registry(Mapping[str, T]):
         """
         assert kind in KINDS
         self.kind = kind
-        self._own, self._door, self._reserved = own, admit, frozenset(reserved)
+        self._own, self._door, self._reserved = builtin, admit, frozenset(reserved)
         self._contracts = contracts
         self._admitted: dict[_Plugin, tuple[T, PluginOrigin]] = {}
         self._refused: dict[_Plugin, str] = {}
@@ -178,7 +178,7 @@ class Registry(Mapping[str, T]):
     def __iter__(self) -> Iterator[str]:
         """Yield the names, without those that turned out to be broken."""
         yield from self._own
-        yield from (name for name, one in self._added().items() if one not in self._refused)
+        yield from (name for name, plugin in self._added().items() if plugin not in self._refused)
 
     def __len__(self) -> int:
         """Return how many names there are."""
@@ -193,13 +193,13 @@ class Registry(Mapping[str, T]):
         return self._sound().values()
 
     def _sound(self) -> dict[str, T]:
-        found = {}
+        sound = {}
         for name in list(self):
             try:
-                found[name] = self[name]
+                sound[name] = self[name]
             except PluginError as error:
                 warn_once(logger, "%s It is left out.", error)
-        return found
+        return sound
 
     def register(
         self, name: str, value: Any, *, version: str | None = None, made_by: Any = None
@@ -288,7 +288,7 @@ class Registry(Mapping[str, T]):
 
     def _added(self) -> dict[str, _Plugin]:
         """Return what was added, by name: by calls, then by packages."""
-        found: dict[str, _Plugin] = dict(_GIVEN[self.kind])
+        plugins: dict[str, _Plugin] = dict(_GIVEN[self.kind])
         for name, offered in _offers()[self.kind].items():
             if name in self._own or name in self._reserved:
                 warn_once(
@@ -298,8 +298,8 @@ class Registry(Mapping[str, T]):
                     *(_package(offered.points[0]), self.kind, name),
                 )
             else:
-                found.setdefault(name, offered)
-        return found
+                plugins.setdefault(name, offered)
+        return plugins
 
     def _admit(self, name: str, plugin: _Plugin) -> tuple[T, PluginOrigin]:
         """Return what the registry holds of a plug-in, and its origin."""
@@ -334,7 +334,7 @@ class Registry(Mapping[str, T]):
         given, offered = _GIVEN[self.kind].get(name), _offers()[self.kind].get(name)
         if given is not None and given.origin.path != path:
             raise PluginError(f"{taken}{given.origin.path}. Register {path} as something else.")
-        if offered is not None and path not in {one.value for one in offered.points}:
+        if offered is not None and path not in {point.value for point in offered.points}:
             raise PluginError(
                 f"{taken}that of the package {_package(offered.points[0])}. Register {path} "
                 "as something else."
@@ -354,18 +354,18 @@ def carried() -> bytes | None:
     Raises:
         PluginError: a plug-in cannot be carried.
     """
-    given = {kind: own for kind, own in _GIVEN.items() if own}
+    given = {kind: plugins for kind, plugins in _GIVEN.items() if plugins}
     if not given:
         return None
     import cloudpickle
 
-    for kind, own in given.items():
-        for name, one in own.items():
+    for kind, plugins in given.items():
+        for name, plugin in plugins.items():
             try:
-                cloudpickle.dumps(one)
+                cloudpickle.dumps(plugin)
             except Exception as error:  # whatever the class holds
                 raise PluginError(
-                    f"{kind} {name!r} ({one.origin.path}) cannot be sent to worker processes "
+                    f"{kind} {name!r} ({plugin.origin.path}) cannot be sent to worker processes "
                     f"({reason_of(error)}): put it into a module that can be imported, or give "
                     "workers=1."
                 ) from error
@@ -387,6 +387,6 @@ def take_over(load: bytes) -> None:
             f"a plug-in that was registered cannot be imported by a worker ({reason_of(error)}): "
             "put it into a module on PYTHONPATH, or give workers=1."
         ) from error
-    for kind, own in given.items():
-        for name, one in own.items():
-            _GIVEN[kind].setdefault(name, _Given(one.value, one.origin, checked=True))
+    for kind, plugins in given.items():
+        for name, plugin in plugins.items():
+            _GIVEN[kind].setdefault(name, _Given(plugin.value, plugin.origin, checked=True))

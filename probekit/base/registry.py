@@ -214,13 +214,13 @@ def _options(make: Callable[..., Any]) -> dict[str, _Types]:
     hints = get_type_hints(make)
     assert dataclasses.is_dataclass(make), f"{make} is not a dataclass"
     plain = (bool, int, float, str, NoneType)
-    found = {}
+    options = {}
     for name in (field.name for field in dataclasses.fields(make) if field.init):
         union = get_origin(hints[name]) in (Union, UnionType)
         types = get_args(hints[name]) if union else (hints[name],)
-        if all(one in plain or get_origin(one) is Literal for one in types):
-            found[name] = types
-    return found
+        if all(member in plain or get_origin(member) is Literal for member in types):
+            options[name] = types
+    return options
 
 
 def _unknown(kind: str, name: str, pair: str, known: Mapping[str, _Types]) -> str:
@@ -234,14 +234,14 @@ def _describe(types: _Types) -> str:
     words = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
     words[NoneType] = "none"
     # of those that can be given a `Literal` alone has arguments: its values
-    return " or ".join(" or ".join(map(str, get_args(one))) or words[one] for one in types)
+    return " or ".join(" or ".join(map(str, get_args(member))) or words[member] for member in types)
 
 
 def _read(text: str, types: _Types) -> Any:
     """Return the value that a text stands for; ValueError when it is of no allowed type."""
-    for one in types:
+    for type_ in types:
         try:
-            return _read_one(text, one)
+            return _read_one(text, type_)
         except ValueError:
             continue
     raise ValueError(text)

@@ -11,6 +11,7 @@ import shutil
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from uuid import uuid4
 
 _NAME = re.compile(r"\.[0-9a-f]{32}\.(probekit|making)")
@@ -41,8 +42,8 @@ def put(made: Path, path: Path) -> None:
         made: a file, or a folder without others in it.
         path: where it goes; a file there is replaced, as is an empty folder.
     """
-    for one in [*made.glob("*"), made]:
-        sync_path(one)
+    for item in [*made.glob("*"), made]:
+        sync_path(item)
     made.replace(path)
     sync_path(path.parent)
 
@@ -52,11 +53,11 @@ def standing_files(folder: Path, suffix: str) -> list[Path]:
 
     Folders that others remove meanwhile are passed over.
     """
-    found = []
-    for place, folders, names in os.walk(folder):
+    files = []
+    for parent, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not is_workshop(name)]
-        found += [Path(place, name) for name in names if name.endswith(suffix)]
-    return sorted(found)
+        files += [Path(parent, name) for name in names if name.endswith(suffix)]
+    return sorted(files)
 
 
 def is_workshop(name: str) -> bool:
@@ -74,24 +75,36 @@ def sync_path(path: Path) -> None:
 
 
 @contextmanager
-def workshop(place: Path) -> Iterator[Path]:
+def scratch() -> Iterator[Path]:
+    """Make a `workshop` among the system's temporary files (``TMPDIR``), for this user alone.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    with workshop(Path(gettempdir()), mode=0o700) as folder:
+        yield folder
+
+
+@contextmanager
+def workshop(parent: Path, mode: int = 0o777) -> Iterator[Path]:
     """Make a folder in another one for what is not whole yet; it is gone when the block ends.
 
     What a kill left of others in the same place is removed.
 
     Args:
-        place: created where it does not exist.
+        parent: created where it does not exist.
+        mode: who may enter the new folder, as for `os.mkdir`.
 
     Raises:
         OSError: the file system refuses.
     """
-    place.mkdir(parents=True, exist_ok=True)
-    remove_left(place)
+    parent.mkdir(parents=True, exist_ok=True)
+    remove_left(parent)
     with ExitStack() as stack:
         folder = None
         while folder is None:
-            making = place / f".{uuid4().hex}.making"
-            making.mkdir()
+            making = parent / f".{uuid4().hex}.making"
+            making.mkdir(mode=mode)
             with suppress(FileNotFoundError):  # somebody took it for left
                 folder = stack.enter_context(_owned(making))
         yield folder
@@ -108,16 +121,16 @@ def discard(folder: Path) -> None:
         shutil.rmtree(away)
 
 
-def remove_left(place: Path) -> int:
+def remove_left(parent: Path) -> int:
     """Remove what killed processes left in a folder, of `workshop` and `discard`; say how much."""
-    found = [path for path in place.glob(".*") if is_left(path)]
-    for path in found:
+    left = [path for path in parent.glob(".*") if is_left(path)]
+    for path in left:
         if path.suffix == ".probekit":
             shutil.rmtree(path, ignore_errors=True)
         else:  # its maker, if it lives, makes another one
             with suppress(OSError):
                 path.rmdir()
-    return len(found)
+    return len(left)
 
 
 @contextmanager

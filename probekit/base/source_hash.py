@@ -27,12 +27,12 @@ def source_hash(value: Any) -> str | None:
     Returns:
         None where no source is to be found (compiled code, or a class that ``exec`` made).
     """
-    found: dict[str, str] = {}
+    sources: dict[str, str] = {}
     try:
-        _collect(value, _root(value), found)
+        _collect(value, _root(value), sources)
     except (OSError, TypeError, SyntaxError):
         return None
-    return digest_stream(f"{name}\n{text}".encode() for name, text in sorted(found.items()))
+    return digest_stream(f"{name}\n{text}".encode() for name, text in sorted(sources.items()))
 
 
 def import_path(value: Any) -> str:
@@ -50,27 +50,27 @@ def _root(value: Any) -> str:
     return import_path(value).partition(":")[0].partition(".")[0]
 
 
-def _collect(value: Any, root: str, found: dict[str, str]) -> None:
+def _collect(value: Any, root: str, sources: dict[str, str]) -> None:
     """Add the source of a value, and of all of its own package that it names."""
     if isinstance(value, partial):
-        _collect(value.func, root, found)
-        found[f"{import_path(value)} given"] = repr((value.args, sorted(value.keywords.items())))
+        _collect(value.func, root, sources)
+        sources[f"{import_path(value)} given"] = repr((value.args, sorted(value.keywords.items())))
         return
     if not isinstance(value, type | FunctionType):
         if " at 0x" in repr(value):  # which is another one in every process
             raise TypeError(f"{value!r} does not say what it holds")
-        found[f"{import_path(value)} instance"] = repr(value)
+        sources[f"{import_path(value)} instance"] = repr(value)
         value = type(value)
-    if import_path(value) in found:
+    if import_path(value) in sources:
         return
     text = textwrap.dedent(_source_of(value))
-    found[import_path(value)] = text
+    sources[import_path(value)] = text
     bases = value.__mro__[1:] if isinstance(value, type) else ()
     for name, other in [*((base.__name__, base) for base in bases), *_named(value, text)]:
         if isinstance(other, _PLAIN):
-            found[f"{value.__module__}:{name}"] = repr(other)
+            sources[f"{value.__module__}:{name}"] = repr(other)
         elif isinstance(other, type | FunctionType) and _root(other) == root:
-            _collect(other, root, found)
+            _collect(other, root, sources)
 
 
 def _named(value: type | FunctionType, text: str) -> Iterator[tuple[str, Any]]:
@@ -93,8 +93,8 @@ def _source_of(value: type | FunctionType) -> str:
     except (OSError, TypeError):
         if not isinstance(value, type):
             raise
-    methods = [one for one in vars(value).values() if isinstance(one, FunctionType)]
-    cells = {one.__code__.co_filename for one in methods}
+    methods = [member for member in vars(value).values() if isinstance(member, FunctionType)]
+    cells = {member.__code__.co_filename for member in methods}
     for cell in sorted(cells):
         lines = "".join(linecache.getlines(cell))
         for node in ast.walk(ast.parse(lines)):

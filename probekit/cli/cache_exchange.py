@@ -234,7 +234,7 @@ def push(
         show(f"the manifest tells where things lay on this machine: {', '.join(places)}", err=True)
     if dry_run:
         return
-    what = f"{_total(planned.sizes)} to {planned.place}"
+    what = f"{_total(planned.sizes)} to {planned.remote}"
     if url.lower().startswith("hf:"):
         seen = "private if it is new" if private else "public, unless it is private already"
         what = f"{what} ({seen})"
@@ -284,7 +284,7 @@ def pull(
         _print_sizes({str(path): size for path, size in planned.sizes.items()}, json, "entry")
         return
     total = human_bytes(sum(planned.sizes.values()))
-    show(f"pulling {total} from {planned.place}", err=True)
+    show(f"pulling {total} from {planned.remote}", err=True)
     print_entries(planned.apply(progress=progress_wanted()), json=json)
 
 

@@ -70,7 +70,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
     """
     from huggingface_hub import DatasetCard, DatasetCardData
 
-    models = dict.fromkeys(str(_model(one.manifest)["name"]) for one in entries)
+    models = dict.fromkeys(str(_model(entry.manifest)["name"]) for entry in entries)
     data = DatasetCardData(
         license="unknown",
         pretty_name=f"Hidden states of {', '.join(models)}",
@@ -155,9 +155,9 @@ def _about(manifest: Manifest) -> dict[str, str]:
 
 def _model(manifest: Manifest) -> Mapping[str, object]:
     """Return name and revision of a model; a name that is a path on a disk is told by its end."""
-    told = manifest.model_info
-    name = str(told.get("name", manifest.model))
-    return {"name": manifest.model if is_place(name) else name, "revision": told.get("revision")}
+    info = manifest.model_info
+    name = str(info.get("name", manifest.model))
+    return {"name": manifest.model if is_place(name) else name, "revision": info.get("revision")}
 
 
 def _ranges(layers: Sequence[int]) -> str:

@@ -1,16 +1,16 @@
 """Pull entries, or layers of them, from a folder, a bucket or the Hub into a cache."""
 
-import shutil
 import weakref
 from collections.abc import Collection, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
-from tempfile import mkdtemp
 
 from probekit.base.registry import choose
+from probekit.base.replacing import scratch
 from probekit.errors import EntryError, OptionError
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders
-from probekit.exchange.url_places import Place, place_at
+from probekit.exchange.remotes import Remote, remote_at
 from probekit.exchange.withheld_text import TextSource
 from probekit.extraction.drafting import write_split_labels
 from probekit.extraction.maintenance.entry_copy import PULL, Destination, EntryCopy
@@ -26,33 +26,33 @@ class PulledEntry:
     """An entry at a place, or a part of it, and where that is to lie.
 
     Attributes:
-        remote: the entry there.
+        entry: the entry there.
         copy: of what is wanted of it.
     """
 
-    remote: RemoteEntry
+    entry: RemoteEntry
     copy: EntryCopy
 
     @classmethod
     def of(
-        cls, remote: RemoteEntry, root: Path, layers: str | None, arrays: Collection[str]
+        cls, entry: RemoteEntry, root: Path, layers: str | None, arrays: Collection[str]
     ) -> "PulledEntry":
         """Plan it; errors as of `EntryCopy.of`."""
-        manifest = part_manifest(remote.manifest, asked_arrays(remote.manifest, layers, arrays))
-        if remote.withheld:  # with its text it has other files than the one that was pushed
+        manifest = part_manifest(entry.manifest, asked_arrays(entry.manifest, layers, arrays))
+        if entry.withheld:  # with its text it has other files than the one that was pushed
             manifest = replace(manifest, files={})
-        to = Destination.of(root, remote.path, manifest.key, overwrite=False)
-        return cls(remote, EntryCopy(remote, manifest, CopiedRows(remote, manifest), to, PULL))
+        to = Destination.of(root, entry.path, manifest.key, overwrite=False)
+        return cls(entry, EntryCopy(entry, manifest, CopiedRows(entry, manifest), to, PULL))
 
     @property
     def nbytes(self) -> int:
         """Bytes that are read; none of an entry that is there already."""
-        return 0 if self.copy.destination.there else self.copy.nbytes + self.remote.small_nbytes
+        return 0 if self.copy.destination.there else self.copy.nbytes + self.entry.small_nbytes
 
     def text(self, source: TextSource) -> tuple[Split, Task] | None:
         """Read the text of an entry that was pushed without; None where none is needed."""
         there = self.copy.destination.there and source.data is None
-        return source.read(self.remote.manifest) if self.remote.withheld and not there else None
+        return source.read(self.entry.manifest) if self.entry.withheld and not there else None
 
 
 @dataclass(frozen=True)
@@ -60,13 +60,13 @@ class Pull:
     """Entries at a place that are to come into a cache.
 
     Attributes:
-        place: where they are.
+        remote: where they are.
         entries: what is wanted.
         cache: root of the cache.
         source: where the text is, of those that were pushed without.
     """
 
-    place: Place
+    remote: Remote
     entries: Sequence[PulledEntry]
     cache: Path
     source: TextSource
@@ -86,7 +86,7 @@ class Pull:
         """Ask what there is, and check what it says of itself; nothing is written.
 
         Args:
-            url: as for `place_at`.
+            url: as for `remote_at`.
             cache: root of the cache.
             splits: the splits; none is all.
             entry: the beginning of a key, where there are several entries of a split.
@@ -100,22 +100,23 @@ class Pull:
             EntryError: there are no entries, or one is damaged or too new.
             OptionError: there is no such split, entry or layer.
         """
-        place, root = place_at(url), typed_path(cache)
-        sizes = place.sizes()
-        folders = _chosen(place, entry_folders(sizes), splits, entry)
+        remote, root = remote_at(url), typed_path(cache)
+        sizes = remote.sizes()
+        folders = _chosen(remote, entry_folders(sizes), splits, entry)
         entries: list[PulledEntry] = []
-        planned = cls(place, entries, root, source or TextSource())
-        here = mkdtemp(prefix="probekit-pull-")  # for small files
-        weakref.finalize(planned, shutil.rmtree, here, ignore_errors=True)
+        planned = cls(remote, entries, root, source or TextSource())
+        small_files = ExitStack()
+        weakref.finalize(planned, small_files.close)
+        here = small_files.enter_context(scratch())
         for folder in folders:
-            remote = RemoteEntry(place, sizes, folder, Path(here))
-            entries.append(PulledEntry.of(remote, root, layers, arrays))
+            stored = RemoteEntry(remote, sizes, folder, here)
+            entries.append(PulledEntry.of(stored, root, layers, arrays))
         return planned
 
     @property
     def sizes(self) -> Mapping[Path, int]:
         """Bytes that are read of each entry, by where it goes."""
-        return {one.copy.destination.path: one.nbytes for one in self.entries}
+        return {pulled.copy.destination.path: pulled.nbytes for pulled in self.entries}
 
     def apply(self, *, progress: bool = False) -> Entries:
         """Bring the entries into the cache; one that is there already gets new labels alone.
@@ -134,25 +135,25 @@ class Pull:
             OptionError: an entry was pushed without its text, and ``source`` does not say where.
             EntryLockedError: another process writes an entry.
         """
-        texts = [one.text(self.source) for one in self.entries]
-        needed = sum(one.copy.destination.left(one.copy.nbytes) for one in self.entries)
+        texts = [pulled.text(self.source) for pulled in self.entries]
+        needed = sum(pulled.copy.destination.left(pulled.copy.nbytes) for pulled in self.entries)
         less = "take fewer layers (--layers), or choose another --cache"
         check_room(self.cache, needed, "this pull", less)
         made = Entries()
-        for one, text in zip(self.entries, texts, strict=True):
-            to, manifest = one.copy.destination, one.copy.manifest
-            one.remote.download_labels()
+        for pulled, text in zip(self.entries, texts, strict=True):
+            to, manifest = pulled.copy.destination, pulled.copy.manifest
+            pulled.entry.download_labels()
             if not to.there:
-                one.remote.download(manifest.arrays, None if text is None else text[0])
+                pulled.entry.download(manifest.arrays, None if text is None else text[0])
             if text is not None:
                 write_split_labels(to.path, manifest.request["text"], *text)
-            with to.bar(one.copy.nbytes, shown=progress and not to.there) as bar:
-                made.append(one.copy.apply(bar.report))
+            with to.bar(pulled.copy.nbytes, shown=progress and not to.there) as bar:
+                made.append(pulled.copy.apply(bar.report))
         return made
 
 
 def _chosen(
-    place: Place, folders: Sequence[str], splits: Collection[str], entry: str | None
+    remote: Remote, folders: Sequence[str], splits: Collection[str], entry: str | None
 ) -> list[str]:
     """Return the folders of some splits, and of a key.
 
@@ -162,22 +163,22 @@ def _chosen(
     """
     if not folders:
         raise EntryError(
-            f"{place} holds no entries: no MODEL/TASK/SPLIT-KEY/manifest.json is in it. `probekit "
+            f"{remote} holds no entries: no MODEL/TASK/SPLIT-KEY/manifest.json is in it. `probekit "
             "cache push` sends some."
         )
     named = {folder: split_and_key(folder.rpartition("/")[2]) or ("", "") for folder in folders}
     known = dict.fromkeys(split for split, _ in named.values())
     for split in splits:
-        choose(f"split at {place}", split, known)
-    found = [
+        choose(f"split at {remote}", split, known)
+    chosen = [
         folder
         for folder, (split, key8) in named.items()
         if (not splits or split in splits) and (entry is None or _names(entry, key8))
     ]
-    if not found:
+    if not chosen:
         keys = ", ".join(f"{split}-{key8}" for split, key8 in named.values())
-        raise OptionError(f"--entry {entry}: {place} has no such entry; it has {keys}.")
-    return found
+        raise OptionError(f"--entry {entry}: {remote} has no such entry; it has {keys}.")
+    return chosen
 
 
 def _names(entry: str, key8: str) -> bool:

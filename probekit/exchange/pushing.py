@@ -2,7 +2,6 @@
 
 import logging
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 
 from probekit.base.cards import CARD
 from probekit.base.notices import ProgressBar
+from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.exchange.dataset_card import CardEntry, write_card
 from probekit.exchange.remote_entry import (
@@ -20,7 +20,7 @@ from probekit.exchange.remote_entry import (
     folder_of,
     labels_at,
 )
-from probekit.exchange.url_places import Folder, Hub, Place, Writable, nbytes_of, place_at
+from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
 from probekit.exchange.withheld_text import withheld_sum, withhold
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path
@@ -82,15 +82,11 @@ class PushedEntry:
         return folder_of(self.source.manifest)
 
     @property
-    def label_folder(self) -> str:
-        """The folder of the labels of its task there."""
-        return f"{self.folder.rpartition('/')[0]}/{LABELS}"
-
-    @property
     def paths(self) -> dict[str, bytes | Path]:
         """Every file but the manifest, by its path at the place."""
         inside = {f"{self.folder}/{name}": data for name, data in self.files.items()}
-        return inside | {f"{self.label_folder}/{name}": d for name, d in self.labels.items()}
+        labels = f"{self.folder.rpartition('/')[0]}/{LABELS}"
+        return inside | {f"{labels}/{name}": data for name, data in self.labels.items()}
 
     @property
     def manifest(self) -> tuple[str, bytes]:
@@ -131,19 +127,19 @@ class PushedEntry:
                     gone.append(name)
         return gone
 
-    def outdated_labels(self, place: Place, sizes: Mapping[str, int]) -> list[str]:
+    def outdated_labels(self, remote: Remote, sizes: Mapping[str, int]) -> list[str]:
         """Return the labels that go with a text that is left out; none while another entry has it.
 
         Args:
-            place: where it goes.
+            remote: where it goes.
             sizes: of the files that stay there.
         """
-        if self.text or self._told_elsewhere(place, sizes):
+        if self.text or self._told_elsewhere(remote, sizes):
             return []
         named = labels_at(self.folder, self.source.manifest, sizes)
-        return [name for name in named if self._labels_text(place, name, sizes[name])]
+        return [name for name in named if self._labels_text(remote, name, sizes[name])]
 
-    def _told_elsewhere(self, place: Place, sizes: Mapping[str, int]) -> bool:
+    def _told_elsewhere(self, remote: Remote, sizes: Mapping[str, int]) -> bool:
         """Say whether another entry of this text lies there with it."""
         beside = f"{self.folder.rpartition('/')[0]}/"
         for folder in entry_folders(sizes):
@@ -152,7 +148,7 @@ class PushedEntry:
             name = f"{folder}/{MANIFEST}"
             if f"{folder}/{EXAMPLES}" in sizes and sizes[name] <= LARGEST:
                 with suppress(EntryError):
-                    text = place.read(name, 0, sizes[name]).decode("utf-8", "replace")
+                    text = remote.read(name, 0, sizes[name]).decode("utf-8", "replace")
                     if self._of_text == _text_of(Manifest.from_json(text, name)):
                         return True
         return False
@@ -161,11 +157,11 @@ class PushedEntry:
     def _of_text(self) -> tuple[str, str]:
         return _text_of(self.source.manifest)
 
-    def _labels_text(self, place: Place, name: str, nbytes: int) -> bool:
+    def _labels_text(self, remote: Remote, name: str, nbytes: int) -> bool:
         """Say whether a label file there labels the text of this entry."""
-        with tempfile.TemporaryDirectory() as here:
-            file = Path(here, "labels.parquet")
-            file.write_bytes(place.read(name, 0, nbytes))
+        with scratch() as here:
+            file = here / "labels.parquet"
+            file.write_bytes(remote.read(name, 0, nbytes))
             try:
                 return read_label_file(file).of == self._of_text
             except EntryError:  # no label file
@@ -181,12 +177,12 @@ class Push:
     """Entries, and the place that they are to lie at.
 
     Attributes:
-        place: where they go.
+        remote: where they go.
         entries: what is sent.
         private: whether a new repository of the Hub is open to its owner alone.
     """
 
-    place: Place
+    remote: Remote
     entries: Sequence[PushedEntry]
     private: bool = False
 
@@ -203,7 +199,7 @@ class Push:
 
         Args:
             paths: folders of entries.
-            url: as for `place_at`; a repository of the Hub may be new.
+            url: as for `remote_at`; a repository of the Hub may be new.
             text: whether words, texts and labels are sent along.
             private: whether a new repository is private.
 
@@ -213,34 +209,36 @@ class Push:
             HubError: it is no name of a repository.
             EntryNotFoundError: there is no entry at a path.
         """
-        place, folders = place_at(url), list(map(typed_path, paths))
-        if private and not isinstance(place, Hub):
-            raise OptionError(f"--private is for the Hub, hf://datasets/OWNER/NAME, not {place}.")
-        if isinstance(place, Folder):
-            there = place.path.resolve()
+        remote, folders = remote_at(url), list(map(typed_path, paths))
+        if private and not isinstance(remote, Hub):
+            raise OptionError(f"--private is for the Hub, hf://datasets/OWNER/NAME, not {remote}.")
+        if isinstance(remote, Folder):
+            there = remote.path.resolve()
             for path in folders:
                 if there in path.resolve().parents:
-                    raise OptionError(f"{path} lies in {place} already: push it elsewhere.")
+                    raise OptionError(f"{path} lies in {remote} already: push it elsewhere.")
             for above in (there, *there.parents):
                 if (above / MANIFEST).is_file():
-                    raise OptionError(f"{place} lies in an entry, {above}: push to another folder.")
-        return cls(place, [PushedEntry.of(path, text=text) for path in folders], private)
+                    raise OptionError(
+                        f"{remote} lies in an entry, {above}: push to another folder."
+                    )
+        return cls(remote, [PushedEntry.of(path, text=text) for path in folders], private)
 
     @property
     def sizes(self) -> Mapping[str, int]:
         """Bytes of every file that is sent, but a card, by its path at the place."""
-        return {n: nbytes_of(data) for one in self.entries for n, data in one.every.items()}
+        return {n: nbytes_of(data) for pushed in self.entries for n, data in pushed.every.items()}
 
     @property
     def told_places(self) -> list[str]:
         """Paths on this machine that manifests tell, which are sent with them."""
-        manifests = [one.source.manifest for one in self.entries]
+        manifests = [manifest.source.manifest for manifest in self.entries]
         named = {
-            str(one.model_info.get(name))
-            for one in manifests
+            str(manifest.model_info.get(name))
+            for manifest in manifests
             for name in ("name", "base", "source")
         }
-        origins = (re.findall(r"(?<!\S)/\S+", one.origin) for one in manifests)
+        origins = (re.findall(r"(?<!\S)/\S+", manifest.origin) for manifest in manifests)
         return sorted({*(n for n in named if n.startswith("/")), *chain.from_iterable(origins)})
 
     def apply(self, *, progress: bool = False) -> str:
@@ -257,72 +255,74 @@ class Push:
             StorageError: another place does.
             EntryError: a chunk is damaged.
         """
-        for one in self.entries:
-            one.check()
-        if isinstance(self.place, Hub):
-            return self._commit(self.place, progress)
-        assert isinstance(self.place, Writable)
+        for pushed in self.entries:
+            pushed.check()
+        if isinstance(self.remote, Hub):
+            return self._commit(self.remote, progress)
+        assert isinstance(self.remote, Writable)
         with ProgressBar(
-            total=sum(self.sizes.values()), desc=f"push to {self.place}", unit="B",
+            total=sum(self.sizes.values()), desc=f"push to {self.remote}", unit="B",
             unit_scale=True, shown=progress,
         ) as bar:  # fmt: skip
-            for one in self.entries:
-                _send(one, self.place, bar.report)
-        return str(self.place)
+            for pushed in self.entries:
+                _send(pushed, self.remote, bar.report)
+        return str(self.remote)
 
     def _commit(self, hub: Hub, progress: bool) -> str:
         """Send everything in one commit: the Hub keeps what a push that was killed has sent."""
         hub.open_for_push(private=self.private)
         before = hub.sizes()
         files: dict[str, bytes | Path] = {CARD: self._card(hub, before).encode()}
-        for one in self.entries:
-            files |= one.every
-        gone = dict.fromkeys(name for one in self.entries for name in one.outdated(before))
+        for pushed in self.entries:
+            files |= pushed.every
+        gone = dict.fromkeys(name for pushed in self.entries for name in pushed.outdated(before))
         left = {name: size for name, size in before.items() if name not in gone}
-        for one in self.entries:
-            gone |= dict.fromkeys(one.outdated_labels(hub, left))
-        names = ", ".join(one.folder for one in self.entries)
+        for pushed in self.entries:
+            gone |= dict.fromkeys(pushed.outdated_labels(hub, left))
+        names = ", ".join(pushed.folder for pushed in self.entries)
         message = f"Push {names} with probekit"
         return hub.commit(message, files, list(gone), progress=progress)
 
     def _card(self, hub: Hub, before: Mapping[str, int]) -> str:
         """Return the card of all entries, those included that lie in the repository already."""
-        own = [CardEntry(one.folder, one.source.manifest, one.text) for one in self.entries]
-        others = sorted(set(entry_folders(before)) - {one.folder for one in own})
-        with tempfile.TemporaryDirectory(prefix="probekit-push-") as here:
+        cards = [
+            CardEntry(pushed.folder, pushed.source.manifest, pushed.text) for pushed in self.entries
+        ]
+        others = sorted(set(entry_folders(before)) - {card.folder for card in cards})
+        with scratch() as here:
             for folder in others:
                 try:
-                    found = RemoteEntry(hub, before, folder, Path(here))
-                    own.append(CardEntry(folder, found.manifest, not found.withheld))
+                    entry = RemoteEntry(hub, before, folder, here)
+                    cards.append(CardEntry(folder, entry.manifest, not entry.withheld))
                 except EntryError as error:
                     logger.warning("the card leaves %s out: %s", folder, error)
         try:
             old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
         except UnicodeDecodeError:
             raise EntryError(f"{hub}: {CARD} is not UTF-8. Put it right or remove it.") from None
-        return write_card(hub.url, sorted(own, key=lambda one: one.folder), old)
+        return write_card(hub.url, sorted(cards, key=lambda card: card.folder), old)
 
 
-def _send(one: PushedEntry, place: Writable, report: Callable[[int], None]) -> None:
+def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) -> None:
     """Send an entry: its manifest under another name first, and under its own one last."""
-    sizes = place.sizes()
-    manifest, text = one.manifest
-    begun = f"{one.folder}/{_BEGUN}"
-    paths = one.paths
-    inside = [name for name in paths if name.startswith(f"{one.folder}/")]
-    if _holds(place, sizes, manifest, text):  # what is there may be damaged: all is sent
+    sizes = remote.sizes()
+    manifest, text = pushed.manifest
+    begun = f"{pushed.folder}/{_BEGUN}"
+    paths = pushed.paths
+    inside = [name for name in paths if name.startswith(f"{pushed.folder}/")]
+    if _holds(remote, sizes, manifest, text):  # what is there may be damaged: all is sent
         sizes = {}
-    elif not _holds(place, sizes, begun, text):  # what is there was not sent by this push
-        place.remove([name for name in (manifest, begun, *inside) if name in sizes])
-        place.write(begun, text)
+    elif not _holds(remote, sizes, begun, text):  # what is there was not sent by this push
+        remote.remove([name for name in (manifest, begun, *inside) if name in sizes])
+        remote.write(begun, text)
         sizes = {}
     done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
-    place.write_all({name: data for name, data in paths.items() if name not in done}, report)
-    place.write_all({manifest: text}, report)
-    sizes = place.sizes()
-    place.remove([*one.outdated(sizes), *one.outdated_labels(place, sizes)])
+    remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
+    remote.write_all({manifest: text}, report)
+    sizes = remote.sizes()
+    remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(remote, sizes)])
 
 
-def _holds(place: Place, sizes: Mapping[str, int], name: str, text: bytes) -> bool:
-    return sizes.get(name) == len(text) and place.read(name, 0, len(text)) == text
+def _holds(remote: Remote, sizes: Mapping[str, int], name: str, text: bytes) -> bool:
+    return sizes.get(name) == len(text) and remote.read(name, 0, len(text)) == text

@@ -12,7 +12,7 @@ from typing import Any
 from probekit.base.machine.hardware import available_memory
 from probekit.base.notices import human_bytes
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, StorageError
-from probekit.exchange.url_places import Place
+from probekit.exchange.remotes import Remote
 from probekit.exchange.withheld_text import restore, withheld_sum
 from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY
@@ -49,13 +49,13 @@ def folder_of(manifest: Manifest) -> str:
 
 def entry_folders(sizes: Mapping[str, int]) -> list[str]:
     """Return the folders of the entries among the files of a place, sorted."""
-    found = []
+    folders = []
     for name in sizes:
         *parts, file = name.split("/")
         names = len(parts) == 3 and all(map(is_name, parts))
         if file == MANIFEST and names and split_and_key(parts[2]):
-            found.append("/".join(parts))
-    return sorted(found)
+            folders.append("/".join(parts))
+    return sorted(folders)
 
 
 def labels_at(folder: str, manifest: Manifest, sizes: Mapping[str, int]) -> list[str]:
@@ -78,16 +78,16 @@ class RemoteEntry(VerifiedEntry):
     """An entry at a URL; see `VerifiedEntry`.
 
     Attributes:
-        place: where it is.
+        remote: where it is.
         folder: its folder there.
         path: the folder on this machine of its small files.
     """
 
-    def __init__(self, place: Place, sizes: Mapping[str, int], folder: str, here: Path) -> None:
+    def __init__(self, remote: Remote, sizes: Mapping[str, int], folder: str, here: Path) -> None:
         """Read what an entry says of itself.
 
         Args:
-            place: where it is.
+            remote: where it is.
             sizes: bytes of all files there.
             folder: its folder there.
             here: a folder for small files, which lie as they do there.
@@ -98,7 +98,7 @@ class RemoteEntry(VerifiedEntry):
             HubError: the Hub refuses, or does not answer.
             StorageError: another place does.
         """
-        self.place, self.folder = place, folder
+        self.remote, self.folder = remote, folder
         self.named = self.path = here / folder
         self._here, self._sizes = here, sizes
         self._split: Split | None = None
@@ -107,22 +107,22 @@ class RemoteEntry(VerifiedEntry):
         self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
         if f"{folder}/{OLD_FORM}" in sizes:
             raise EntryVersionError(
-                f"{place}: {folder} was pushed by an earlier version, as a file for each layer. "
+                f"{remote}: {folder} was pushed by an earlier version, as a file for each layer. "
                 "Pull it with a checkout of probekit from before December 2026, or ask whoever "
                 "pushed it to push it again."
             )
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")
-            write_whole(here / manifest, place.read(manifest, 0, sizes[manifest]))
+            write_whole(here / manifest, remote.read(manifest, 0, sizes[manifest]))
             self.manifest, self.manifest_text = self.sealed_manifest()
         if folder_of(self.manifest) != folder:
             raise EntryError(
-                f"{place}: {folder} holds another entry, {folder_of(self.manifest)!r:.200}."
+                f"{remote}: {folder} holds another entry, {folder_of(self.manifest)!r:.200}."
             )
         if self.withheld:
-            told = {n: sums for n, sums in self.manifest.files.items() if n != EXAMPLES}
-            self.manifest = replace(self.manifest, files=told)
+            files = {n: sums for n, sums in self.manifest.files.items() if n != EXAMPLES}
+            self.manifest = replace(self.manifest, files=files)
 
     @property
     def withheld(self) -> bool:
@@ -142,7 +142,7 @@ class RemoteEntry(VerifiedEntry):
             StorageError: another place does.
         """
         for name in labels_at(self.folder, self.manifest, self._sizes):
-            write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
+            write_whole(self._here / name, self.remote.read(name, 0, self._sizes[name]))
             try:
                 with self._told():
                     read_labels(self._here / name)
@@ -171,7 +171,7 @@ class RemoteEntry(VerifiedEntry):
                 if name == self._hdf5:
                     self._lay_out(name)
                 else:
-                    write_whole(self._here / name, self.place.read(name, 0, self._sizes[name]))
+                    write_whole(self._here / name, self.remote.read(name, 0, self._sizes[name]))
             self.small_files()
             self.outlines()
             self._check_chunk_files(kept)
@@ -185,7 +185,7 @@ class RemoteEntry(VerifiedEntry):
         file = self._here / str(self._withheld)
         return restore(file, self._split, {spec.name: spec.rows for spec in self.manifest.arrays})
 
-    def chunk(self, found: ChunkSum) -> bytes:
+    def chunk(self, chunk_sum: ChunkSum) -> bytes:
         """Return a chunk, by its checksum.
 
         Raises:
@@ -193,14 +193,14 @@ class RemoteEntry(VerifiedEntry):
             HubError: the Hub refuses, or does not answer.
             StorageError: another place does.
         """
-        place, at = self.places[found.array], (found.row_chunk, found.layer_index)
-        name = self._there(place.files[place.file_index[at]])
-        start = int(place.offsets[at])
-        data = self.place.read(name, start, found.nbytes)
-        if checksum(data) != found.xxh128:
+        chunks, at = self.places[chunk_sum.array], (chunk_sum.row_chunk, chunk_sum.layer_index)
+        name = self._there(chunks.files[chunks.file_index[at]])
+        start = int(chunks.offsets[at])
+        data = self.remote.read(name, start, chunk_sum.nbytes)
+        if checksum(data) != chunk_sum.xxh128:
             raise EntryError(
-                f"{self.place}: {name} is damaged at byte {start}: expected checksum "
-                f"{found.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
+                f"{self.remote}: {name} is damaged at byte {start}: expected checksum "
+                f"{chunk_sum.xxh128[:12]}, found {checksum(data)[:12]}. {PULL_AGAIN}"
             )
         return data
 
@@ -210,8 +210,8 @@ class RemoteEntry(VerifiedEntry):
     @cached_property
     def _small(self) -> list[str]:
         """Paths at the place of what is not chunks alone; each is there, in its size."""
-        for name, told in self.manifest.files.items():
-            self._expect(f"{self.folder}/{name}", told["nbytes"])
+        for name, sums in self.manifest.files.items():
+            self._expect(f"{self.folder}/{name}", sums["nbytes"])
         text = [] if self._withheld is None else [self._withheld]
         return [*(f"{self.folder}/{name}" for name in self.manifest.files), *text]
 
@@ -226,10 +226,10 @@ class RemoteEntry(VerifiedEntry):
     def _lay_out(self, name: str) -> None:
         """Write what an HDF5 file holds besides chunks, with room for these."""
         size, file = self._sizes[name], self._here / name
-        source = io.BufferedReader(_Reader(self.place, name, size), 2**16)
+        source = io.BufferedReader(_Reader(self.remote, name, size), 2**16)
         plain = (array for spec in self.manifest.arrays for array in spec.plain())
-        places = [Hdf5File().places(file, array, source) for array in plain]
-        spans = chunk_spans(places)[str(file)]
+        chunks = [Hdf5File().places(file, array, source) for array in plain]
+        spans = chunk_spans(chunks)[str(file)]
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that are no chunks. {REMEDY}")
@@ -241,18 +241,18 @@ class RemoteEntry(VerifiedEntry):
         for spec in kept:
             stored = self.manifest.array(spec.name)
             at = [stored.layers.index(layer) for layer in spec.layers]
-            for place in (self.places[plain.name] for plain in stored.plain()):
-                if place.tail is None:
+            for chunks in (self.places[plain.name] for plain in stored.plain()):
+                if chunks.tail is None:
                     continue
-                end = int(place.offsets.max()) + place.array.chunk_nbytes + len(place.tail)
-                for index in dict.fromkeys(place.file_index[:, at].ravel().tolist()):
-                    self._expect(self._there(place.files[index]), end)
+                end = int(chunks.offsets.max()) + chunks.array.chunk_nbytes + len(chunks.tail)
+                for index in dict.fromkeys(chunks.file_index[:, at].ravel().tolist()):
+                    self._expect(self._there(chunks.files[index]), end)
 
     def _check_memory(self, nbytes: int) -> None:
         """Refuse to hold so many bytes, which are copied twice, where there is no memory for it."""
         if 3 * nbytes > (free := available_memory()):
             raise StorageError(
-                f"{self.place}: of {self.folder}, {human_bytes(nbytes)} have to be held at once, "
+                f"{self.remote}: of {self.folder}, {human_bytes(nbytes)} have to be held at once, "
                 f"and {human_bytes(free)} of memory are free. Free some memory, or "
                 f"{PUSH_AGAIN[0].lower()}{PUSH_AGAIN[1:]}"
             )
@@ -260,10 +260,10 @@ class RemoteEntry(VerifiedEntry):
     def _expect(self, name: str, nbytes: int) -> None:
         held = self._sizes.get(name)
         if held is None:
-            raise EntryError(f"{self.place}: {name} is missing. {PUSH_AGAIN}")
+            raise EntryError(f"{self.remote}: {name} is missing. {PUSH_AGAIN}")
         if held != nbytes:
             raise EntryError(
-                f"{self.place}: {name} has {held:,} bytes, expected {nbytes:,}. {PUSH_AGAIN}"
+                f"{self.remote}: {name} has {held:,} bytes, expected {nbytes:,}. {PUSH_AGAIN}"
             )
 
     def _there(self, file: str) -> str:
@@ -275,17 +275,17 @@ class RemoteEntry(VerifiedEntry):
         try:
             yield
         except EntryError as error:
-            told = str(error).replace(str(self._here), str(self.place))
+            message = str(error).replace(str(self._here), str(self.remote))
             for remedy in (EXTRACT_AGAIN, REMEDY):
-                told = told.replace(remedy, PUSH_AGAIN)
-            raise type(error)(told) from error
+                message = message.replace(remedy, PUSH_AGAIN)
+            raise type(error)(message) from error
 
 
 class _Reader(io.RawIOBase):
     """A file at a place as one that can be sought in."""
 
-    def __init__(self, place: Place, name: str, nbytes: int) -> None:
-        self._place, self._name, self._nbytes, self._at = place, name, nbytes, 0
+    def __init__(self, remote: Remote, name: str, nbytes: int) -> None:
+        self._remote, self._name, self._nbytes, self._at = remote, name, nbytes, 0
 
     def readable(self) -> bool:
         return True
@@ -299,7 +299,7 @@ class _Reader(io.RawIOBase):
 
     def readinto(self, into: Any) -> int:
         wanted = min(len(into), max(self._nbytes - self._at, 0))
-        data = self._place.read(self._name, self._at, wanted)
+        data = self._remote.read(self._name, self._at, wanted)
         into[: len(data)] = data
         self._at += len(data)
         return len(data)

@@ -35,8 +35,8 @@ _NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
 
 def withheld_sum(name: str) -> str | None:
     """Return the checksum in the name of a table without its text; None for any other file."""
-    found = _NAME.fullmatch(name)
-    return None if found is None else found[1]
+    match = _NAME.fullmatch(name)
+    return None if match is None else match[1]
 
 
 def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
@@ -85,8 +85,8 @@ class TextSource(TextOptions):
         else:
             options = self.or_as({"kind": manifest.kind, **(manifest.read or {})})
             task, data = get_task(str(self.data), options, self.label), None
-        found = task.read(split, data).first(manifest.limit)
-        return check_text(found, manifest), task
+        fresh = task.read(split, data).first(manifest.limit)
+        return check_text(fresh, manifest), task
 
 
 def check_text(split: Split, manifest: Manifest) -> Split:
@@ -95,13 +95,13 @@ def check_text(split: Split, manifest: Manifest) -> Split:
     Raises:
         DataError: it is of another one.
     """
-    expected, found = manifest.request["text"], split.text_fingerprint()
-    if found != expected:
-        count, own = manifest.counts["examples"], len(split.examples)
-        differs = f"{own:,} examples, not {count:,}" if own != count else "as many, other ones"
+    expected, fingerprint = manifest.request["text"], split.text_fingerprint()
+    if fingerprint != expected:
+        count, held = manifest.counts["examples"], len(split.examples)
+        differs = f"{held:,} examples, not {count:,}" if held != count else "as many, other ones"
         raise DataError(
             f"{split.origin}, split {split.name!r}, is not the text of {manifest.task} "
-            f"{manifest.split}: expected fingerprint {expected[:8]}, found {found[:8]} "
+            f"{manifest.split}: expected fingerprint {expected[:8]}, found {fingerprint[:8]} "
             f"({differs}). Give the same files, read in the same way: ids and words count, labels "
             "do not."
         )
@@ -143,11 +143,13 @@ def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
 
 
 def _texts(examples: Sequence[Example]) -> dict[str, list[str | None]]:
-    found = {
+    columns = {
         "text": [example.text for example in examples],
         "text_pair": [example.text_pair for example in examples],
     }
-    return {name: texts for name, texts in found.items() if any(text is not None for text in texts)}
+    return {
+        name: texts for name, texts in columns.items() if any(text is not None for text in texts)
+    }
 
 
 def _unknown_subwords(table: pa.Table) -> pa.Array:

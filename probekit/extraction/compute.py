@@ -43,12 +43,12 @@ class LayerStatistics:
     def of(cls, block: Tensor) -> "LayerStatistics":
         """Measure a block of shape ``(layers, rows, dim)``; NaN and inf are counted, not hidden."""
         max_abs, non_finite = [0.0] * len(block), [0] * len(block)
-        for place, layer in enumerate(block if block.numel() else ()):
+        for index, layer in enumerate(block if block.numel() else ()):
             low, high = torch.aminmax(layer)  # makes no temporary copy of the layer, as abs() would
             if not math.isfinite(low.item() + high.item()):
-                non_finite[place] = int((~torch.isfinite(layer)).sum())
+                non_finite[index] = int((~torch.isfinite(layer)).sum())
                 low, high = torch.aminmax(torch.nan_to_num(layer, 0.0, 0.0, 0.0))
-            max_abs[place] = max(-low.item(), high.item())
+            max_abs[index] = max(-low.item(), high.item())
         return cls(max_abs=tuple(max_abs), non_finite=tuple(non_finite))
 
 
@@ -96,17 +96,17 @@ def compute_unit(
     }
     exact = {name: pair[0] for name, pair in dtypes.items()}
     rounded = {name: pair[1] for name, pair in dtypes.items()}
-    found = _gather(backbone, plan, unit, rounded, on_tokens, reused)
-    finite = not any(any(part.non_finite) for part in found.statistics.values())
-    if rounded == exact or (finite and all_fit(found.statistics, plan.dtype)):
-        return found
+    computed = _gather(backbone, plan, unit, rounded, on_tokens, reused)
+    finite = not any(any(part.non_finite) for part in computed.statistics.values())
+    if rounded == exact or (finite and all_fit(computed.statistics, plan.dtype)):
+        return computed
     logger.info(
         "states of %s do not fit %s: going over them once more, to see their range",
         plan.describe_unit(unit),
         plan.dtype,
     )
-    reused.give_back(found.memory)
-    del found  # or its memory would stay beside that of the second pass
+    reused.give_back(computed.memory)
+    del computed  # or its memory would stay beside that of the second pass
     return _gather(backbone, plan, unit, exact, lambda count: None, reused)
 
 
@@ -129,13 +129,16 @@ def _gather(
     }
     size = carved_bounds(buffers)[-1]
     memory = reused.take(size)
-    far = _is_far(backbone)
+    far = backbone.device.type != "cpu"
     near = torch.empty(size, dtype=memory.dtype, device=backbone.device) if far else memory
     # the buffers hold whole chunks, so each chunk but the last begins where the disk can fetch it,
     # see `store.files`; the unit's rows are their first ones
     gathered, blocks = (
-        {name: buffer[:, : unit.rows[name]] for name, buffer in carve(place, buffers).items()}
-        for place in (near, memory)
+        {
+            name: buffer[:, : unit.rows[name]]
+            for name, buffer in carve(memory_block, buffers).items()
+        }
+        for memory_block in (near, memory)
     )
     for block in gathered.values():
         block.zero_()
@@ -147,11 +150,6 @@ def _gather(
     if far:
         memory[:size].copy_(near)
     return ComputedUnit(unit=unit, blocks=blocks, statistics=statistics, memory=memory)
-
-
-def _is_far(backbone: StateSource) -> bool:
-    """Say whether the states are elsewhere than the memory that is written from."""
-    return backbone.device.type != "cpu"
 
 
 def batches_of(backbone: StateSource, plan: Plan, unit: Unit) -> list[TokenBatch]:
@@ -191,18 +189,18 @@ def check_range(item: "ComputedUnit", plan: Plan, overflow: str) -> None:
         StateRangeError: a value is NaN or infinite, or exceeds float16's range
             (`BeyondFloat16Error`).
     """
-    place = plan.describe_unit(item.unit)
+    examples = plan.describe_unit(item.unit)
     for name, part in item.statistics.items():
         layers = plan.arrays[name].layers
         for layer, largest, bad in zip(layers, part.max_abs, part.non_finite, strict=True):
             if bad:
                 raise StateRangeError(
-                    f"layer {layer} of {place} holds {bad} NaN or infinite values, which no dtype "
-                    f"stores. {overflow}"
+                    f"layer {layer} of {examples} holds {bad} NaN or infinite values, which no "
+                    f"dtype stores. {overflow}"
                 )
             if plan.dtype == "float16" and not fits("float16", largest):
                 raise BeyondFloat16Error(
-                    f"layer {layer} of {place} reaches |x| = {largest:,.0f}; float16 ends at "
+                    f"layer {layer} of {examples} reaches |x| = {largest:,.0f}; float16 ends at "
                     "65,504. Nothing out of range was written."
                 )
 

@@ -14,7 +14,7 @@ from probekit.backbone import StateSource
 from probekit.base.fingerprint import canonical_json
 from probekit.data.encoded import columns_of
 from probekit.errors import EntryError
-from probekit.extraction.extract_target import Place
+from probekit.extraction.extract_target import EntryAddress
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import example_row_starts
 from probekit.store import json_types
@@ -48,7 +48,7 @@ _LIBRARIES = ("torch", "transformers", "tokenizers", "numpy", "zarr", "h5py")
 
 
 def make_draft(
-    place: Place,
+    address: EntryAddress,
     split: Split,
     task: Task,
     plan: Plan,
@@ -58,7 +58,7 @@ def make_draft(
     """Describe an entry before its rows are there.
 
     Args:
-        place: where it lies, and what was asked for.
+        address: where it lies, and what was asked for.
         split: the split.
         task: its task.
         plan: what is written.
@@ -67,13 +67,13 @@ def make_draft(
     """
     info = backbone.info
     manifest = Manifest(
-        key=place.key,
-        request=place.request,
-        model=place.model,
+        key=address.key,
+        request=address.request,
+        model=address.model,
         task=task.slug if is_own(task) else task.name,
         split=split.name,
         kind=task.kind,
-        backend=place.request["format"],
+        backend=address.request["format"],
         dtype=plan.dtype,
         compute_dtype=backbone.compute_dtype_name,
         pooling=plan.pooling,
@@ -120,7 +120,11 @@ def seal(builder: EntryBuilder, draft: Draft) -> Entry:
     """
     builder.check_whole()
     stats = [builder.marks[unit].stats for unit in sorted(builder.marks)]
-    wrong = [unit for unit, found in enumerate(stats) if not _is_told(found, draft.manifest.arrays)]
+    wrong = [
+        unit
+        for unit, unit_stats in enumerate(stats)
+        if not _is_told(unit_stats, draft.manifest.arrays)
+    ]
     if wrong:
         raise EntryError(
             f"{builder.partial}: unit {wrong[0]} does not say how its rows were computed, and what "
@@ -134,10 +138,10 @@ def _is_told(stats: Mapping[str, Any], arrays: Sequence[ArraySpec]) -> bool:
     """Say whether a mark, which may be anybody's, says of its unit what `write_units` does."""
     if json_types.mistyped(stats, _STATS) or not stats.keys() >= _STATS.keys():
         return False
-    found = stats["statistics"]
+    statistics = stats["statistics"]
     return all(
-        spec.name in found
-        and all(len(found[spec.name].get(of, ())) == len(spec.layers) for of in _RANGE)
+        spec.name in statistics
+        and all(len(statistics[spec.name].get(of, ())) == len(spec.layers) for of in _RANGE)
         for spec in arrays
     )
 

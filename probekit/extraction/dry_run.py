@@ -3,7 +3,6 @@
 import logging
 import mmap
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +12,7 @@ import numpy as np
 
 from probekit.base.kinds import ARRAYS
 from probekit.base.machine.hardware import available_memory
+from probekit.base.replacing import workshop
 from probekit.errors import StorageError
 from probekit.extraction.estimate import (
     check_free_space,
@@ -20,7 +20,7 @@ from probekit.extraction.estimate import (
     seconds_of,
     tokens_per_second,
 )
-from probekit.extraction.extract_target import Place
+from probekit.extraction.extract_target import EntryAddress
 from probekit.extraction.opening import Session
 from probekit.extraction.plan import Plan
 from probekit.store.files import WholeFiles
@@ -111,7 +111,7 @@ def break_even(forecasts: Sequence[Forecast]) -> float | None:
 
 def training_split(forecasts: Sequence[Forecast]) -> Forecast:
     """Return the split that heads are trained on: train, or the first one."""
-    return next((one for one in forecasts if one.split == "train"), forecasts[0])
+    return next((forecast for forecast in forecasts if forecast.split == "train"), forecasts[0])
 
 
 def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
@@ -125,10 +125,10 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
         StorageError: the cache's folder cannot be written.
     """
     plans = [session.plan(split) for split in splits]
-    places = [session.place(split) for split in splits]
-    complete = [session.finished(place) is not None for place in places]
-    pairs = zip(plans, places, complete, strict=True)
-    missing = sum(missing_bytes(plan, place) for plan, place, done in pairs if not done)
+    addresses = [session.address(split) for split in splits]
+    complete = [session.finished(address) is not None for address in addresses]
+    pairs = zip(plans, addresses, complete, strict=True)
+    missing = sum(missing_bytes(plan, address) for plan, address, done in pairs if not done)
     try:
         check_free_space(session.target.cache, missing)
     except StorageError as error:
@@ -137,8 +137,8 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
     disk = measure_disk(session.target.cache, resident=resident)
     speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
     return [
-        _forecast(session, split, plan, place, disk, speed, complete=done)
-        for split, plan, place, done in zip(splits, plans, places, complete, strict=True)
+        _forecast(session, split, plan, address, disk, speed, complete=done)
+        for split, plan, address, done in zip(splits, plans, addresses, complete, strict=True)
     ]
 
 
@@ -146,13 +146,13 @@ def _forecast(
     session: Session,
     split: Split,
     plan: Plan,
-    place: Place,
+    address: EntryAddress,
     disk: DiskSpeed,
     speed: float,
     *,
     complete: bool,
 ) -> Forecast:
-    begun = 0.0 if complete else session.begun(split, plan, place, plan.units)
+    begun = 0.0 if complete else session.begun(split, plan, address, plan.units)
     last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
     work = max(plan.tokens / speed, plan.nbytes / disk.write - last)
     lengths = plan.encoded.window_lengths
@@ -161,7 +161,7 @@ def _forecast(
     read = [array.nbytes for array in plan.arrays.values() if not ARRAYS[array.name].last_only]
     return Forecast(
         split=split.name,
-        path=str(place.folder),
+        path=str(address.folder),
         complete=complete,
         begun=begun,
         examples=len(split.examples),
@@ -189,11 +189,12 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
     content = mmap.mmap(-1, _FILE_BYTES)  # begins with a page, as extraction's chunks do
     content[:] = os.urandom(_FILE_BYTES)
     try:
-        with tempfile.NamedTemporaryFile(dir=existing, prefix=".probekit-") as file:
-            path = Path(file.name)
+        with workshop(existing) as made:
+            path = made / "speed"
             write = seconds_of(lambda: WholeFiles().write(path, memoryview(content)))
             if hasattr(os, "posix_fadvise"):
-                os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
             read = seconds_of(path.read_bytes)
             if resident:
                 read = seconds_of(path.read_bytes)

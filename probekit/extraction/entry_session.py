@@ -11,8 +11,9 @@ from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
 from probekit.base.machine.buffers import ReusedMemory
+from probekit.base.notices import warn_once
 from probekit.data.encoded import EncodedSplit
-from probekit.errors import EntryError, StateRangeError
+from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import (
     BeyondFloat16Error,
     ComputedUnit,
@@ -29,18 +30,18 @@ from probekit.extraction.estimate import (
     missing_bytes,
     tokens_per_second,
 )
-from probekit.extraction.extract_target import ExtractTarget, Place
+from probekit.extraction.extract_target import EntryAddress, ExtractTarget
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
 from probekit.extraction.units import Unit
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.model_parts.output_head import OutputHead
 from probekit.store.builder import EntryBuilder, Share
-from probekit.store.entry import Entry
-from probekit.store.layout import MANIFEST
+from probekit.store.entry import Entry, folder_of_key, list_entries
+from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
 from probekit.store.lock import EntryLock, tidy
 from probekit.store.unfinished import Draft, check_resumable, unfinished_plan, unfinished_units
-from probekit.tasks import Split
+from probekit.tasks import Split, is_own
 
 logger = logging.getLogger(__name__)
 
@@ -103,14 +104,14 @@ class EntrySession(ABC):
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
-        place = self.place(split)
-        entry = self.finished(place)
+        address = self.address(split)
+        entry = self.finished(address)
         if entry is None:
-            self.target.say_namesakes(place)
-            entry = self._build(split, place)
+            self._say_namesakes(address)
+            entry = self._build(split, address)
         else:
             logger.info("%s: complete already, at %s", split.name, entry.path)
-        write_split_labels(place.folder, place.request["text"], split, self.request.task)
+        write_split_labels(address.folder, address.request["text"], split, self.request.task)
         if not split.labels and self.request.masking is None:
             logger.info(
                 "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
@@ -120,71 +121,108 @@ class EntrySession(ABC):
             )
         return entry
 
-    def place(self, split: Split) -> Place:
-        """Return where the entry of a split lies, or is to lie; errors are the target's."""
-        return self.target.place(self.request, split)
+    def address(self, split: Split) -> EntryAddress:
+        """Return where the entry of a split lies, or is to lie.
 
-    def finished(self, place: Place) -> Entry | None:
-        """Return the entry of a place if it is complete, and not to be computed again.
+        It is the folder that holds such an entry already, whatever the model, and the user's own
+        files, are called there; a task by name, and examples in memory, are looked for under their
+        name.
+
+        Raises:
+            OptionError: ``name`` is given, and the cache has the entry under another one.
+        """
+        target, task = self.target, self.request.task
+        asked = self.request.to_json(split.text_fingerprint())
+        name, key = None if target.name is None else model_slug(target.name), digest(asked)
+        moved = is_own(task) and target.examples is None  # those have no path to be known by
+        existing = folder_of_key(target.cache, split.name, key, None if moved else task.slug)
+        model = name or self.request.info.called
+        folder = existing or entry_folder(target.cache, model, task.slug, split.name, key)
+        called = folder.parent.parent.name
+        if name and called != name:
+            raise OptionError(
+                f"--name {name}: what it would name is in the cache already, at {folder}. "
+                f"Remove it first (probekit cache rm {key[:8]}), or call it by that name: "
+                f"{called}, with --entry {key[:8]} where that has several."
+            )
+        return EntryAddress(request=asked, key=key, folder=folder, model=called)
+
+    def _say_namesakes(self, address: EntryAddress) -> None:
+        """Say that the cache calls another model by the name of this one, where it does."""
+        for folder in list_entries(self.target.cache):
+            model = asked_of(folder.path).get("model") if folder.model == address.model else None
+            if model not in (None, address.request["model"]):
+                warn_once(
+                    logger,
+                    "another model is called %s in %s as well; --name NAME tells them apart.",
+                    address.model,
+                    self.target.cache,
+                )
+                return
+
+    def finished(self, address: EntryAddress) -> Entry | None:
+        """Return the entry of an address if it is complete, and not to be computed again.
 
         Raises:
             EntryError: it is damaged, or another one is there.
         """
-        if self.target.overwrite or not (place.folder / MANIFEST).exists():
+        if self.target.overwrite or not (address.folder / MANIFEST).exists():
             return None
-        entry = Entry.open(place.folder)
-        if entry.manifest.key != place.key:
+        entry = Entry.open(address.folder)
+        if entry.manifest.key != address.key:
             raise EntryError(
-                f"{place.folder} holds another entry, whose key begins in the same way "
-                f"({place.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
+                f"{address.folder} holds another entry, whose key begins in the same way "
+                f"({address.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
                 "another --cache, or --name."
             )
-        tidy(place.folder)
+        tidy(address.folder)
         return entry
 
-    def begun(self, split: Split, plan: Plan, place: Place, units: Sequence[Unit]) -> float:
+    def begun(
+        self, split: Split, plan: Plan, address: EntryAddress, units: Sequence[Unit]
+    ) -> float:
         """Return the share of the subwords of units that an earlier, unfinished run has done.
 
         It is 0 where that run had another plan, so that extraction begins afresh.
         """
-        shared = self._shared(split, self._in_dtype(plan, place), place)
-        same = digest(unfinished_plan(place.folder)) == digest(shared)
-        found = unfinished_units(place.folder) if same else frozenset()
-        done = [unit for unit in units if unit.index in found]
+        shared = self._shared(split, self._in_dtype(plan, address), address)
+        same = digest(unfinished_plan(address.folder)) == digest(shared)
+        marked = unfinished_units(address.folder) if same else frozenset()
+        done = [unit for unit in units if unit.index in marked]
         return sum(map(plan.unit_tokens, done)) / max(sum(map(plan.unit_tokens, units)), 1)
 
-    def _shared(self, split: Split, plan: Plan, place: Place) -> dict[str, Any]:
+    def _shared(self, split: Split, plan: Plan, address: EntryAddress) -> dict[str, Any]:
         """Return what a resumed run must share with the run that it continues.
 
         Device and batch size move the last bits at most; units remember theirs.
         """
         return {
-            "request": dict(place.request),
-            "backend": place.request["format"],
+            "request": dict(address.request),
+            "backend": address.request["format"],
             "limit": split.limit,
             "compute_dtype": self.backbone.compute_dtype_name,
             "arrays": [array.to_json() for array in plan.arrays.values()],
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }
 
-    def _build(self, split: Split, place: Place) -> Entry | None:
-        target, folder, shard = self.target, place.folder, self.target.shard
+    def _build(self, split: Split, address: EntryAddress) -> Entry | None:
+        target, folder, shard = self.target, address.folder, self.target.shard
         output_head = self.output_head  # first: a model without one costs no work
         plan = self.plan(split)
-        units = plan.largest_first if shard is None else shard.units_of(plan, place.key)
+        units = plan.largest_first if shard is None else shard.units_of(plan, address.key)
         title = split.name if shard is None else f"{split.name}, shard {shard}"
-        check_free_space(folder, missing_bytes(plan, place))
+        check_free_space(folder, missing_bytes(plan, address))
         # before any costly work: raises where another process builds the entry, or nobody can
         EntryLock(folder, None if shard is None else shard.place).release()
         if not target.restart:
-            check_resumable(folder, self._shared(split, self._in_dtype(plan, place), place))
+            check_resumable(folder, self._shared(split, self._in_dtype(plan, address), address))
         speed = tokens_per_second(self.backbone, plan, share=_FORECAST_SHARE)
-        begun = self.begun(split, plan, place, units)
+        begun = self.begun(split, plan, address, units)
         logger.info("%s", describe_work(title, plan, units, folder, speed, begun))
-        plan, computed = self._settle_dtype(plan, place, title, units)
-        shared = self._shared(split, plan, place)
+        plan, computed = self._settle_dtype(plan, address, title, units)
+        shared = self._shared(split, plan, address)
         write = partial(self._write, title, plan, units, computed)
-        draft = partial(self._draft, split, plan, place, output_head)
+        draft = partial(self._draft, split, plan, address, output_head)
         if shard is None:
             with EntryBuilder(
                 folder, plan=shared, overwrite=target.overwrite, restart=target.restart
@@ -195,7 +233,7 @@ class EntrySession(ABC):
         try:
             beside_others = EntryBuilder(folder, plan=shared, share=share, draft=draft)
         except EntryError:  # another shard may have completed it since it was looked for
-            if (entry := self.finished(place)) is None:
+            if (entry := self.finished(address)) is None:
                 raise
             return entry
         with beside_others as builder:
@@ -203,11 +241,11 @@ class EntrySession(ABC):
             return _complete_together(builder, title)
 
     def _draft(
-        self, split: Split, plan: Plan, place: Place, output_head: OutputHead | None
+        self, split: Split, plan: Plan, address: EntryAddress, output_head: OutputHead | None
     ) -> Draft:
         backbone = self.backbone
         files = KeptBackbone.content(backbone.config_json(), backbone.final_norm, output_head)
-        return make_draft(place, split, self.request.task, plan, backbone, files)
+        return make_draft(address, split, self.request.task, plan, backbone, files)
 
     def _write(
         self,
@@ -238,7 +276,7 @@ class EntrySession(ABC):
             raise
 
     def _settle_dtype(
-        self, plan: Plan, place: Place, title: str, units: Sequence[Unit]
+        self, plan: Plan, address: EntryAddress, title: str, units: Sequence[Unit]
     ) -> tuple[Plan, dict[int, ComputedUnit]]:
         """Choose what ``auto`` is stored as, before anything is on the disk.
 
@@ -248,8 +286,8 @@ class EntrySession(ABC):
         """
         if self.request.options.dtype != "auto":
             return plan, {}
-        if not self.target.restart and unfinished_plan(place.folder) is not None:
-            return self._in_dtype(plan, place), {}
+        if not self.target.restart and unfinished_plan(address.folder) is not None:
+            return self._in_dtype(plan, address), {}
         largest = plan.largest_first[0]
         # what is not this shard's is no part of what it does
         progress = self.progress if largest in units else Progress(self.progress.shown)
@@ -260,10 +298,10 @@ class EntrySession(ABC):
         logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
 
-    def _in_dtype(self, plan: Plan, place: Place) -> Plan:
+    def _in_dtype(self, plan: Plan, address: EntryAddress) -> Plan:
         """Return a plan in the dtype that an unfinished extraction chose for ``auto``, if any."""
         auto = self.request.options.dtype == "auto"
-        earlier = unfinished_plan(place.folder) if auto else None
+        earlier = unfinished_plan(address.folder) if auto else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
 
 

@@ -8,7 +8,7 @@ from probekit.backbone import StateSource
 from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.data.batches import TokenBatch
 from probekit.extraction.compute import batches_of
-from probekit.extraction.extract_target import Place
+from probekit.extraction.extract_target import EntryAddress
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
 from probekit.store.files import check_room, disk_bytes
@@ -76,8 +76,8 @@ def describe_work(
     )
     some = "" if len(units) == len(plan.units) else f"{len(units)} of {len(plan.units)} units of "
     tokens = [plan.unit_tokens(unit) for unit in units]
-    seconds, one = (1 - begun) * sum(tokens) / speed, max(tokens, default=0) / speed
-    of_units = f", units of {short_time(one)}" if len(units) > 1 else ""
+    seconds, largest = (1 - begun) * sum(tokens) / speed, max(tokens, default=0) / speed
+    of_units = f", units of {short_time(largest)}" if len(units) > 1 else ""
     there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
     return (
         f"{title}: {len(plan.encoded.ids):,} examples; writing {some}{arrays} "
@@ -106,11 +106,11 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
     return None
 
 
-def missing_bytes(plan: Plan, place: Place) -> int:
+def missing_bytes(plan: Plan, address: EntryAddress) -> int:
     """Return the bytes of an entry that are still to be written."""
     # What is unfinished is there already when the build is resumed, and given back when it begins
     # afresh.
-    return plan.nbytes - disk_bytes(beside(place.folder, PARTIAL))
+    return plan.nbytes - disk_bytes(beside(address.folder, PARTIAL))
 
 
 def check_free_space(folder: Path, needed: int) -> None:

@@ -10,16 +10,12 @@ from typing import Any
 from probekit.backbone import GivenModel
 from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
-from probekit.base.fingerprint import digest
-from probekit.base.notices import warn_once
 from probekit.base.registry import flag
 from probekit.errors import OptionError
 from probekit.extraction.plan import Shard
-from probekit.extraction.request import Request
 from probekit.extraction.request_options import ExtractOptions
-from probekit.store.entry import folder_of_key, list_entries
-from probekit.store.layout import asked_of, entry_folder, model_slug
-from probekit.tasks import Split, TextOptions, is_own
+from probekit.store.entry import list_entries
+from probekit.tasks import TextOptions
 
 logger = logging.getLogger(__name__)
 
@@ -89,10 +85,15 @@ class ExtractTarget:
 
     def __post_init__(self) -> None:
         """Check that several devices, and several processes, can do it."""
-        if self.device_map is not None:
-            self._check_device_map(self.device_map)
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
+        if self.device_map is not None:
+            check_device_map(self.device_map, self.device, given=self.given is not None)
+            if self.workers > 1:
+                raise OptionError(
+                    f"--device-map {self.device_map}: each of --workers {self.workers} would take "
+                    "all devices. Use one worker, or --device for models that fit on one."
+                )
         if self.shard is not None:
             self.check_shared(f"--shard {self.shard}", in_one_process=self.workers == 1)
         elif self.workers > 1:
@@ -118,15 +119,6 @@ class ExtractTarget:
             raise OptionError(
                 f"{many}: a model, or examples, in the memory of this process cannot be shared "
                 "with others. Save them first, or use one worker."
-            )
-
-    def _check_device_map(self, device_map: DeviceMap) -> None:
-        """Check that blocks can be laid out so, by one process."""
-        check_device_map(device_map, self.device, given=self.given is not None)
-        if self.workers > 1:
-            raise OptionError(
-                f"--device-map {device_map}: each of --workers {self.workers} would take all "
-                "devices. Use one worker, or --device for models that fit on one."
             )
 
     def command(self, options: ExtractOptions) -> str:
@@ -191,48 +183,9 @@ class ExtractTarget:
                 "that path, or that the Hub calls so. Choose another name."
             )
 
-    def place(self, request: Request, split: Split) -> "Place":
-        """Return where the entry of a split lies, or is to lie.
-
-        It is the folder that holds such an entry already, whatever the model, and the user's own
-        files, are called there; a task by name, and examples in memory, are looked for under their
-        name.
-
-        Raises:
-            OptionError: ``name`` is given, and the cache has the entry under another one.
-        """
-        asked, task = request.to_json(split.text_fingerprint()), request.task
-        name = None if self.name is None else model_slug(self.name)
-        key = digest(asked)
-        model = name or request.info.called
-        moved = is_own(task) and self.examples is None  # those have no place to be known by
-        found = folder_of_key(self.cache, split.name, key, None if moved else task.slug)
-        folder = found or entry_folder(self.cache, model, task.slug, split.name, key)
-        called = folder.parent.parent.name
-        if name and called != name:
-            raise OptionError(
-                f"--name {name}: what it would name is in the cache already, at {folder}. "
-                f"Remove it first (probekit cache rm {key[:8]}), or call it by that name: "
-                f"{called}, with --entry {key[:8]} where that has several."
-            )
-        return Place(request=asked, key=key, folder=folder, model=called)
-
-    def say_namesakes(self, place: "Place") -> None:
-        """Say that the cache calls another model by the name of this one, where it does."""
-        for other in list_entries(self.cache):
-            model = asked_of(other.path).get("model") if other.model == place.model else None
-            if model not in (None, place.request["model"]):
-                warn_once(
-                    logger,
-                    "another model is called %s in %s as well; --name NAME tells them apart.",
-                    place.model,
-                    self.cache,
-                )
-                return
-
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class EntryAddress:
     """Where the entry of a split lies, or is to lie.
 
     Attributes:

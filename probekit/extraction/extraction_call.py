@@ -83,8 +83,8 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
         ProbekitError: of a worker, as `extract` raises them.
     """
     target = session.target
-    found = engine_of(engine)
-    if runs_here(found) and target.workers == 1:
+    run_jobs = engine_of(engine)
+    if runs_here(run_jobs) and target.workers == 1:
         return
     if target.shard is not None:
         raise OptionError(
@@ -92,12 +92,12 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             "already. Leave one of them out."
         )
     target.check_shared("another --engine")
-    left = [split for split in splits if session.finished(session.place(split)) is None]
+    left = [split for split in splits if session.finished(session.address(split)) is None]
     if not left:
         return
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
-    devices = _devices(target) if runs_here(found) else [target.device] * target.workers
+    devices = _devices(target) if runs_here(run_jobs) else [target.device] * target.workers
     total, todo = _tokens(session, left, shards)
     jobs = [
         ShardJob(
@@ -116,7 +116,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             unit_scale=True,
             shown=session.progress.shown,
         ) as bar,
-        closing(found(jobs, workers=target.workers, report=bar.report)) as results,
+        closing(run_jobs(jobs, workers=target.workers, report=bar.report)) as results,
     ):
         for _ in results:
             pass
@@ -136,11 +136,11 @@ def _tokens(
     total = 0
     todo = {shard: Counter[str]() for shard in shards}
     for split in splits:
-        plan, place = session.plan(split), session.place(split)
+        plan, address = session.plan(split), session.address(split)
         total += plan.tokens
-        done = unfinished_units(place.folder)
+        done = unfinished_units(address.folder)
         for shard in shards:
-            units = (unit for unit in shard.units_of(plan, place.key) if unit.index not in done)
+            units = (unit for unit in shard.units_of(plan, address.key) if unit.index not in done)
             todo[shard][split.name] = sum(map(plan.unit_tokens, units))
     return total, todo
 
@@ -223,14 +223,15 @@ def extract(
     Raises:
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
-    own = TextOptions(
+    text_options = TextOptions(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
-    given = as_named(model, tokenizer, name)
+    in_memory = as_named(model, tokenizer, name)
     target = ExtractTarget(
-        model=str(model) if given is None else given.name, task=name_task(task, examples),
-        given=given, examples=examples, own=own, data=None if data is None else Path(data),
+        model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
+        given=in_memory, examples=examples, own=text_options,
+        data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         device=device, device_map=device_map, name=name, cache=typed_path(cache),
         overwrite=overwrite, restart=restart, shard=Shard.asked(shard, workers), workers=workers,
@@ -245,8 +246,8 @@ def extract_splits(
 ) -> Entries:
     """Extract splits, in this process or in others; errors are those of `extract`."""
     run_workers(session, splits, engine=engine)
-    found = (session.extract(split) for split in splits)
-    entries = Entries(entry for entry in found if entry is not None)
+    extracted = (session.extract(split) for split in splits)
+    entries = Entries(entry for entry in extracted if entry is not None)
     say_duplicates(entries, session.target.cache)
     return entries
 

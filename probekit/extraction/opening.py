@@ -114,10 +114,10 @@ def open_session(
     request = ask_model(inspection, task, options)
     device = choose_device(inspection, target.device)
     reused = ReusedMemory(pinned=device.startswith("cuda"))
-    told = Progress(progress, heard)
+    listener = Progress(progress, heard)
     session = Session(
         target=target, request=request, inspection=inspection, device=device, reused=reused,
-        progress=told,
+        progress=listener,
     )  # fmt: skip
     return session, texts
 

@@ -210,12 +210,12 @@ class Shard:
         Raises:
             OptionError: it has another form, or there is no such shard.
         """
-        found = _SHARD.fullmatch(text.strip())
-        if found is None:
+        match = _SHARD.fullmatch(text.strip())
+        if match is None:
             raise OptionError(
                 f"--shard {text!r}: expected which of how many, such as 2/4 for the second of four."
             )
-        index, count = map(int, found.groups())
+        index, count = map(int, match.groups())
         if not 1 <= index <= count:
             raise OptionError(
                 f"--shard {text}: shards of {count} are 1/{count} to {count}/{count}"

@@ -143,13 +143,13 @@ class ExtractOptions:
 
 def typed_words(options: Any) -> list[str]:
     """Return the command-line words of the fields of a dataclass that are not their default."""
-    found = []
+    words = []
     for field in fields(options):
         value = getattr(options, field.name)
         text = ",".join(value) if isinstance(value, tuple) else str(value)
         if value != field.default:
-            found += [flag(field.name)] if value is True else [flag(field.name), text]
-    return found
+            words += [flag(field.name)] if value is True else [flag(field.name), text]
+    return words
 
 
 def _choices() -> dict[str, tuple[str, ...]]:

@@ -96,7 +96,7 @@ def plan_units(
     slots = {name: max_chunks[name] * chunk_rows[name] for name in rows}
     count = len(next(iter(bounds.values()))) - 1
     units: list[Unit] = []
-    start, place = 0, dict.fromkeys(rows, 0)
+    start, row_start = 0, dict.fromkeys(rows, 0)
     while start < count:
         beyond = min(
             np.searchsorted(bound, bound[start] + slots[name], side="right")
@@ -107,8 +107,8 @@ def plan_units(
             stop = _fullest(bounds, start, stop, chunk_rows, weights)
         taken = {name: int(bound[stop] - bound[start]) for name, bound in bounds.items()}
         chunks = {name: -(-taken[name] // chunk_rows[name]) for name in rows}
-        units.append(Unit(len(units), start, stop, row_start=place, rows=taken, chunks=chunks))
-        place = {name: place[name] + chunks[name] * chunk_rows[name] for name in rows}
+        units.append(Unit(len(units), start, stop, row_start=row_start, rows=taken, chunks=chunks))
+        row_start = {name: row_start[name] + chunks[name] * chunk_rows[name] for name in rows}
         start = stop
     return units
 

@@ -31,13 +31,13 @@ class _Characters(dict[int, str]):
     def __missing__(self, code: int) -> str:
         character = chr(code)
         category = unicodedata.category(character)
-        found = f" {character} " if category.startswith("S") else character
+        replacement = f" {character} " if category.startswith("S") else character
         if category.startswith("P") or category == "Sk":  # a backtick is a modifier, Sk
-            found = " "
+            replacement = " "
         elif category == "Cf":  # a soft hyphen, a zero-width joiner
-            found = ""
-        self[code] = found
-        return found
+            replacement = ""
+        self[code] = replacement
+        return replacement
 
 
 _CHARACTERS = _Characters()
@@ -71,16 +71,19 @@ class Wording(NamedTuple):
 def wordings(examples: ExampleTable) -> list[Wording]:
     """Return the wording of each example of an entry."""
     words = examples.table["words"].to_pylist()
-    return [Wording.of(own, *texts) for own, texts in zip(words, examples.texts, strict=True)]
+    return [
+        Wording.of(own_words, *texts)
+        for own_words, texts in zip(words, examples.texts, strict=True)
+    ]
 
 
 def count_copies(
-    own: Sequence[Wording], others: Sequence[Wording], *, again: bool = False
+    examples: Sequence[Wording], others: Sequence[Wording], *, again: bool = False
 ) -> dict[str, int]:
     """Return how many of some examples are among others, too.
 
     Args:
-        own: the examples that are counted.
+        examples: the examples that are counted.
         others: where they are looked for.
         again: both are the same examples: counted are those that occur twice or more.
 
@@ -90,16 +93,19 @@ def count_copies(
         least one of their texts, normalised, in common with a pair there.
     """
     least = 2 if again else 1
-    exact, whole = Counter(one.exact for one in others), Counter(one.normalised for one in others)
+    exact, whole = (
+        Counter(wording.exact for wording in others),
+        Counter(wording.normalised for wording in others),
+    )
     counts = {
-        "texts": len(own),
-        "exact": sum(exact[one.exact] >= least for one in own),
-        "normalised": sum(whole[one.normalised] >= least for one in own),
+        "texts": len(examples),
+        "exact": sum(exact[wording.exact] >= least for wording in examples),
+        "normalised": sum(whole[wording.normalised] >= least for wording in examples),
     }
-    if any(len(one.exact) > 1 for one in own):
-        single = Counter(text for one in others for text in set(one.normalised))
+    if any(len(wording.exact) > 1 for wording in examples):
+        single = Counter(text for wording in others for text in set(wording.normalised))
         counts["sharing"] = sum(
-            any(single[text] >= least for text in one.normalised) for one in own
+            any(single[text] >= least for text in wording.normalised) for wording in examples
         )
     return counts
 
@@ -110,8 +116,10 @@ def left_of_train(train: Sequence[Wording], others: Mapping[str, Sequence[Wordin
     Raises:
         OptionError: there are none.
     """
-    held = {text for own in others.values() for one in own for text in one.normalised}
-    left = [place for place, one in enumerate(train) if held.isdisjoint(one.normalised)]
+    held = {
+        text for of_split in others.values() for wording in of_split for text in wording.normalised
+    }
+    left = [index for index, wording in enumerate(train) if held.isdisjoint(wording.normalised)]
     if not left:
         raise OptionError(
             f"--drop-duplicates leaves nothing of train: each of its {len(train)} texts occurs in "
@@ -136,9 +144,9 @@ def joined(keys: Sequence[Iterable[Hashable]]) -> Int64[np.ndarray, " examples"]
     # are 0-3, 0-4, 1-4 and 2-5, so that 0 and 1 are joined.
     count, numbers = len(keys), dict[Hashable, int]()
     pairs = [
-        (place, numbers.setdefault(key, count + len(numbers)))
-        for place, own in enumerate(keys)
-        for key in own
+        (example, numbers.setdefault(key, count + len(numbers)))
+        for example, example_keys in enumerate(keys)
+        for key in example_keys
     ]
     links = np.array(pairs, np.int64).reshape(-1, 2).T
     nodes = count + len(numbers)
@@ -157,11 +165,11 @@ def say_duplicates(entries: Sequence[Entry], root: Path) -> None:
         entries: those that were extracted, of one model and task.
         root: the cache root, where entries of other splits may lie.
     """
-    found = {one.manifest.split: one for one in [*_beside(entries, root), *entries]}
-    names = sorted(found, key=[*SPLITS, *found].index)
-    texts = {name: wordings(found[name].examples) for name in names}
-    for place, split in enumerate(names):
-        for other in [name for name in names[:place] if name in _SEEN]:
+    by_split = {entry.manifest.split: entry for entry in [*_beside(entries, root), *entries]}
+    names = sorted(by_split, key=[*SPLITS, *by_split].index)
+    texts = {name: wordings(by_split[name].examples) for name in names}
+    for index, split in enumerate(names):
+        for other in [name for name in names[:index] if name in _SEEN]:
             counts = count_copies(texts[split], texts[other])
             logger.info("%s", duplicates_text(split, other, counts))
 
@@ -173,14 +181,14 @@ def _beside(entries: Sequence[Entry], root: Path) -> list[Entry]:
     """
     if not entries:
         return []
-    own, first = {entry.manifest.split for entry in entries}, entries[0]
+    extracted, first = {entry.manifest.split for entry in entries}, entries[0]
     request = first.manifest.request
     alike: dict[str, list[Path]] = {}
     for folder in list_entries(root):
         here = folder.complete and folder.path.parent == first.path.parent
         if (
             here
-            and folder.split not in own
+            and folder.split not in extracted
             and {**folder.asked, "text": request["text"]} == request
         ):
             alike.setdefault(folder.split, []).append(folder.path)
@@ -192,8 +200,8 @@ def duplicates_text(split: str, other: str, counts: Mapping[str, int]) -> str:
     total, unit = counts["texts"], "pairs" if "sharing" in counts else "texts"
     share = {name: f"({100 * count / max(total, 1):.1f} %)" for name, count in counts.items()}
     text = f"none of {total:,} {unit} is in {other}"
-    if found := counts["normalised"]:
-        whole = f"{found:,} of {total:,} {unit} {share['normalised']}"
+    if copies := counts["normalised"]:
+        whole = f"{copies:,} of {total:,} {unit} {share['normalised']}"
         text = f"{whole} are in {other} too, {counts['exact']:,} of them word for word"
     if shared := counts.get("sharing"):
         text += f"; {shared:,} {share['sharing']} share a text with one there"

@@ -76,22 +76,24 @@ class Location(TextOptions):
         """Return how the user's own data is read: as is typed, else as entries of it keep it."""
         if name.partition("/")[0] in TASKS:
             return self
-        found: dict[str, list[Mapping[str, Any]]] = {}
+        ways_by_task: dict[str, list[Mapping[str, Any]]] = {}
         for folder in list_entries(typed_path(self.cache)):
             read = (
                 folder.manifest.read if folder.manifest and is_called(folder.task, name) else None
             )
             if read is not None and self.fits(read):
-                ways = found.setdefault(folder.task, [])
+                ways = ways_by_task.setdefault(folder.task, [])
                 ways += [] if read in ways else [read]
-        ways = [read for own in found.values() for read in own]
+        ways = [read for task_ways in ways_by_task.values() for read in task_ways]
         if any(read != ways[0] for read in ways):
             listed = "; ".join(
-                f"{task}: {_said(read)}" for task, own in found.items() for read in own
+                f"{task}: {_said(read)}"
+                for task, task_ways in ways_by_task.items()
+                for read in task_ways
             )
             raise OptionError(
                 f"{name} was read in several ways ({listed}). Name one as the cache calls it, "
-                f"{next(iter(found))} for instance, or say --kind or --text."
+                f"{next(iter(ways_by_task))} for instance, or say --kind or --text."
             )
         return self.or_as(ways[0]) if ways else self
 
@@ -235,11 +237,11 @@ def find_split_entries(
         typed = location.typed
         if isinstance(about.corpus, OwnCorpus):  # by the options of a command
             typed = [*about.corpus.choice.typed, *(["--label", label] if label else [])]
-        found = _entries(model, about, location, fit_on, typed)
+        by_split = _entries(model, about, location, fit_on, typed)
         if is_own(about):  # by one name, wherever its files lie and however their path is typed
-            name = found["train"].manifest.task
+            name = by_split["train"].manifest.task
             about = replace(about, name=name, slug=name)
-        return about, found
+        return about, by_split
     if task is not None:
         raise OptionError(f"entries say themselves which task they are of: leave {task!r} out.")
     given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
@@ -261,30 +263,30 @@ def _entries(
     root, wanted = typed_path(location.cache), location.wanted(model, task, typed)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    own = KINDS[task.kinds[task.columns[0]]].own_rows
-    arrays = POOLED if own is None else (own,)
+    array = KINDS[task.kinds[task.columns[0]]].own_rows
+    arrays = POOLED if array is None else (array,)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
-    found = {"train": find(fit_on)}
+    by_split = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:
         try:
-            found[split] = find(split)
+            by_split[split] = find(split)
         except EntryNotFoundError as error:
             if location.entry is None:
                 raise
             logger.info("%s is left out: %s", split, error)
-    return _say_mixed(found)
+    return _say_mixed(by_split)
 
 
-def _say_mixed(found: dict[str, Entry]) -> dict[str, Entry]:
+def _say_mixed(by_split: dict[str, Entry]) -> dict[str, Entry]:
     """Return entries by split; say so where the states of some were imported."""
-    sources = {split: entry.manifest.states_from for split, entry in found.items()}
+    sources = {split: entry.manifest.states_from for split, entry in by_split.items()}
     if len(set(sources.values())) > 1:
         warn_once(
             logger,
             "the states of the splits are not of one source: %s.",
             ", ".join(f"{split} {source}" for split, source in sources.items()),
         )
-    return found
+    return by_split
 
 
 def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
@@ -301,22 +303,22 @@ def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
     if not entries or not all(isinstance(entry, Entry) for entry in entries):
         raise OptionError("expected a model and a task, or entries; found neither.")
     first = entries[0]
-    found: dict[str, Entry] = {}
+    entry_of: dict[str, Entry] = {}
     for entry in entries:
         _check_same(first, entry)
-        if entry.manifest.split in found:
+        if entry.manifest.split in entry_of:
             raise OptionError(
-                f"{found[entry.manifest.split].path} and {entry.path} are of one split; give one "
-                "entry per split."
+                f"{entry_of[entry.manifest.split].path} and {entry.path} are of one split; give "
+                "one entry per split."
             )
-        found[entry.manifest.split] = entry
-    if fit_on not in found:
+        entry_of[entry.manifest.split] = entry
+    if fit_on not in entry_of:
         raise EntryNotFoundError(
-            f"no entry of split {fit_on!r} was given, only of {', '.join(found)}. Give one, or fit "
-            f"on another: fit_on={next(iter(found))!r}."
+            f"no entry of split {fit_on!r} was given, only of {', '.join(entry_of)}. Give one, or "
+            f"fit on another: fit_on={next(iter(entry_of))!r}."
         )
-    others = {name: one for name, one in found.items() if name not in ("train", fit_on)}
-    return {"train": found[fit_on], **others}
+    others = {name: other for name, other in entry_of.items() if name not in ("train", fit_on)}
+    return {"train": entry_of[fit_on], **others}
 
 
 def _check_same(first: Entry, entry: Entry) -> None:

@@ -70,9 +70,9 @@ def open_features(
     labels, documents = {}, {}
     for split, entry in entries.items():
         fresh = _fresh(entry, about, kind, location)
-        found = _labels(entry, kind, column, fresh, needed=split == "train")
-        if found is not None:
-            labels[split] = found
+        split_labels = _labels(entry, kind, column, fresh, needed=split == "train")
+        if split_labels is not None:
+            labels[split] = split_labels
             documents[split] = load_documents(entry, fresh)
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets == "classes":
@@ -80,8 +80,8 @@ def open_features(
         label_map = train_classes = LabelMap(tuple(sorted(names)))
         if names <= set(classes):
             label_map = LabelMap(tuple(classes))
-        for own in labels.values():  # here, and not in every view, so that it is said once
-            warn_unseen(own.values, label_map, own.where)
+        for of_split in labels.values():  # here, and not in every view, so that it is said once
+            warn_unseen(of_split.values, label_map, of_split.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     groups: Mapping[str, Sequence[str]] = {}

@@ -40,16 +40,20 @@ LEAST_WORDS = 4
 def phrase_groups(splits: Mapping[str, Sequence[Wording]]) -> dict[str, tuple[str, ...]]:
     """Return the group of each example, by split, called by the shortest text in it."""
     examples = [*chain.from_iterable(splits.values())]
-    texts = {text for one in examples for text in one.normalised}
+    texts = {text for wording in examples for text in wording.normalised}
     held = dict(phrases(texts))
-    keys = [{phrase for text in one.normalised for phrase in held[text]} for one in examples]
+    keys = [
+        {phrase for text in wording.normalised for phrase in held[text]} for wording in examples
+    ]
     owners = joined(keys).tolist()
     names: dict[int, str] = {}
-    for owner, one in zip(owners, examples, strict=True):
+    for owner, wording in zip(owners, examples, strict=True):
         known = (names[owner],) if owner in names else ()
-        names[owner] = min((*one.normalised, *known), key=lambda text: (len(text), text))
-    found = iter(owners)
-    return {split: tuple(names[next(found)] for _ in own) for split, own in splits.items()}
+        names[owner] = min((*wording.normalised, *known), key=lambda text: (len(text), text))
+    numbers = iter(owners)
+    return {
+        split: tuple(names[next(numbers)] for _ in of_split) for split, of_split in splits.items()
+    }
 
 
 def phrases(texts: Collection[str]) -> Iterator[tuple[str, list[str]]]:
@@ -113,11 +117,13 @@ def split_groups(
         DataError, UnknownNameError, MissingFileError, HubError: as `load_groups`.
     """
     if column == PHRASES:
-        found = phrase_groups({name: wordings(entry.examples) for name, entry in entries.items()})
+        groups = phrase_groups({name: wordings(entry.examples) for name, entry in entries.items()})
     else:
-        found = {split: load_groups(one, task, column, location) for split, one in entries.items()}
-    _warn_straddling(found, column)
-    return found
+        groups = {
+            split: load_groups(entry, task, column, location) for split, entry in entries.items()
+        }
+    _warn_straddling(groups, column)
+    return groups
 
 
 def number_groups(
@@ -131,7 +137,9 @@ def number_groups(
     """
     if texts is not None:
         named = [()] * len(texts) if names is None else [((name,),) for name in names]
-        return joined([(*one.normalised, *own) for one, own in zip(texts, named, strict=True)])
+        return joined(
+            [(*wording.normalised, *group) for wording, group in zip(texts, named, strict=True)]
+        )
     ranks = {name: rank for rank, name in enumerate(sorted(set(names or ())))}
     return None if names is None else np.array([ranks[name] for name in names], np.int64)
 
@@ -199,20 +207,20 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
     fresh = location.data is not None or (is_own(task) and split in task.splits)
     stored = [] if fresh else groups_for(entry, column) or labels_for(entry, column)
     if column in TEXTS and entry.examples.has(column):
-        own = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
-        found = dict(zip(entry.examples.ids, own, strict=True))
+        shared = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
+        groups = dict(zip(entry.examples.ids, shared, strict=True))
     elif stored:
-        found = _of_labels(read_labels(stored[0].path), where)
+        groups = _of_labels(read_labels(stored[0].path), where)
     else:
         data = None if location.data is None else Path(location.data)
-        found = task.groups(split, column, data)
-    missing = [name for name in entry.examples.ids if not found.get(name)]
+        groups = task.groups(split, column, data)
+    missing = [name for name in entry.examples.ids if not groups.get(name)]
     if missing:
         raise DataError(
             f"{where}: no group in column {column!r} for example {missing[0]!r} ({len(missing)} of "
             f"{len(entry.examples)} have none); give the files of the same split, --data DIR."
         )
-    return tuple(found[name] for name in entry.examples.ids)
+    return tuple(groups[name] for name in entry.examples.ids)
 
 
 def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
@@ -224,12 +232,15 @@ def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
     """
     if split is not None and split.documents:
         ids = (example.id for example in split.examples)
-        found = dict(zip(ids, split.documents, strict=True))
+        documents = dict(zip(ids, split.documents, strict=True))
     else:
         stored = groups_for(entry, DOCUMENT)
-        found = _of_labels(read_labels(stored[0].path), entry.manifest.split) if stored else {}
+        documents = _of_labels(read_labels(stored[0].path), entry.manifest.split) if stored else {}
     # an example that is read several times, under other masks, is ID#PASS
-    names = [found.get(one) or found.get(one.rpartition("#")[0], "") for one in entry.examples.ids]
+    names = [
+        documents.get(name) or documents.get(name.rpartition("#")[0], "")
+        for name in entry.examples.ids
+    ]
     return SentenceGroups(DOCUMENT, names) if all(names) else None
 
 
@@ -239,12 +250,12 @@ def _of_labels(labels: LabelSet, where: str) -> dict[str, str]:
     Raises:
         DataError: they label words.
     """
-    if any(len(own) != 1 for own in labels.values):
+    if any(len(values) != 1 for values in labels.values):
         raise DataError(
             f"{where}: column {labels.file.column!r} labels words, and a group is of whole "
             "sentences; give another --group."
         )
-    return {name: own[0] for name, own in zip(labels.ids, labels.values, strict=True)}
+    return {name: values[0] for name, values in zip(labels.ids, labels.values, strict=True)}
 
 
 def _warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
@@ -254,13 +265,13 @@ def _warn_straddling(groups: Mapping[str, Sequence[str]], column: str) -> None:
         groups: the group of each example, by split.
         column: where they are from.
     """
-    for one, other in combinations(groups, 2):
-        common = set(groups[one]) & set(groups[other])
+    for first, other in combinations(groups, 2):
+        common = set(groups[first]) & set(groups[other])
         if common:
             warn_once(
                 logger,
                 "%s and %s have %d of %d groups (%s) in common, such as %s.",
-                one,
+                first,
                 other,
                 len(common),
                 len(set(groups[other])),

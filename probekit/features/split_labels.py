@@ -68,8 +68,8 @@ def load_labels(
     where = f"{entry.manifest.task} {entry.manifest.split}, labels {column!r}"
     if KINDS[kind].targets == "vocabulary":
         return SplitLabels([], digest_stream([examples.targets.astype("<i4").tobytes()]), where)
-    one = np.ones(len(examples), np.int64)
-    counts = one if KINDS[kind].per == "text" else examples.n_rows
+    ones = np.ones(len(examples), np.int64)
+    counts = ones if KINDS[kind].per == "text" else examples.n_rows
     if split is not None:
         where += f" from {split.origin}"
         if not split.labels:
@@ -80,7 +80,8 @@ def load_labels(
         values = choose("label column", column, split.labels)
         _check_text(entry, split, where)
         labels: Mapping[str, Sequence[str]] = {
-            example.id: found for example, found in zip(split.examples, values, strict=True)
+            example.id: of_example
+            for example, of_example in zip(split.examples, values, strict=True)
         }
     else:
         files = labels_for(entry, column)
@@ -122,19 +123,19 @@ def join_labels(
     """
     joined: list[str] = []
     for name, expected in zip(ids, counts, strict=True):
-        found = labels.get(name)
-        if found is None:
+        of_example = labels.get(name)
+        if of_example is None:
             raise DataError(
                 f"{where}: no labels for example {name!r} ({len(labels)} examples are labelled, "
                 f"the cached split holds {len(ids)}); give the label files of the same split."
             )
-        if len(found) != expected:
+        if len(of_example) != expected:
             raise DataError(
                 f"{where}: example {name!r} needs {expected} labels for what is in the cache, but "
-                f"has {len(found)}; correct the label file, or extract again if the text has "
+                f"has {len(of_example)}; correct the label file, or extract again if the text has "
                 "changed."
             )
-        joined.extend(found)
+        joined.extend(of_example)
     return joined
 
 
@@ -158,10 +159,10 @@ def _check_text(entry: Entry, split: Split, where: str) -> None:
 
 def _check_words(example: Example, cached: Sequence[str], where: str) -> None:
     if len(example.words) == len(cached) and tuple(example.words) != tuple(cached):
-        place = next(n for n, word in enumerate(cached) if example.words[n] != word)
+        index = next(n for n, word in enumerate(cached) if example.words[n] != word)
         raise DataError(
-            f"{where}: word {place + 1} of example {example.id!r} is {example.words[place]!r}, but "
-            f"{cached[place]!r} in the cache; give the labels of the same text, or extract again."
+            f"{where}: word {index + 1} of example {example.id!r} is {example.words[index]!r}, but "
+            f"{cached[index]!r} in the cache; give the labels of the same text, or extract again."
         )
 
 
@@ -192,15 +193,15 @@ def control_labels(
     counts = sorted(Counter(filter(None, labels["train"].values)).items())
     names = [name for name, _ in counts]
     bounds = np.cumsum([count for _, count in counts])
-    found = {}
+    control = {}
     for split, real in labels.items():
         types = entries[split].examples.flat("words").tolist()
         drawn = _draw(types, names, bounds, seed)
-        for place in np.flatnonzero(~real.given):
-            drawn[place] = NO_LABEL
+        for row in np.flatnonzero(~real.given):
+            drawn[row] = NO_LABEL
         about = digest([real.fingerprint, "control", seed])
-        found[split] = SplitLabels(drawn, about, f"{real.where} (control)")
-    return found
+        control[split] = SplitLabels(drawn, about, f"{real.where} (control)")
+    return control
 
 
 def _draw(types: Sequence[str], names: Sequence[str], bounds: np.ndarray, seed: int) -> list[str]:

@@ -125,7 +125,7 @@ class Splits:
     ) -> list[Wording]:
         """Return the texts of some examples of a view, each once; of all with a label for None."""
         places = self.owners(split)[self._labelled(split) if examples is None else examples]
-        return [self._wordings[split][place] for place in np.unique(places)]
+        return [self._wordings[split][example] for example in np.unique(places)]
 
     def owners(self, split: str) -> Int64[np.ndarray, " examples"]:
         """Return the position in its entry of each example of a view: of passages, their text."""
@@ -150,32 +150,32 @@ class Splits:
         Raises:
             OptionError: every one is left out as a duplicate.
         """
-        found = self._labelled("train")
+        labelled = self._labelled("train")
         if not self.drop_duplicates:
-            return found
-        own = [self._wordings["train"][place] for place in self.owners("train")[found]]
+            return labelled
+        train = [self._wordings["train"][example] for example in self.owners("train")[labelled]]
         others = {split: self.wordings(split) for split in self.labels if split != "train"}
-        return found[left_of_train(own, others)]
+        return labelled[left_of_train(train, others)]
 
     @cached_property
     def _numbered_groups(self) -> Mapping[str, Int64[np.ndarray, " examples"]]:
         """The number of the group of each example of an entry, by split; empty without groups."""
         texts = self._wordings if self.drop_duplicates else {}
-        found = {
+        numbered = {
             split: number_groups(self.groups.get(split), texts.get(split)) for split in self.labels
         }
-        return {split: numbers for split, numbers in found.items() if numbers is not None}
+        return {split: numbers for split, numbers in numbered.items() if numbers is not None}
 
     def example_groups(self, split: str) -> Int64[np.ndarray, " examples"] | None:
         """Return the number of the group of each example of a view; None without groups."""
-        found = self._numbered_groups.get(split)
-        return None if found is None else found[self.owners(split)]
+        numbers = self._numbered_groups.get(split)
+        return None if numbers is None else numbers[self.owners(split)]
 
     @cached_property
     def cut_fingerprint(self) -> str | None:
         """The sha256 over groups, and what is left of train without duplicates; None of neither."""
         if self.drop_duplicates:
-            kept = [own.tolist() for own in (self.drawable, *self._numbered_groups.values())]
+            kept = [part.tolist() for part in (self.drawable, *self._numbered_groups.values())]
             return digest([self.groups, kept])
         return digest(self.groups) if self.groups else None
 

@@ -125,12 +125,12 @@ class FeatureView:
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
         examples, positions = self.entry.examples, self.positions.tolist()
         texts = examples.texts
-        found: list[str | tuple[str, ...]] = []
+        shown: list[str | tuple[str, ...]] = []
         for position in positions:
             text, pair = texts[position]
             said = " ".join(examples.words(position)) if text is None else text
-            found.append(said if pair is None else (said, pair))
-        return found
+            shown.append(said if pair is None else (said, pair))
+        return shown
 
     def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
         """Return the view of some examples, in the order given."""

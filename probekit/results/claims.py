@@ -28,10 +28,10 @@ import psutil
 from probekit.base.fingerprint import parse_json
 from probekit.base.notices import warn_once
 from probekit.results.log import (
-    LOCK_SUFFIX,
     append_line,
     check_appendable,
     is_torn,
+    lock_file,
     recorded,
     records_lock,
 )
@@ -213,11 +213,13 @@ def run_file(out: Path, key: str, kind: str) -> Path:
         key: record key of the run.
         kind: of the file: ``claim`` or ``snapshot``.
     """
-    return out.with_name(f"{out.name}.{key[:16]}.{kind}")
+    real = out.resolve()  # one set of claims, whatever the file is called
+    return real.with_name(f"{real.name}.{key[:16]}.{kind}")
 
 
 def _remove_left(out: Path) -> None:
     """Remove claims that count no more, and snapshots of runs that are recorded."""
+    out = out.resolve()
     names = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
     found = [name for path in out.parent.glob("*") if (name := names.fullmatch(path.name))]
     if not found:
@@ -290,7 +292,7 @@ def _counts(path: Path, owner: Owner, out: Path) -> bool:
         return False
     # Clocks of machines may differ: now is when that of the file system says that a file was
     # touched, one that is there anyhow.
-    lock = out.with_name(out.name + LOCK_SUFFIX)
+    lock = lock_file(out)
     lock.touch()
     return abs(lock.stat().st_mtime - beat) < SILENT_SECONDS  # nobody beats in the future
 

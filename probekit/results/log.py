@@ -1,5 +1,6 @@
 """The append-only file of records: one JSON line each, safe against kills and other writers."""
 
+import fcntl
 import json
 import logging
 import os
@@ -69,16 +70,27 @@ def is_torn(path: Path) -> bool:
         return size > 0 and os.pread(file.fileno(), 1, size - 1) != b"\n"
 
 
+def lock_file(path: Path) -> Path:
+    """Return the file that is locked for a results file, the same for every path that leads to it.
+
+    Args:
+        path: the results file, or a symbolic link to it.
+    """
+    real = path.resolve()
+    return real.with_name(real.name + LOCK_SUFFIX)
+
+
 @contextmanager
 def records_lock(path: Path) -> Iterator[None]:
-    """Hold the lock of a results file, whose folder is created.
+    """Hold the lock of a results file, under whatever name; its folder is created.
 
     Raises:
         StorageError: it, or what is written meanwhile, cannot be written.
     """
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(path.with_name(path.name + LOCK_SUFFIX)):
+        lock = lock_file(path)
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(lock), _hard_links_locked(path):
             yield
     except OSError as error:
         if isinstance(error, StorageError):
@@ -87,6 +99,17 @@ def records_lock(path: Path) -> Iterator[None]:
             f"{path}: cannot append a record ({error.strerror or error}); "
             "choose another results file with --out, or make room there."
         ) from error
+
+
+@contextmanager
+def _hard_links_locked(path: Path) -> Iterator[None]:
+    """Lock a file itself where it has several names: each of these has a `lock_file` of its own."""
+    if not path.exists() or path.stat().st_nlink == 1:
+        yield
+        return
+    with path.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 def append_line(path: Path, record: Record) -> None:

@@ -64,10 +64,10 @@ class DamagedChunk:
     def __str__(self) -> str:
         """Describe the damage in one line."""
         c = self.chunk
-        found = f"checksum {self.found[:12]}" if self.found else "it missing or short"
+        there = f"checksum {self.found[:12]}" if self.found else "it missing or short"
         return (
             f"array {c.array!r}, row chunk {c.row_chunk}, layer index {c.layer_index} "
-            f"({self.file} at byte {self.offset}): expected checksum {c.xxh128[:12]}, found {found}"
+            f"({self.file} at byte {self.offset}): expected checksum {c.xxh128[:12]}, found {there}"
         )
 
 
@@ -83,17 +83,17 @@ def verify_files(path: Path) -> list[str]:
     path = standing(path)
     manifest = read_manifest(path)
     places = places_of(path, manifest.backend, manifest.arrays)
-    found = other_files(path, places.values())
+    present = other_files(path, places.values())
     written = (path / MANIFEST).read_text("utf-8")
     wrong = [] if written == manifest.to_json() else [_odd(path / MANIFEST)]
-    for name in sorted({*manifest.files, *found}):
+    for name in sorted({*manifest.files, *present}):
         if name not in manifest.files:
             wrong.append(f"{path / name} is no file of the entry")
-        elif name not in found:
+        elif name not in present:
             wrong.append(f"{path / name} is missing")
-        elif manifest.files[name] != found[name]:
+        elif manifest.files[name] != present[name]:
             wrong.append(_odd(path / name))
-    return wrong + [_odd(file) for place in places.values() for file in _odd_ends(place)]
+    return wrong + [_odd(file) for chunks in places.values() for file in _odd_ends(chunks)]
 
 
 def verify_checksums(path: Path, *, progress: bool = False) -> list[DamagedChunk]:
@@ -133,12 +133,12 @@ def places_of(path: Path, backend: str, arrays: Iterable[ArraySpec]) -> dict[str
 def chunk_spans(places: Iterable[ChunkPlaces]) -> dict[str, list[tuple[int, int]]]:
     """Return first byte and end of the chunks in files that hold other things as well, sorted."""
     spans = defaultdict[str, list[tuple[int, int]]](list)
-    for place in places:
-        if place.tail is None:
-            starts = place.offsets.ravel().tolist()
-            for index, start in zip(place.file_index.flat, starts, strict=True):
-                spans[place.files[index]].append((start, start + place.array.chunk_nbytes))
-    return {file: sorted(found) for file, found in spans.items()}
+    for chunks in places:
+        if chunks.tail is None:
+            starts = chunks.offsets.ravel().tolist()
+            for index, start in zip(chunks.file_index.flat, starts, strict=True):
+                spans[chunks.files[index]].append((start, start + chunks.array.chunk_nbytes))
+    return {file: sorted(ranges) for file, ranges in spans.items()}
 
 
 def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
@@ -202,8 +202,8 @@ def _examine(chunk: ChunkSum, places: ChunkPlaces) -> tuple[bytes, DamagedChunk 
     data = b""  # where the chunk was never allocated
     if offset >= 0:
         data = read_span(file, offset, chunk.nbytes)
-    found = checksum(data) if len(data) == chunk.nbytes else ""
-    return data, None if found == chunk.xxh128 else DamagedChunk(chunk, file, offset, found)
+    actual = checksum(data) if len(data) == chunk.nbytes else ""
+    return data, None if actual == chunk.xxh128 else DamagedChunk(chunk, file, offset, actual)
 
 
 def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[str, Any]]:
@@ -218,14 +218,14 @@ def other_files(folder: Path, places: Iterable[ChunkPlaces]) -> dict[str, dict[s
     """
     places = list(places)
     spans = chunk_spans(places)
-    alone = {file for place in places if place.tail is not None for file in place.files}
-    found = {}
+    alone = {file for chunks in places if chunks.tail is not None for file in chunks.files}
+    sums = {}
     for name in sorted(walk_files(folder), key=str):  # the same wherever it lies
         file = folder / name
         ours = name.parts[0] == BUILDING or str(name) == MANIFEST
         if not ours and str(file) not in alone:
-            found[str(name)] = _sums(file, spans.get(str(file), []))
-    return found
+            sums[str(name)] = _sums(file, spans.get(str(file), []))
+    return sums
 
 
 def _sums(file: Path, spans: list[tuple[int, int]]) -> dict[str, Any]:

@@ -122,14 +122,14 @@ def encode_chunk(piece: Piece) -> dict[str, np.ndarray]:
     low, high = torch.aminmax(stored[1 if spec.dtype == "int8" else 0])
     if not (torch.isfinite(low) and torch.isfinite(high)):
         bad = int((~torch.isfinite(block)).sum())
-        found = f"values up to {float(block.abs().max()):.6g}"
+        problem = f"values up to {float(block.abs().max()):.6g}"
         remedy = "rerun with --dtype bfloat16"
         if bad:
-            found = f"{bad} non-finite values"
+            problem = f"{bad} non-finite values"
             remedy = "the model computes them: try --compute-dtype float32"
         raise StateRangeError(
             f"array {spec.name!r}, layer {spec.layers[piece.layer_index]}, row chunk "
-            f"{piece.row_chunk}: expected values that fit {spec.dtype}, found {found}; {remedy}."
+            f"{piece.row_chunk}: expected values that fit {spec.dtype}, found {problem}; {remedy}."
         )
     if spec.dtype == "bfloat16":  # which NumPy does not know
         stored = (stored[0].view(torch.uint16),)
@@ -162,8 +162,10 @@ def decode_chunk(spec: ArraySpec, stored: Mapping[str, bytes]) -> Float[Tensor, 
     if not sides:
         return rows
     norm, scale = sides
-    one = torch.zeros(spec.chunk_rows, dtype=torch.int64)
-    return StoredRows(rows[None], Int8Scales(norm[None], one, scale[None, None])).float32()[0]
+    chunk_index = torch.zeros(spec.chunk_rows, dtype=torch.int64)
+    return StoredRows(rows[None], Int8Scales(norm[None], chunk_index, scale[None, None])).float32()[
+        0
+    ]
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,10 +288,10 @@ class StoredRows:
         runs = len(self) >= _RUN * len(chunks)
         sizes = counts.tolist() if runs else [_BLOCK] * -(-len(self) // _BLOCK)
         start = 0
-        for place, size in enumerate(sizes):
+        for index, size in enumerate(sizes):
             part = slice(start, start + size)
             for at, table in enumerate(scales.scale):
-                scale = table[chunks[place]] if runs else table[scales.chunk[part]]
+                scale = table[chunks[index]] if runs else table[scales.chunk[part]]
                 # Cast first: a product of int8 and float32 takes twice as long as one of float32.
                 decoded = out[at, part].copy_(self.values[at, part])
                 decoded.mul_(scale).mul_(scales.norm[at, part, None])

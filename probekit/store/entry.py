@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, NoReturn
 
-from probekit.base.markup import Markup, html_pairs, html_table, html_view
+from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS
@@ -36,53 +36,10 @@ from probekit.store.tables import (
 )
 
 
-def entry_view(entry: "Entry") -> Markup:
-    """Return what an entry is, and its arrays."""
-    of = entry.manifest
-    rows = [
-        [one.name, f"{one.rows:,}", _layers_text(one.layers), one.dim, one.dtype]
-        for one in of.arrays
-    ]
-    arrays = html_table(
-        ["array", "row slots", "layers", "dim", "dtype"], rows, [True, *[False] * 4]
-    )
-    pairs = {
-        "path": entry.path,
-        "key": of.key[:8],
-        "kind": of.kind,
-        "holds": f"{of.part}: {of.counts['examples']:,} examples",
-        "model": f"{of.n_blocks} blocks, {'causal' if of.causal else 'bidirectional'}, "
-        f"run in {of.compute_dtype}",
-        "states": of.states_from,
-        "on disk": f"{human_bytes(disk_bytes(entry.folder))}, {of.backend}",
-        "made": of.created,
-    }
-    return html_view(html_pairs(pairs), arrays, title=f"{of.model}, {of.task} {of.split}")
-
-
 def _layers_text(layers: Sequence[int]) -> str:
     """Return how many layers there are, and from where to where."""
     ends = f"{layers[0]} to {layers[-1]}" if len(layers) > 1 else layers[0]
     return f"{len(layers)} ({ends})"
-
-
-def entries_view(entries: "Sequence[Entry]") -> Markup:
-    """Return a line for every entry."""
-    rows = [
-        [
-            one.manifest.model,
-            one.manifest.task,
-            one.manifest.split,
-            f"{one.manifest.counts['examples']:,}",
-            ", ".join(one.arrays),
-            human_bytes(disk_bytes(one.folder)),
-            one.path,
-        ]
-        for one in entries
-    ]
-    headings = ["model", "task", "split", "examples", "arrays", "on disk", "path"]
-    words = [True, True, True, False, True, False, True]
-    return html_view(html_table(headings, rows, words))
 
 
 @dataclass(frozen=True)
@@ -121,7 +78,7 @@ class Entry:
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
         for spec in manifest.arrays:
             places = [backend.places(path / backend.filename, plain) for plain in spec.plain()]
-            whole = [place.check() for place in places]
+            whole = [chunks.check() for chunks in places]
             arrays[spec.name] = FeatureArray(spec, whole, first_reads(path, manifest))
         for name in (EXAMPLES, CHECKSUMS):
             if not (path / name).is_file():
@@ -130,7 +87,26 @@ class Entry:
 
     def _repr_html_(self) -> str:
         """Return what the entry is, and its arrays, for a notebook."""
-        return entry_view(self)
+        of = self.manifest
+        rows = [
+            [spec.name, f"{spec.rows:,}", _layers_text(spec.layers), spec.dim, spec.dtype]
+            for spec in of.arrays
+        ]
+        arrays = html_table(
+            ["array", "row slots", "layers", "dim", "dtype"], rows, [True, *[False] * 4]
+        )
+        pairs = {
+            "path": self.path,
+            "key": of.key[:8],
+            "kind": of.kind,
+            "holds": f"{of.part}: {of.counts['examples']:,} examples",
+            "model": f"{of.n_blocks} blocks, {'causal' if of.causal else 'bidirectional'}, "
+            f"run in {of.compute_dtype}",
+            "states": of.states_from,
+            "on disk": f"{human_bytes(disk_bytes(self.folder))}, {of.backend}",
+            "made": of.created,
+        }
+        return html_view(html_pairs(pairs), arrays, title=f"{of.model}, {of.task} {of.split}")
 
     @cached_property
     def examples(self) -> ExampleTable:
@@ -165,7 +141,21 @@ class Entries(list[Entry]):
 
     def _repr_html_(self) -> str:
         """Return a line for every entry."""
-        return entries_view(self)
+        rows = [
+            [
+                entry.manifest.model,
+                entry.manifest.task,
+                entry.manifest.split,
+                f"{entry.manifest.counts['examples']:,}",
+                ", ".join(entry.arrays),
+                human_bytes(disk_bytes(entry.folder)),
+                entry.path,
+            ]
+            for entry in self
+        ]
+        headings = ["model", "task", "split", "examples", "arrays", "on disk", "path"]
+        words = [True, True, True, False, True, False, True]
+        return html_view(html_table(headings, rows, words))
 
 
 class _Arrays(dict[str, FeatureArray]):
@@ -225,17 +215,17 @@ class EntryFolder:
 def list_entries(root: Path) -> list[EntryFolder]:
     """Return all entries under a cache root, complete and unfinished, sorted by path."""
     entries = []
-    for found in root.glob("*/*/*"):
+    for folder in root.glob("*/*/*"):
         # An old entry is one where its replacement has not come.
-        path = found.with_name(found.name.removesuffix(REPLACED))
+        path = folder.with_name(folder.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
-        stands = found == standing(path) and found.is_dir()
+        stands = folder == standing(path) and folder.is_dir()
         if name is None or not stands or path.parent.name == LABELS:
             continue
         final = not path.name.endswith(PARTIAL)
-        complete = final and (found / MANIFEST).is_file()
-        inside = found.glob(f"*/{MANIFEST}") if final and not complete else ()
-        if any(split_and_key(one.parent.name) for one in inside):
+        complete = final and (folder / MANIFEST).is_file()
+        inside = folder.glob(f"*/{MANIFEST}") if final and not complete else ()
+        if any(split_and_key(manifest.parent.name) for manifest in inside):
             continue  # a task, of a cache below this one
         model, task = path.parent.parent.name, path.parent.name
         entries.append(EntryFolder(path, model, task, *name, complete))

@@ -136,15 +136,15 @@ class FirstReads:
             done[at] = True
 
     def _compare(self, places: ChunkPlaces, source: MappedArray, at: tuple[int, int]) -> None:
-        array, told = places.array, self._sum(places.array.name, *at)
+        array, expected = places.array, self._sum(places.array.name, *at)
         elements, start = source.elements, int(source.starts[at[::-1]])
         address = elements.data_ptr() + start * elements.element_size()
-        found = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
+        actual = checksum((ctypes.c_uint8 * array.chunk_nbytes).from_address(address))
         _BYTES.compared += array.chunk_nbytes
-        if found != told:
-            chunk = ChunkSum(array.name, *at, array.chunk_nbytes, told)
+        if actual != expected:
+            chunk = ChunkSum(array.name, *at, array.chunk_nbytes, expected)
             file, offset = places.files[places.file_index[at]], int(places.offsets[at])
-            raise EntryError(f"{DamagedChunk(chunk, file, offset, found)}. {REMEDY}")
+            raise EntryError(f"{DamagedChunk(chunk, file, offset, actual)}. {REMEDY}")
 
     def _sum(self, array: str, row_chunk: int, layer_index: int) -> str:
         """Return the checksum of a chunk on record; errors are those of `read_checksums`."""
@@ -308,15 +308,9 @@ class FeatureArray:
         numbers = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
         chunks, chunk = torch.unique(numbers, return_inverse=True)
         scale = torch.empty(len(index), len(chunks), self.dim)
-        self._copy_scales(sides[1], index, chunks, scale)
+        self._compare(sides[1], chunks, index, len(chunks))
+        _gather_rows(sides[1], torch.tensor(index), chunks, torch.zeros_like(chunks), scale)
         return StoredRows(values, Int8Scales(norm[..., 0], chunk, scale))
-
-    def _copy_scales(
-        self, source: MappedArray, index: list[int], chunks: Tensor, target: Tensor
-    ) -> None:
-        """Copy the scales of chunks, of the layers at ``index``, into target (k, n, D)."""
-        self._compare(source, chunks, index, len(chunks))
-        _gather_rows(source, torch.tensor(index), chunks, torch.zeros_like(chunks), target)
 
     def _copy(
         self, source: MappedArray, wanted: Tensor | range, index: list[int], target: Tensor
@@ -344,16 +338,12 @@ class FeatureArray:
 
     def _which(self, source: MappedArray) -> int:
         """Return the place of a mapped array among those of `ArraySpec.plain`."""
-        return next(place for place, one in enumerate(self._maps) if one is source)
+        return next(index for index, mapped in enumerate(self._maps) if mapped is source)
 
     @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:
-        return tuple(map(map_array, self._places, self._dtypes))
-
-    @property
-    def _dtypes(self) -> tuple[torch.dtype, ...]:
-        """How the bytes of each stored array are read."""
-        return (TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32)[: len(self._places)]
+        dtypes = (TORCH_DTYPES[self.spec.dtype], torch.float32, torch.float32)
+        return tuple(map(map_array, self._places, dtypes))
 
     def _layer_indices(self, layers: Sequence[int] | None) -> list[int]:
         asked = self.layers if layers is None else layers
@@ -368,16 +358,16 @@ class FeatureArray:
         """Check row numbers; return them, or the run that they spell out."""
         if isinstance(given, slice):
             return self._run(given)
-        found = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
-        if found.ndim == 1 and not len(found):
+        numbers = given.cpu().numpy() if isinstance(given, Tensor) else np.asarray(given)
+        if numbers.ndim == 1 and not len(numbers):
             return range(0)
-        if found.ndim != 1 or found.dtype.kind not in "iu":
-            hint = "; of a mask, np.flatnonzero gives them" if found.dtype.kind == "b" else ""
+        if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
+            hint = "; of a mask, np.flatnonzero gives them" if numbers.dtype.kind == "b" else ""
             raise OptionError(
                 f"array {self.spec.name!r}: expected row numbers as a 1-d array of whole numbers, "
-                f"such as int64; found {found.ndim}-d {found.dtype}{hint}."
+                f"such as int64; found {numbers.ndim}-d {numbers.dtype}{hint}."
             )
-        rows = torch.from_numpy(np.require(found, np.int64, ["C", "W"]))
+        rows = torch.from_numpy(np.require(numbers, np.int64, ["C", "W"]))
         low, high = map(int, torch.aminmax(rows))
         if low < 0 or high >= self.rows:
             raise OptionError(

@@ -176,11 +176,11 @@ def walk_files(folder: Path) -> Iterator[PurePosixPath]:
 
 def file_sizes(files: Sequence[str]) -> list[int]:
     """Return the size of each file; -1 where it is missing."""
-    found = [-1] * len(files)
-    for place, file in enumerate(files):
+    sizes = [-1] * len(files)
+    for index, file in enumerate(files):
         with suppress(OSError):
-            found[place] = os.stat(file).st_size
-    return found
+            sizes[index] = os.stat(file).st_size
+    return sizes
 
 
 def read_span(file: str, start: int, nbytes: int) -> bytes:
@@ -188,14 +188,14 @@ def read_span(file: str, start: int, nbytes: int) -> bytes:
     if not nbytes:
         return b""
     with suppress(FileNotFoundError, IsADirectoryError), open(file, "rb", buffering=0) as source:
-        found = os.pread(source.fileno(), nbytes, start)
-        while len(found) < nbytes and (
+        data = os.pread(source.fileno(), nbytes, start)
+        while len(data) < nbytes and (
             more := os.pread(  # Linux reads 2 GiB at most
-                source.fileno(), nbytes - len(found), start + len(found)
+                source.fileno(), nbytes - len(data), start + len(data)
             )
         ):
-            found += more
-        return found
+            data += more
+        return data
     return b""
 
 

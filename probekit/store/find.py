@@ -111,11 +111,11 @@ def find_entries(
     if entry is not None:
         matching = _chosen(matching, of_task, entry)
     complete = {f: f.manifest for f in matching if f.manifest is not None}
-    found = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
-    if len(found) > 1:
-        raise EntryNotFoundError(_several(found, wanted, split))
+    best = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
+    if len(best) > 1:
+        raise EntryNotFoundError(_several(best, wanted, split))
     if matching:
-        entry_found = Entry.open((list(found) or matching)[0].path)
+        entry_found = Entry.open((list(best) or matching)[0].path)
         if entry_found.manifest.imported is not None:
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
@@ -132,7 +132,7 @@ def _chosen(
         return named
     elsewhere = [f.manifest for f in of_task if names_entry(entry, f) and f.manifest is not None]
     alike = {
-        folder: max((_likeness(folder.manifest, one) for one in elsewhere), default=0)
+        folder: max((_likeness(folder.manifest, other) for other in elsewhere), default=0)
         for folder in matching
         if folder.manifest is not None
     }
@@ -140,18 +140,18 @@ def _chosen(
     return [folder for folder, likeness in alike.items() if 0 < likeness == most]
 
 
-def _likeness(found: Manifest, chosen: Manifest) -> int:
+def _likeness(manifest: Manifest, chosen: Manifest) -> int:
     """Return how much an entry is like one of another split that was chosen.
 
     Returns:
         2 for the same request of as large a part, 1 where it is of a whole split that has no more
         examples than the chosen one took, 0 for another request or part.
     """
-    if _of_any_split(found) != _of_any_split(chosen):
+    if _of_any_split(manifest) != _of_any_split(chosen):
         return 0
-    if found.limit == chosen.limit:
+    if manifest.limit == chosen.limit:
         return 2
-    return int(chosen.limit is not None and found.counts["examples"] <= chosen.limit)
+    return int(chosen.limit is not None and manifest.counts["examples"] <= chosen.limit)
 
 
 def _of_any_split(manifest: Manifest) -> dict[str, Any]:
@@ -215,8 +215,8 @@ def _differing(manifests: Sequence[Manifest]) -> list[str]:
     """Return in what entries of a split differ; of another part of it the text is no news."""
     asked = [{**m.request, "limit": m.limit} for m in manifests]
     names = sorted({name for request in asked for name in request})
-    found = [n for n in names if any(r.get(n) != asked[0].get(n) for r in asked)]
-    return [name for name in found if name != "text"] if "limit" in found else found
+    differing = [n for n in names if any(r.get(n) != asked[0].get(n) for r in asked)]
+    return [name for name in differing if name != "text"] if "limit" in differing else differing
 
 
 def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) -> str:
@@ -298,8 +298,8 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
     made = [folder.manifest for folder in of_model if folder.manifest is not None]
     given = any(manifest.model_info.get("source") == "memory" for manifest in made)
     texts = any(m.origin == EXAMPLES_IN_MEMORY and m.task == wanted.slug for m in made)
-    own = [manifest for manifest in made if manifest.task in (wanted.task, wanted.slug)]
-    imported = bool(own) and all(manifest.imported is not None for manifest in own)
+    of_task = [manifest for manifest in made if manifest.task in (wanted.task, wanted.slug)]
+    imported = bool(of_task) and all(manifest.imported is not None for manifest in of_task)
     if given or texts:
         name = f"tokenizer=TOKENIZER, name={wanted.model!r}"
         words = [f"model=MODEL, {name}" if given else f"model={wanted.model!r}"]

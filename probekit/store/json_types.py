@@ -57,7 +57,7 @@ def moment(value: Any) -> bool:
 
 def one_of(*choices: Any) -> JsonType:
     """Accept some values, and no others that equal them (1 is not true)."""
-    return lambda value: any(type(value) is type(one) and value == one for one in choices)
+    return lambda value: any(type(value) is type(choice) and value == choice for choice in choices)
 
 
 boolean = one_of(True, False)

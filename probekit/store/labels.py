@@ -133,10 +133,10 @@ def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...]
     """Say whether labels are stored already, and no other version of them counts before."""
     try:
         there = read_labels(file.path)
-        found = list(map(read_label_file, sorted(file.path.parent.glob("*.parquet"))))
+        stored = list(map(read_label_file, sorted(file.path.parent.glob("*.parquet"))))
     except EntryError:
         return False
-    others = (one for one in found if (one.of, one.column) == (file.of, file.column))
+    others = (other for other in stored if (other.of, other.column) == (file.of, file.column))
     same = (replace(there.file, created=file.created), there.ids, there.values)
     newest = max(others, key=_counts_since) == there.file
     return newest and same == (file, ids, values)
@@ -176,8 +176,8 @@ def read_label_file(path: Path) -> LabelFile:
 
 def label_files(entry: Path, split: str) -> list[Path]:
     """Return the files that are labels of an entry's split by their names, readable or not."""
-    found = labels_folder(entry).glob("*.parquet")
-    return sorted(file for file in found if is_label_file(file.name, split))
+    files = labels_folder(entry).glob("*.parquet")
+    return sorted(file for file in files if is_label_file(file.name, split))
 
 
 def is_label_file(name: str, split: str) -> bool:
@@ -257,13 +257,13 @@ def _stays(there: Path, labels: LabelSet) -> bool:
         logger.warning("left out: %s is dated in the future", labels.file.path)
         return True
     try:
-        own = read_labels(there) if there.exists() else None
+        stored = read_labels(there) if there.exists() else None
     except EntryError:  # power was lost while it was written
         return False
-    if own is not None and (own.ids, own.values) != (labels.ids, labels.values):
+    if stored is not None and (stored.ids, stored.values) != (labels.ids, labels.values):
         logger.warning("left out: %s has other labels than %s", labels.file.path, there)
         return True
-    return own is not None and _counts_since(own.file) >= labels.file.created
+    return stored is not None and _counts_since(stored.file) >= labels.file.created
 
 
 def _slug(part: str) -> str:

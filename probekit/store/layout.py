@@ -76,8 +76,8 @@ def entry_name(split: str, key: str) -> str:
 
 def split_and_key(name: str) -> tuple[str, str] | None:
     """Return split and first digits of the key from an entry's folder name, finished or not."""
-    found = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
-    return None if found is None else (found["split"], found["key8"])
+    match = _ENTRY_NAME.fullmatch(name.removesuffix(PARTIAL))
+    return None if match is None else (match["split"], match["key8"])
 
 
 def labels_folder(entry: Path) -> Path:
@@ -121,8 +121,8 @@ def asked_of(folder: Path) -> dict[str, Any]:
 def limit_of(folder: Path) -> int | None:
     """Return N where an entry, whole or unfinished, holds only its split's first N examples."""
     extra = (read_object(folder / MANIFEST) or {}).get("extra")
-    found = extra if isinstance(extra, dict) else read_object(folder / BUILDING / PLAN) or {}
-    limit = found.get("limit")
+    said = extra if isinstance(extra, dict) else read_object(folder / BUILDING / PLAN) or {}
+    limit = said.get("limit")
     return limit if isinstance(limit, int) else None
 
 

@@ -87,8 +87,8 @@ class _OwnedFile:
     @property
     def held_alone(self) -> bool:
         """Whether its holder, if known, is a process that builds an entry alone."""
-        found = read_owner(self._owner)
-        return found is not None and "shard" not in found
+        holder = read_owner(self._owner)
+        return holder is not None and "shard" not in holder
 
     def release(self, *, keep: bool) -> None:
         """Give it back if it is held; ``keep`` leaves the empty file for the next holder.
@@ -238,8 +238,8 @@ def tidy(entry: Path) -> None:
 
 def _locked(what: str, owner: Path) -> EntryLockedError:
     who = "another process (it has not written its name yet)"
-    if found := read_owner(owner):
-        who = f"process {found['pid']} on {found['host']}, started {found['started']}"
+    if holder := read_owner(owner):
+        who = f"process {holder['pid']} on {holder['host']}, started {holder['started']}"
     return EntryLockedError(
         f"{what} is being written by {who}. Wait until it is done, or stop it and run this command "
         "again (finished units are kept)."
@@ -248,8 +248,8 @@ def _locked(what: str, owner: Path) -> EntryLockedError:
 
 def read_owner(file: Path) -> dict[str, Any] | None:
     """Return the host, process and start that an owner file names; None where it is none."""
-    found = read_object(file)
-    return found if found is not None and found.keys() - {"shard"} == _OWNER_FIELDS else None
+    owner = read_object(file)
+    return owner if owner is not None and owner.keys() - {"shard"} == _OWNER_FIELDS else None
 
 
 def install(partial: Path, path: Path) -> None:
@@ -266,14 +266,14 @@ def install(partial: Path, path: Path) -> None:
     shutil.rmtree(replaced, ignore_errors=True)
 
 
-def _exchange(one: Path, other: Path) -> bool:
+def _exchange(first: Path, second: Path) -> bool:
     """Exchange two folders in a single step; say whether the system can."""
     renameat2 = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if renameat2 is None:
         return False
-    if renameat2(_HERE, os.fsencode(one), _HERE, os.fsencode(other), _EXCHANGE) == 0:
+    if renameat2(_HERE, os.fsencode(first), _HERE, os.fsencode(second), _EXCHANGE) == 0:
         return True
     number = ctypes.get_errno()
     if number in _CANNOT:
         return False
-    raise OSError(number, os.strerror(number), str(other))
+    raise OSError(number, os.strerror(number), str(second))

@@ -324,8 +324,8 @@ def manifest_in(path: Path) -> Manifest:
         begun = path if partial else beside(path, PARTIAL)
         if partial or begun.is_dir():
             by = "cache import" if "imported" in asked_of(begun) else "extract"
-            told = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by")
-            by = told if isinstance(told, str) else by  # it may be anybody's
+            maker = (types.read_object(begun / BUILDING / PLAN) or {}).get("made_by")
+            by = maker if isinstance(maker, str) else by  # it may be anybody's
             raise EntryError(
                 f"{path} is unfinished. Run the same `probekit {by:.20}` command"
                 f"{_CALLS.get(by, '')} again: it resumes where it stopped."
@@ -359,8 +359,8 @@ def read_standing(path: Path, read: Callable[[Path], T]) -> T:
     while True:
         folder = standing(path)
         try:
-            found = folder.stat()
-            here = folder, found.st_dev, found.st_ino
+            status = folder.stat()
+            here = folder, status.st_dev, status.st_ino
         except OSError:
             here = folder, 0, 0
         if failed is not None and here == seen:

@@ -158,10 +158,10 @@ def _map_file(file: str, length: int, address: int) -> None:
     except FileNotFoundError:
         raise EntryError(f"chunk file {file} is missing. {REMEDY}") from None
     try:
-        found = os.fstat(descriptor).st_size
-        if found < length:
+        size = os.fstat(descriptor).st_size
+        if size < length:
             # Reading past the end of a file through a map kills the process (SIGBUS).
-            raise EntryError(f"{file} is short: expected {length} bytes, found {found}. {REMEDY}")
+            raise EntryError(f"{file} is short: expected {length} bytes, found {size}. {REMEDY}")
         flags = mmap.MAP_PRIVATE | _MAP_FIXED
         mapped = _libc.mmap(address, length, mmap.PROT_READ, flags, descriptor, 0)
     finally:

@@ -128,8 +128,8 @@ class ExampleTable:
         """
         for column, arrays in STARTS.items():
             if array in arrays:
-                found: np.ndarray = getattr(self, column)
-                return found
+                column_starts: np.ndarray = getattr(self, column)
+                return column_starts
         raise EntryError(f"no column tells which rows examples have in array {array!r}.")
 
     @cached_property
@@ -210,8 +210,8 @@ class ExampleTable:
             ]
         if damaged:
             raise EntryError(f"{where}: column {damaged[0]!r} is not whole. {EXTRACT_AGAIN}")
-        one = np.ones(len(self), np.int32)
-        counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, one), strict=True)
+        once = np.ones(len(self), np.int32)
+        counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, once), strict=True)
         for (column, names), counts in counted:
             starts = getattr(self, column)
             slots = min((rows[name] for name in names if name in rows), default=None)
@@ -256,8 +256,8 @@ def read_table(
         if written and checksum(data) != written:
             raise EntryError(f"{path} is not as it was written. {EXTRACT_AGAIN}")
         table = read_parquet(data)
-        found = [item for item in optional or () if item.name in table.column_names]
-        schema = pa.schema([*schema, *found])
+        there = [item for item in optional or () if item.name in table.column_names]
+        schema = pa.schema([*schema, *there])
         return table.select(schema.names).cast(schema)
     except FileNotFoundError:
         raise EntryError(f"{path} is missing: the entry is damaged. {EXTRACT_AGAIN}") from None

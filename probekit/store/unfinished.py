@@ -94,12 +94,12 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     marks = {}
     with ThreadPoolExecutor(_READERS) as pool:
         objects = list(pool.map(read_object, sorted(folder.glob("*.json"))))
-    for found in (one or {} for one in objects):
-        if is_changed(found):
+    for values in (content or {} for content in objects):
+        if is_changed(values):
             continue  # its unit is written again
         try:
-            chunks = tuple(ChunkSum(*chunk) for chunk in found["chunks"])
-            mark = UnitMark(int(found["unit"]), chunks, found["stats"])
+            chunks = tuple(ChunkSum(*chunk) for chunk in values["chunks"])
+            mark = UnitMark(int(values["unit"]), chunks, values["stats"])
         except (ValueError, KeyError, TypeError):
             continue
         marks[mark.unit] = mark
@@ -163,12 +163,12 @@ def plan_differences(
         plan: the plan of the other.
         between: what stands between their values.
     """
-    one, other = ({**found.get("request", {}), **found} for found in (begun, plan))
-    names = [name for name, value in other.items() if one.get(name) != value]
+    earlier, later = ({**values.get("request", {}), **values} for values in (begun, plan))
+    names = [name for name, value in later.items() if earlier.get(name) != value]
     said = [
-        f"{name} {one.get(name)}{between} {other[name]}"
+        f"{name} {earlier.get(name)}{between} {later[name]}"
         for name in names
-        if name not in _LAID_OUT and len(f"{one.get(name)}{other[name]}") <= _SHORT
+        if name not in _LAID_OUT and len(f"{earlier.get(name)}{later[name]}") <= _SHORT
     ]
     return said or [f"other {name}" for name in names if name != "request"]
 
@@ -263,8 +263,8 @@ def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
     Raises:
         EntryError: one is not.
     """
-    laid, found = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
-    odd = [name for name in laid if name != CHECKSUM and found.get(name) != laid[name]]
+    laid, present = read_object(partial / BUILDING / LAID) or {}, other_files(partial, places)
+    odd = [name for name in laid if name != CHECKSUM and present.get(name) != laid[name]]
     if is_changed(laid):
         odd = [f"{BUILDING}/{LAID}"]
     if odd:
@@ -283,8 +283,8 @@ def refuse_foreign(folder: Path) -> None:
     if not folder.exists():
         return
     inside = folder.iterdir() if folder.is_dir() else [folder]
-    ours = (one for one in inside if not (one.is_symlink() or is_left(one)))
-    names = {one.name.removesuffix(".new") for one in ours}  # a store that a kill left half-made
+    ours = (item for item in inside if not (item.is_symlink() or is_left(item)))
+    names = {item.name.removesuffix(".new") for item in ours}  # a store that a kill left half-made
     if others := sorted(names - _PARTS):
         raise OptionError(
             f"{folder} holds {others[0]}, which is no part of an entry. Nothing was removed; take "

@@ -114,14 +114,14 @@ class VerifiedEntry:
         """
         return self._chunk_sums[array, row_chunk, layer_index]
 
-    def chunk(self, found: ChunkSum) -> bytes:
+    def chunk(self, chunk_sum: ChunkSum) -> bytes:
         """Return a chunk, by its checksum.
 
         Raises:
             EntryError: it is damaged, or the entry was replaced.
         """
         try:
-            return read_chunk(found, self.places[found.array])
+            return read_chunk(chunk_sum, self.places[chunk_sum.array])
         except EntryError:
             self.check_standing()
             raise
@@ -151,14 +151,14 @@ class VerifiedEntry:
 
     def backbone_files(self) -> dict[str, bytes]:
         """Return the contents of ``backbone/`` by file name; errors as of `small_files`."""
-        found = {PurePosixPath(name): data for name, data in self.small_files().items()}
-        return {path.name: data for path, data in found.items() if path.parts[0] == BACKBONE}
+        files = {PurePosixPath(name): data for name, data in self.small_files().items()}
+        return {path.name: data for path, data in files.items() if path.parts[0] == BACKBONE}
 
     @property
     def chunk_files(self) -> list[str]:
         """The files that hold chunks alone, by their path in the entry."""
-        alone = (place for place in self.places.values() if place.tail is not None)
-        return [str(Path(file).relative_to(self.path)) for place in alone for file in place.files]
+        alone = (chunks for chunks in self.places.values() if chunks.tail is not None)
+        return [str(Path(file).relative_to(self.path)) for chunks in alone for file in chunks.files]
 
     def check_standing(self) -> None:
         """Check that the entry still is the one that was opened.
@@ -230,7 +230,7 @@ def _size(file: Path) -> int:
     Raises:
         OSError: it is something else.
     """
-    found = os.lstat(file)
-    if not stat.S_ISREG(found.st_mode):
+    status = os.lstat(file)
+    if not stat.S_ISREG(status.st_mode):
         raise FileNotFoundError(f"{file.name} is no regular file")
-    return found.st_size
+    return status.st_size

@@ -1,5 +1,6 @@
 """Pulls and pushes that are killed, or broken off, go on where they were."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -9,9 +10,9 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from probekit.errors import EntryError, HubError, StorageError
-from probekit.exchange import Pull, url_places
+from probekit.exchange import Pull, remotes
 from probekit.exchange.remote_entry import RemoteEntry
-from probekit.exchange.url_places import Hub, place_at
+from probekit.exchange.remotes import Hub, remote_at
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.entry import Entry
 from tests.exchange import killed
@@ -40,13 +41,13 @@ def kill_when(child, reached):
 @pytest.fixture
 def written(monkeypatch):
     """Names of files that are written to a folder."""
-    write, found = url_places.Folder.write, []
+    write, found = remotes.Folder.write, []
 
     def noted(self, name, data):
         found.append(name.partition("/train-")[2].partition("/")[2])
         write(self, name, data)
 
-    monkeypatch.setattr(url_places.Folder, "write", noted)
+    monkeypatch.setattr(remotes.Folder, "write", noted)
     return found
 
 
@@ -55,27 +56,32 @@ def test_a_pull_that_is_killed_goes_on(tmp_path, cache, processes, backend, monk
     entry, there = stored(tmp_path / "cache", backend), tmp_path / "there"
     assert entry.manifest.array("words").n_row_chunks > 2
     push(entry, there)
-    child = processes.Process(target=killed.pull_slowly, args=(there, cache))
+    (scratch := tmp_path / "scratch").mkdir()
+    child = processes.Process(target=killed.pull_slowly, args=(there, cache, scratch))
     kill_when(child, lambda: list(cache.glob("*/*/*.partial/building/units/*.json")))
     assert not list(cache.glob("*/*/train-????????")), "absent until it is whole"
     (begun,) = cache.glob("*/*/*.partial")
     with pytest.raises(EntryError, match=r"is unfinished\. Run the same `probekit cache pull`"):
         Entry.open(begun)
     done = len(list(begun.glob("building/units/*.json")))
+    assert any(scratch.iterdir()), "small files of the killed one"
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
     chunks, chunk = [], RemoteEntry.chunk
     monkeypatch.setattr(
         RemoteEntry,
         "chunk",
-        lambda self, found: chunks.append(found.row_chunk) or chunk(self, found),
+        lambda self, wanted: chunks.append(wanted.row_chunk) or chunk(self, wanted),
     )
     assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
     assert not set(chunks) & set(range(done)), "what was brought is not read again"
+    gc.collect()
+    assert not any(scratch.iterdir()), "what the killed one left is removed by the next one"
 
 
 def test_a_push_that_is_killed_goes_on(tmp_path, cache, processes, written):
     entry, there = stored(tmp_path / "cache"), tmp_path / "there"
     child = processes.Process(target=killed.push_slowly, args=(entry, there))
-    sizes = url_places.Folder(there).sizes
+    sizes = remotes.Folder(there).sizes
     kill_when(child, lambda: sum("/c." in name for name in sizes()) > 9)
     with pytest.raises(EntryError, match="holds no entries"):
         Pull.of(there, cache)
@@ -116,7 +122,7 @@ def test_what_lay_there_before_is_not_taken_for_what_a_killed_push_sent(
     chunk = old.parent / "features.zarr/words/c.0.0.0"
     chunk.write_bytes(bytes(len(chunk.read_bytes())))
     with monkeypatch.context() as patch:
-        patch.setattr(url_places.Folder, "write_all", None)
+        patch.setattr(remotes.Folder, "write_all", None)
         with pytest.raises(TypeError):
             push(entry, there)
     push(entry, there)
@@ -126,7 +132,7 @@ def test_what_lay_there_before_is_not_taken_for_what_a_killed_push_sent(
 def test_a_push_that_goes_on_removes_what_a_kill_left(tmp_path):
     entry, there = stored(tmp_path / "cache"), tmp_path / "there"
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(url_places, "nbytes_of", None)
+        patch.setattr(remotes, "nbytes_of", None)
         with pytest.raises(TypeError):
             push(entry, there)
     (begun,) = there.rglob("*.begun")
@@ -200,7 +206,7 @@ def test_a_bucket_that_fails(server, bucket, tmp_path, cache):
 def test_a_push_mends_what_is_damaged_there(url, tmp_path, cache):
     entry = stored(tmp_path / "cache")
     push(entry, url)
-    if isinstance(place := place_at(url), Hub):
+    if isinstance(place := remote_at(url), Hub):
         return
     (name,) = (n for n in place.sizes() if n.endswith("words/c.0.0.0"))
     place.write(name, bytes(place.sizes()[name]))

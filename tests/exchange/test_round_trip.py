@@ -5,7 +5,7 @@ import shutil
 import pytest
 import torch
 
-from probekit.exchange import Pull, Push, url_places
+from probekit.exchange import Pull, Push, remotes
 from probekit.extraction.maintenance import Reduction, check_chunks
 from probekit.store.backends import zarr_folder
 from probekit.store.layout import labels_folder
@@ -20,13 +20,13 @@ BACKENDS = [("zarr", "float32"), ("zarr", "int8"), ("hdf5", "float16"), ("hdf5",
 @pytest.fixture
 def spans(monkeypatch):
     """What is read of a folder: name, first byte, bytes."""
-    read, found = url_places.Folder.read, []
+    read, found = remotes.Folder.read, []
 
     def noted(self, name, start, nbytes):
         found.append((name, start, nbytes))
         return read(self, name, start, nbytes)
 
-    monkeypatch.setattr(url_places.Folder, "read", noted)
+    monkeypatch.setattr(remotes.Folder, "read", noted)
     return found
 
 

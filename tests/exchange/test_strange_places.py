@@ -18,9 +18,9 @@ from probekit.errors import (
     StorageError,
     UnknownNameError,
 )
-from probekit.exchange import Pull, Push, remote_entry, url_places
+from probekit.exchange import Pull, Push, remote_entry, remotes
 from probekit.exchange.remote_entry import folder_of
-from probekit.exchange.url_places import Hub, place_at
+from probekit.exchange.remotes import Hub, remote_at
 from probekit.store.files import checksum
 from probekit.store.labels import labels_of
 from tests.exchange.conftest import REPO, URL, pull, push, stored
@@ -70,7 +70,7 @@ def refused(there, cache, error=EntryError, **options):
         Pull.of(there, cache, **options).apply()
     assert not list(cache.glob("*/*/*-????????"))
     assert "xtract the entry again" not in str(caught.value)
-    assert "probekit-pull-" not in str(caught.value), "where it lay on the way helps nobody"
+    assert ".probekit" not in str(caught.value), "where it lay on the way helps nobody"
     return str(caught.value)
 
 
@@ -110,7 +110,7 @@ def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):
     for data, told in ((good[:-1], f"expected {len(good):,}"), (good + b"0", "bytes, expected")):
         file.write_bytes(data)
         with monkeypatch.context() as patch:
-            patch.setattr(url_places.Folder, "write", None)
+            patch.setattr(remotes.Folder, "write", None)
             assert told in refused(there, cache), "sizes are looked at before"
     file.unlink()
     assert "features.zarr/words/c.1.2.0 is missing" in refused(there, cache)
@@ -297,7 +297,7 @@ def test_a_damaged_entry_is_not_pushed(url, tmp_path):
 def test_files_that_no_push_has_sent_stay(url, tmp_path):
     entry = stored(tmp_path / "cache")
     push(entry, url)
-    if isinstance(place := place_at(url), Hub):
+    if isinstance(place := remote_at(url), Hub):
         return
     folder = folder_of(entry.manifest)
     mine = {f"{folder}/NOTES.md", f"{folder}/mine/results.txt", "README.md"}

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from probekit.errors import DataError, EntryError, OptionError
-from probekit.exchange import Pull, Push, TextSource, url_places
+from probekit.exchange import Pull, Push, TextSource, remotes
 from probekit.exchange.withheld_text import restore, withhold
 from probekit.extraction.maintenance import EntryCopy, Reduction, check_chunks
 from probekit.store.files import checksum
@@ -109,7 +109,7 @@ def test_another_text_is_refused(there, cache, tmp_path, monkeypatch, change):
         text = f"{rest.rstrip()}\n\n{first}\n\n"
     (corpus / "train.conll").write_text(text)
     planned = Pull.of(there, cache, splits=["train"], source=source(corpus))
-    monkeypatch.setattr(url_places.Folder, "read", None)  # nothing is loaded before that is known
+    monkeypatch.setattr(remotes.Folder, "read", None)  # nothing is loaded before that is known
     with pytest.raises(DataError, match="is not the text of corpus-") as caught:
         planned.apply()
     told = "39 examples, not 40" if change == "fewer" else "as many, other ones"

@@ -21,8 +21,7 @@ from probekit.extraction.estimate import tokens_per_second
 from probekit.store.builder import EntryBuilder
 from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
-from tests import tiny
-from tests.extraction.corpus import write_corpus
+from tests.extraction.conftest import make_small
 from tests.extraction.extracted import interrupted_after
 
 SPEED = DiskSpeed(write=1e6, read=4e6)
@@ -47,9 +46,8 @@ def small_file(monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("forecast")
-    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus"), folder / "cache"
+def place(bert, corpus, tmp_path_factory):
+    return bert, corpus, tmp_path_factory.mktemp("forecast") / "cache"
 
 
 @pytest.mark.parametrize("dtype", ["float16", "int8"])
@@ -59,7 +57,7 @@ def test_what_is_forecast_is_written(place, dtype):
     asked = {"options": options, "device": "cpu", "cache": cache}
     session, splits = opened(model, corpus, options, cache=cache)
     found = forecast(session, splits)
-    assert not any(cache.glob(f"**/*{dtype}*")) and not list(cache.parent.glob(".probekit-*"))
+    assert not any(cache.glob(f"**/*{dtype}*")) and not list(cache.parent.glob(".*.probekit"))
     entries = extract(str(model), str(corpus), **asked)
     for one, entry in zip(found, entries, strict=True):
         manifest = entry.manifest
@@ -79,8 +77,7 @@ def test_what_an_interrupted_extraction_did_is_not_forecast_again(
     place, tmp_path, monkeypatch, caplog, dtype
 ):
     model, corpus, _ = place
-    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 8_000)
-    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
+    make_small(monkeypatch, 8_000)
     asked = {"device": "cpu", "cache": tmp_path / "cache", "splits": ["train"]}
     options = ExtractOptions(compute_dtype="float32", dtype=dtype)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
@@ -175,7 +172,7 @@ def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog,
     options = ExtractOptions(compute_dtype="float32")
     target = {"cache": cache / "stopped", "splits": ("train",)}
     session, splits = opened(model, corpus, options, **target)
-    there = {beside(session.target.place(session.request, splits[0]).folder, PARTIAL): 1000}
+    there = {beside(session.address(splits[0]).folder, PARTIAL): 1000}
     monkeypatch.setattr("probekit.extraction.estimate.disk_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)

@@ -14,7 +14,8 @@ import pytest
 
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.results import append_record, load_records
-from probekit.results.log import check_appendable
+from probekit.results.claims import Claims
+from probekit.results.log import check_appendable, records_lock
 from tests.results.samples import make_record
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,30 @@ def test_append_and_load(tmp_path):
         append_record(path, record)
     assert load_records(path) == records
     assert path.read_text().count("\n") == 3
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_a_file_of_two_names_has_one_lock(tmp_path, link):
+    path, other = tmp_path / "task.jsonl", tmp_path / "elsewhere" / "mine.jsonl"
+    first, second = _records(2)
+    append_record(path, first)
+    other.parent.mkdir()
+    getattr(other, link)(path)
+    writer = SPAWN.Process(target=append_record, args=(other, second))
+    with records_lock(path):
+        writer.start()
+        writer.join(8)
+        assert writer.is_alive() and load_records(path) == [first]
+    writer.join(60)
+    assert load_records(path) == load_records(other) == [first, second]
+
+
+def test_claims_are_of_the_file_whatever_it_is_called(tmp_path, monkeypatch):
+    (tmp_path / "link.jsonl").symlink_to("task.jsonl")
+    monkeypatch.chdir(tmp_path)
+    with Claims(tmp_path / "link.jsonl") as ours, Claims(Path("task.jsonl")) as theirs:
+        assert ours.take(["a" * 64]) == {"a" * 64}
+        assert not theirs.take(["a" * 64])
 
 
 def test_probes_that_an_earlier_version_fitted_to_resamples_are_passed_over(tmp_path):

@@ -41,12 +41,12 @@ def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
         return list(range(given))
     if isinstance(given, str):
         items = [item.strip() for item in given.split(",")]
-        found = [seed for item in items if item for seed in _parse_item(item)]
+        seeds = [seed for item in items if item for seed in _parse_item(item)]
     else:
-        found = [operator.index(seed) for seed in given]
-    if not found:
+        seeds = [operator.index(seed) for seed in given]
+    if not seeds:
         raise OptionError(f"--seeds {given}: this names none. Write 3, or 0,3,7.")
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(seeds))
 
 
 def _parse_item(item: str) -> range:
@@ -72,8 +72,8 @@ def seeded(seed: int, device: torch.device | None = None) -> Iterator[None]:
     others = [device] if device is not None and device.type == "cuda" else []
     with torch.random.fork_rng(devices=others):
         torch.default_generator.manual_seed(seed)  # torch.manual_seed would reseed all GPUs
-        for place in others:
-            with torch.cuda.device(place):
+        for gpu in others:
+            with torch.cuda.device(gpu):
                 torch.cuda.manual_seed(seed)
         yield
 

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 from probekit.base.kinds import KINDS
 from probekit.base.machine.buffers import ReusedMemory
 from probekit.errors import OptionError
+from probekit.extraction.compute import Progress
 from probekit.extraction.extraction_call import as_named, name_task
 from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_session import ImportTarget, import_split
+from probekit.extraction.imports.import_session import ImportSession, ImportTarget
 from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.extraction.opening import inspect_target, read_task, read_texts
 from probekit.features.duplicates import say_duplicates
@@ -87,32 +88,40 @@ def import_states(
     Raises:
         ProbekitError: anything that the user can mend; see ``probekit.errors``.
     """
-    own = TextOptions(
+    text_options = TextOptions(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled,
     )  # fmt: skip
-    wanted, given = options or ImportOptions(), as_named(model, tokenizer, name)
+    wanted, in_memory = options or ImportOptions(), as_named(model, tokenizer, name)
     by_split = states if isinstance(states, Mapping) else {None: states}
     if splits is None and isinstance(states, Mapping):
         splits = [*map(str, states)]
     target = ImportTarget(
-        model=str(model) if given is None else given.name, task=name_task(task, examples),
-        given=given, examples=examples, own=own, data=None if data is None else Path(data),
+        model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
+        given=in_memory, examples=examples, own=text_options,
+        data=None if data is None else Path(data),
         splits=None if splits is None else tuple(splits), revision=revision, label=label,
         name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
         typed_states=tuple(
-            str(one) if split is None else f"{split}={one}"
-            for split, one in by_split.items()
-            if isinstance(one, str | Path)
+            str(path) if split is None else f"{split}={path}"
+            for split, path in by_split.items()
+            if isinstance(path, str | Path)
         ),
     )  # fmt: skip
-    about = read_task(target)
-    if KINDS[about.kind].per == "prediction":
+    return _import_splits(target, states, token_ids, word_offsets, progress=progress)
+
+
+def _import_splits(
+    target: ImportTarget, states: Any, token_ids: Any, word_offsets: Any, *, progress: bool
+) -> Entries:
+    """Make the entries of a target; arguments and errors are those of `import_states`."""
+    task, wanted = read_task(target), target.wanted
+    if KINDS[task.kind].per == "prediction":
         raise OptionError(
-            f"{about.name} is for language modelling, whose positions and masks extraction draws "
+            f"{task.name} is for language modelling, whose positions and masks extraction draws "
             "itself: states of it cannot be imported. Run probekit extract."
         )
-    texts = read_texts(target, about, wanted.limit)
+    texts = read_texts(target, task, wanted.limit)
     if len(texts) > 1 and not isinstance(states, Mapping | str | Path):
         raise OptionError(
             f"arrays of one split, and {len(texts)} are imported. Name one: splits=['train']; or "
@@ -120,22 +129,27 @@ def import_states(
         )
     opened = [
         _open(
-            *[_of_split(one, split.name) for one in (states, token_ids, word_offsets)],
-            wanted=wanted,
+            _of_split(states, split.name),
+            _of_split(token_ids, split.name),
+            _of_split(word_offsets, split.name),
+            wanted,
         )
         for split in texts
     ]
     inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
-    if inspection is None and (given is not None or Path(target.model).exists()):
+    if inspection is None and (target.given is not None or Path(target.model).exists()):
         raise OptionError(
             f"n_blocks is for a model that is known by its name alone, and {target.model} is "
             "there. Leave it out."
         )
-    reused = ReusedMemory()
-    entries = Entries(
-        import_split(target, about, inspection, *pair, reused=reused, progress=progress)
-        for pair in zip(texts, opened, strict=True)
-    )
+    entries, reused = Entries(), ReusedMemory()
+    for split, sequences in zip(texts, opened, strict=True):
+        session = ImportSession.of(
+            target, task, inspection, split, sequences, reused=reused, progress=Progress(progress)
+        )
+        entry = session.extract(split)
+        assert entry is not None, "an import has no shards"
+        entries.append(entry)
     say_duplicates(entries, target.cache)
     return entries
 
@@ -149,7 +163,7 @@ def _of_split(given: Any, split: str) -> Any:
     return given[split]
 
 
-def _open(states: Any, token_ids: Any, word_offsets: Any, *, wanted: ImportOptions) -> Sequences:
+def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions) -> Sequences:
     """Open the states of a split: a path, or arrays with what says whose their rows are.
 
     Raises:

@@ -97,7 +97,7 @@ class ImportOptions:
         self.stored("0")
         for name, choices in _CHOICES.items():
             if getattr(self, name) not in choices:
-                listed = ", ".join(str(one) for one in choices if one)
+                listed = ", ".join(str(choice) for choice in choices if choice)
                 raise OptionError(f"{flag(name)} {getattr(self, name)!r} is none of: {listed}.")
         if self.n_blocks is not None and not 0 < self.n_blocks < _LARGEST:
             raise OptionError(f"n_blocks={self.n_blocks}: no model has so many blocks.")
@@ -130,10 +130,10 @@ class ImportOptions:
         """
         if self.layer_ids is None:
             return None
-        found = [n for item in self.layer_ids.split(",") for n in parse_layers(item, n_blocks)]
-        if len(set(found)) < len(found):
+        layers = [n for item in self.layer_ids.split(",") for n in parse_layers(item, n_blocks)]
+        if len(set(layers)) < len(layers):
             raise OptionError(f"--layer-ids {self.layer_ids} names a layer twice.")
-        return tuple(found)
+        return tuple(layers)
 
     def words(self) -> list[str]:
         """Return the command-line words of the options that are not their default."""

@@ -203,7 +203,7 @@ def _is_raw(
                 why = f"{info.name} has no norm after its last block."
             raise OptionError(f"--last-layer {options.last_layer}: {why} Leave it out.")
         return False
-    if options.last_layer is None and sequences.of_requests:
+    if options.last_layer is None and sequences.files is not None:
         raise OptionError(
             f"{sequences.where}: layer {last} of {info.name} is after its final norm in "
             "transformers' hidden_states, and vLLM writes it before. Say which it is: --last-layer "

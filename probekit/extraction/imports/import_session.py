@@ -11,11 +11,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.base.machine.buffers import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
-from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import describe_cuts
 from probekit.extraction.extract_target import ExtractTarget
@@ -25,7 +23,6 @@ from probekit.extraction.imports.matching import Matched, Specials, match_words
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.imports.token_matching import match_tokens
 from probekit.extraction.request_options import ExtractOptions
-from probekit.store.entry import Entry
 from probekit.tasks import Split, Task
 
 logger = logging.getLogger(__name__)
@@ -79,8 +76,8 @@ class ImportedStates:
         blocks = [torch.zeros(shape, dtype=self.compute_dtype) for _ in layers]
         for row, sequence in enumerate(self.matched.sequence[batch.windows].tolist()):
             states = self.sequences.read(sequence)
-            for block, place in zip(blocks, places, strict=True):
-                block[row, : len(states)] = states[:, place]
+            for block, position in zip(blocks, places, strict=True):
+                block[row, : len(states)] = states[:, position]
         return blocks
 
     def config_json(self) -> dict[str, Any]:
@@ -105,7 +102,7 @@ class ImportTarget(ExtractTarget):
         wanted = replace(self.wanted, dtype=options.dtype)
         if self.given is not None or self.examples is not None or not self.typed_states:
             return f"probekit.import_states(..., options=probekit.{wanted!r})"
-        plain = {one.name: getattr(self, one.name) for one in fields(ExtractTarget)}
+        plain = {option.name: getattr(self, option.name) for option in fields(ExtractTarget)}
         if any("=" in states for states in self.typed_states):
             plain["splits"] = None  # they say their splits
         extract = shlex.split(ExtractTarget(**plain).command(ExtractOptions()))
@@ -206,22 +203,3 @@ def _match(
             "computed again, or correct what says whose they are."
         )
     return matched
-
-
-def import_split(
-    target: ImportTarget,
-    task: Task,
-    inspection: Inspection | None,
-    split: Split,
-    sequences: Sequences,
-    *,
-    reused: ReusedMemory,
-    progress: bool,
-) -> Entry:
-    """Make the entry of a split; arguments and errors are those of `ImportSession.of`."""
-    session = ImportSession.of(
-        target, task, inspection, split, sequences, reused=reused, progress=Progress(progress)
-    )
-    entry = session.extract(split)
-    assert entry is not None, "an import has no shards"
-    return entry

@@ -54,9 +54,9 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
                 )
             owners.append(np.arange(count))
             continue
-        found = sequences.word_ids(number, count)
-        cut += count - 1 - int(found.max(initial=-1))
-        owners.append(found)
+        words = sequences.word_ids(number, count)
+        cut += count - 1 - int(words.max(initial=-1))
+        owners.append(words)
     lengths = sequences.lengths[: len(examples)]
     read = lengths > 0
     encoded = EncodedSplit(

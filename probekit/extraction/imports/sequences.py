@@ -185,10 +185,10 @@ class _Item(NamedTuple):
 
     def digest(self) -> str:
         """Return the fingerprint of all that it holds."""
-        tensors = [one for one in (self.states, self.owners) if one is not None]
-        about = (f"{one.dtype} {one.shape}".encode() for one in tensors)
+        tensors = [tensor for tensor in (self.states, self.owners) if tensor is not None]
+        about = (f"{tensor.dtype} {tensor.shape}".encode() for tensor in tensors)
         values = (
-            one.read().contiguous().view(-1).view(torch.uint8).numpy().data for one in tensors
+            tensor.read().contiguous().view(-1).view(torch.uint8).numpy().data for tensor in tensors
         )
         return digest_stream([*about, *values])
 
@@ -199,7 +199,7 @@ class Sequences:
 
     Attributes:
         where: where they lie, for messages.
-        files: the file of each; None for arrays in memory.
+        files: the file of each, as vLLM writes it for a request; None for arrays in memory.
         layers_first: whether layers come before rows.
     """
 
@@ -242,11 +242,6 @@ class Sequences:
     def lengths(self) -> Int64[np.ndarray, " sequences"]:
         """Rows of each sequence."""
         return np.array([item.rows for item in self._items], np.int64)
-
-    @property
-    def of_requests(self) -> bool:
-        """Whether they are what vLLM writes, a file with token ids per request."""
-        return self.files is not None
 
     @property
     def ordered(self) -> bool:

@@ -86,9 +86,9 @@ def match_tokens(
         OptionError: special tokens are missing, and nobody says whether the model read them.
     """
     matching = _TokenMatching(split, sequences, inspection, special_tokens)
-    found = [matching.find(number) for number in range(len(split.examples))]
+    matches = [matching.find(number) for number in range(len(split.examples))]
     matching.say_unused()
-    return matching.matched(found)
+    return matching.matched(matches)
 
 
 class _TokenMatching:
@@ -117,12 +117,12 @@ class _TokenMatching:
     def find(self, number: int) -> tuple[int, Reading]:
         """Return the sequence of an example, and how it has the example."""
         if self._sequences.ordered:
-            found = self._sequences.owners(number)
-            readings = list(self._possible(number, len(found)))
+            ids = self._sequences.owners(number)
+            readings = list(self._possible(number, len(ids)))
             for reading in readings:
-                if np.array_equal(reading.ids, found):
+                if np.array_equal(reading.ids, ids):
                     return number, reading
-            raise self._differing(number, found, readings)
+            raise self._differing(number, ids, readings)
         length = len(self._whole(number).ids)
         if not length:  # nothing was read of it
             return -1, self._whole(number)
@@ -164,22 +164,24 @@ class _TokenMatching:
     def _differing(
         self,
         number: int,
-        found: Int64[np.ndarray, " tokens"],
+        ids_there: Int64[np.ndarray, " tokens"],
         readings: Sequence[Reading],
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
-        self._check_said(number, found)
+        self._check_said(number, ids_there)
         self._check_padding(number, number)
         ids = max(
-            (one.ids for one in readings), key=lambda ids: _agreeing(ids, found), default=None
+            (reading.ids for reading in readings),
+            key=lambda ids: _agreeing(ids, ids_there),
+            default=None,
         )
         expected = self._whole(number).ids if ids is None else ids
-        at = _agreeing(expected, found)
+        at = _agreeing(expected, ids_there)
         return DataError(
             f"{self._sequences.name(number)} does not have the tokens of example "
             f"{self._split.examples[number].id}: at position {at} the tokenizer of "
             f"{self._inspection.info.name} gives {self._shown(expected, at)}, and the file has "
-            f"{self._shown(found, at)}. The states are of another text, or of another tokenizer."
+            f"{self._shown(ids_there, at)}. The states are of another text or tokenizer."
         )
 
     def _missing(self, number: int) -> DataError:
@@ -191,12 +193,12 @@ class _TokenMatching:
             agreeing = _agreeing(whole, self._sequences.owners(sequence))
             if agreeing > most:
                 nearest, most = sequence, agreeing
-        found = self._sequences.owners(nearest)
-        self._check_said(number, found)
+        ids = self._sequences.owners(nearest)
+        self._check_said(number, ids)
         return DataError(
             f"{self._sequences.where}: none of {len(self._sequences):,} sequences has the tokens "
             f"of example {self._split.examples[number].id}. The nearest, "
-            f"{self._sequences.name(nearest)}, has {self._shown(found, most)} at position {most}, "
+            f"{self._sequences.name(nearest)}, has {self._shown(ids, most)} at position {most}, "
             f"where the tokenizer of {self._inspection.info.name} gives {self._shown(whole, most)}."
         )
 
@@ -206,13 +208,18 @@ class _TokenMatching:
         Raises:
             DataError: it does.
         """
-        whole, found = self._whole(number).ids, self._sequences.owners(sequence)
-        more = len(found) - len(whole)
-        for where, own, rest in (
-            ("behind", found[: len(whole)], found[len(whole) :]),
-            ("in front of", found[max(more, 0) :], found[: max(more, 0)]),
+        whole, ids = self._whole(number).ids, self._sequences.owners(sequence)
+        more = len(ids) - len(whole)
+        for where, inside, rest in (
+            ("behind", ids[: len(whole)], ids[len(whole) :]),
+            ("in front of", ids[max(more, 0) :], ids[: max(more, 0)]),
         ):
-            if more > 0 and len(whole) and np.array_equal(own, whole) and (rest == rest[0]).all():
+            if (
+                more > 0
+                and len(whole)
+                and np.array_equal(inside, whole)
+                and (rest == rest[0]).all()
+            ):
                 raise DataError(
                     f"{self._sequences.name(sequence)} is padded: it has the {len(whole)} tokens "
                     f"of example {self._split.examples[number].id} and {more} times "
@@ -220,9 +227,9 @@ class _TokenMatching:
                     "its own tokens (where the attention mask is 1), and import these."
                 )
 
-    def _check_said(self, number: int, found: Int64[np.ndarray, " tokens"]) -> None:
+    def _check_said(self, number: int, ids: Int64[np.ndarray, " tokens"]) -> None:
         """Refuse to be told that there are no special tokens where there are."""
-        if np.array_equal(self._whole(number).ids, found):
+        if np.array_equal(self._whole(number).ids, ids):
             raise OptionError(
                 f"--special-tokens {self._said}: the token ids of {self._sequences.where} have the "
                 f"special tokens of {self._inspection.info.name}. Leave the option out."
@@ -237,23 +244,23 @@ class _TokenMatching:
         token: Any = self._inspection.tokenizer.convert_ids_to_tokens(number) if known else None
         return f"{number} ({token!r})" if known else f"{number} (not one of {vocabulary:,})"
 
-    def matched(self, found: Sequence[tuple[int, Reading]]) -> Matched:
+    def matched(self, matches: Sequence[tuple[int, Reading]]) -> Matched:
         """Put the sequences together as a split."""
         expected = self._expected
-        special = self._special_tokens([reading for _, reading in found])
+        special = self._special_tokens([reading for _, reading in matches])
         of_words = bool(expected.example_words[-1])
         maps, cut_words, cut_texts = [], 0, 0
-        for number, (_, reading) in enumerate(found):
+        for number, (_, reading) in enumerate(matches):
             words, lost = _whole_words(reading.words, self._whole(number).words)
             cut_words += lost if of_words else 0
             cut_texts += not of_words and lost > 0
             maps.append(words if of_words else reading.words)
-        lengths = np.array([len(reading.ids) for _, reading in found], np.int64)
+        lengths = np.array([len(reading.ids) for _, reading in matches], np.int64)
         read = lengths > 0
-        types = [reading.types for _, reading in found if reading.types is not None]
+        types = [reading.types for _, reading in matches if reading.types is not None]
         encoded = EncodedSplit(
             ids=expected.ids,
-            subwords=joined([reading.ids for _, reading in found]),
+            subwords=joined([reading.ids for _, reading in matches]),
             word_map=joined(maps),
             window_lengths=lengths[read].astype(np.int32),
             example_windows=bounds_of(read.astype(np.int64)),
@@ -263,12 +270,12 @@ class _TokenMatching:
             if of_words
             else {"truncated_words": 0, "truncated_examples": cut_texts},
         )
-        sequence = np.array([number for number, _ in found], np.int64)
+        sequence = np.array([number for number, _ in matches], np.int64)
         return Matched(
             encoded=encoded,
             sequence=sequence[read],
             special_tokens=special,
-            ended=all(reading.ended for _, reading in found),
+            ended=all(reading.ended for _, reading in matches),
         )
 
     def _whole(self, number: int) -> Reading:
@@ -376,8 +383,8 @@ def _key(ids: Int64[np.ndarray, " tokens"]) -> bytes:
     return xxhash.xxh3_128_digest(ids.astype(np.int64).tobytes())
 
 
-def _agreeing(one: Int64[np.ndarray, " tokens"], two: Int64[np.ndarray, " tokens"]) -> int:
+def _agreeing(first: Int64[np.ndarray, " tokens"], second: Int64[np.ndarray, " tokens"]) -> int:
     """Return how many tokens two lists begin with in common."""
-    count = min(len(one), len(two))
-    differs = np.flatnonzero(one[:count] != two[:count])
+    count = min(len(first), len(second))
+    differs = np.flatnonzero(first[:count] != second[:count])
     return int(differs[0]) if len(differs) else count

@@ -40,7 +40,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         return paths
     keyed = [_of_key(name, folders) for name in names]
     if all(keyed):
-        return [path for found in keyed for path in found]
+        return [path for paths_found in keyed for path in paths_found]
     if len(names) > 3:
         raise OptionError(f"give paths of entries, or MODEL TASK [SPLIT]; found {' '.join(names)}.")
     above = {root.resolve(), *(parent for path in listed for parent in list(path.parents)[:2])}
@@ -48,18 +48,18 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     named = [] if written and paths[0].resolve() in above else _of_model(names[0], folders)
     if len(names) > 1:
         named = _of_task(names[1], named)
-    found = [
+    paths_found = [
         folder.path
         for folder in named
         if len(names) < 3 or names[2] in (folder.split, folder.key8, folder.path.name)
     ]
-    if not found:
+    if not paths_found:
         where = "" if root == Path("cache") else f" --cache {root}"
         raise EntryNotFoundError(
             f"no cache entry matches {' '.join(names)} in {root}. "
             f"`probekit cache ls{where}` lists them."
         )
-    return found
+    return paths_found
 
 
 def select_sources(names: Sequence[str], root: Path) -> list[Path]:
@@ -78,10 +78,10 @@ def select_sources(names: Sequence[str], root: Path) -> list[Path]:
     """
     given = typed_path(names[0]).expanduser()
     whole = len(names) == 1 and not _is_entry(given) and given.is_dir()
-    found = [folder.path for folder in list_entries(given)] if whole else []
-    found = found or select_folders(names, root)
-    complete = [path for path in found if not path.name.endswith(PARTIAL)]
-    for path in [path for path in found if path not in complete]:
+    selected = [folder.path for folder in list_entries(given)] if whole else []
+    selected = selected or select_folders(names, root)
+    complete = [path for path in selected if not path.name.endswith(PARTIAL)]
+    for path in [path for path in selected if path not in complete]:
         if not complete or plain_path(path) in map(plain_path, map(typed_path, names)):
             read_manifest(path)  # says what to do
         logger.warning(
@@ -106,11 +106,11 @@ def _of_task(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     if name.partition("/")[0] in TASKS or not Path(name).expanduser().exists():
         return [folder for folder in folders if is_called(folder.task, name)]
     silent = [f for f in folders if not asked_of(f.path) and is_called(f.task, name)]
-    found = {folder.path: folder for folder in silent}
+    by_path = {folder.path: folder for folder in silent}
     for kind in KINDS:
         wanted = Wanted(model="", task=name, slug=folder_name(name), text=_texts(name, kind))
-        found |= {folder.path: folder for folder in wanted.of_task(folders)}
-    return list(found.values())
+        by_path |= {folder.path: folder for folder in wanted.of_task(folders)}
+    return list(by_path.values())
 
 
 def _texts(name: str, kind: str) -> Callable[[str, int | None], str | None]:

@@ -419,7 +419,7 @@ class RecodedRows:
             name, layer_index, row_chunk, into, within = task
             plain = [array.name for array in stored.array(name).plain()]
             sums = [self.source.sum_of(array, row_chunk, layer_index) for array in plain]
-            chunks = {one.array: self.source.chunk(one) for one in sums}
+            chunks = {chunk_sum.array: self.source.chunk(chunk_sum) for chunk_sum in sums}
             rows = decode_chunk(stored.array(name), chunks).index_select(0, within)
             block = blocks[name][layer_index]
             block.index_copy_(0, into, rows.to(block.dtype))

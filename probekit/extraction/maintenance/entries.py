@@ -127,7 +127,7 @@ def describe(path: Path) -> dict[str, Any]:
         "max |x|": ", ".join(f"{x:.4g}" for x in largest) or "unknown",
         "key": manifest.key,
         "created": manifest.created,
-        "versions": ", ".join(f"{name} {found}" for name, found in manifest.versions.items()),
+        "versions": ", ".join(f"{name} {release}" for name, release in manifest.versions.items()),
     }
 
 

@@ -315,21 +315,21 @@ def make_entries(
     Raises:
         ProbekitError: as `EntryCopy.apply`.
     """
-    roots = {one.destination.path.parents[2] for one in planned}
+    roots = {copy.destination.path.parents[2] for copy in planned}
     for root in roots:
-        here = [one for one in planned if one.destination.path.parents[2] == root]
-        needed = sum(one.destination.left(one.nbytes) for one in here)
+        here = [copy for copy in planned if copy.destination.path.parents[2] == root]
+        needed = sum(copy.destination.left(copy.nbytes) for copy in here)
         check_room(root, needed, what, "choose another root")
     damaged = []
-    for one in planned:
-        there = one.destination.there
+    for copy in planned:
+        there = copy.destination.there
         try:
-            with one.destination.bar(one.nbytes, shown=progress and not there) as bar:
-                one.apply(bar.report)
+            with copy.destination.bar(copy.nbytes, shown=progress and not there) as bar:
+                copy.apply(bar.report)
         except EntryError as error:
             damaged.append(error)
             continue
-        yield one, there
+        yield copy, there
     if damaged:
         more = f" And {len(damaged) - 1} more entries." if len(damaged) > 1 else ""
         raise EntryError(f"{damaged[0]}{more}") from damaged[0]

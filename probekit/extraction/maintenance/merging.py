@@ -137,7 +137,7 @@ def merge_shards(
     begun_units = [*named, *(begun for root in roots for begun in _begun_under(root))]
     begun_units += _begun_under(cache) if not named else []
     others = [root for root in roots if root.resolve() != cache.resolve()]
-    whole = [one.path for root in others for one in list_entries(root) if one.complete]
+    whole = [folder.path for root in others for folder in list_entries(root) if folder.complete]
     if not begun_units and not whole:
         raise OptionError(
             f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
@@ -159,7 +159,7 @@ def _named(source: Path) -> Begun | None:
     """
     begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
     folders = list_entries(source)
-    if begun is None and not any(one.complete or is_drafted(one.path) for one in folders):
+    if begun is None and not any(folder.complete or is_drafted(folder.path) for folder in folders):
         why = "nothing in it is" if source.is_dir() else "there is no such folder"
         raise OptionError(
             f"{source}: expected a cache, or an entry, that `extract --shard` has begun, and {why}."
@@ -185,29 +185,29 @@ def _begun_under(root: Path) -> list[Begun]:
 
 def _copied(whole: Sequence[Path], cache: Path, progress: bool) -> Iterator[Entry]:
     """Copy complete entries into a cache; what shards have begun of one there gives way to it."""
-    begun = {one.key for one in _begun_under(cache) if not (one.entry / MANIFEST).is_file()}
+    begun = {part.key for part in _begun_under(cache) if not (part.entry / MANIFEST).is_file()}
     for gives_way in (False, True):
         some = [path for path in whole if (proven_key(path / MANIFEST, path) in begun) == gives_way]
         for copy, _ in copy_entries(some, cache, overwrite=gives_way, progress=progress):
             yield Entry.open(copy.destination.path)
 
 
-def _check_alike(one: Begun, other: Begun) -> None:
+def _check_alike(first: Begun, other: Begun) -> None:
     """Refuse units that do not belong together.
 
     Raises:
         EntryError: they are of different extractions; says in what they differ.
     """
-    if digest(one.plan) != digest(other.plan):
-        differing = "; ".join(plan_differences(one.plan, other.plan, between=" and"))
+    if digest(first.plan) != digest(other.plan):
+        differing = "; ".join(plan_differences(first.plan, other.plan, between=" and"))
         raise EntryError(
-            f"{one.partial} and {other.partial} are of different extractions: {differing}. Merge "
+            f"{first.partial} and {other.partial} are of different extractions: {differing}. Merge "
             "shards of the same model, text and options, computed in the same dtype."
         )
 
 
-def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
-    first = found[0]
+def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
+    first = parts[0]
     model, task, name = first.entry.parts[-3:]
     split, _ = split_and_key(name) or (name, "")
     folder = folder_of_key(cache, split, first.key) or cache / model / task / name
@@ -215,10 +215,10 @@ def _merged(cache: Path, found: Sequence[Begun], progress: bool) -> Entry:
         tidy(folder)
         logger.info("complete already: %s", folder)
         return Entry.open(folder)
-    for other in found[1:]:
+    for other in parts[1:]:
         _check_alike(first, other)
-    elsewhere = [begun for begun in found if begun.entry.resolve() != folder.resolve()]
-    drafted = [begun.partial for begun in found if is_drafted(begun.partial)]
+    elsewhere = [begun for begun in parts if begun.entry.resolve() != folder.resolve()]
+    drafted = [begun.partial for begun in parts if is_drafted(begun.partial)]
     draft_in = (drafted or [first.partial])[0]
     with EntryBuilder(folder, plan=first.plan, draft=lambda: Draft.read(draft_in)) as builder:
         _copy_units(builder, elsewhere, progress)

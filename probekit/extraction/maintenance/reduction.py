@@ -116,7 +116,7 @@ def plan_reductions(
             planned.append(Reduction.of(path, layers=layers, arrays=arrays))
         except (OptionError, EntryError) as error:
             refused[path] = error
-    left = {path for one in planned for path in (one.path, beside(one.path, PARTIAL))}
+    left = {path for plan in planned for path in (plan.path, beside(plan.path, PARTIAL))}
     for path in refused.keys() - left:
         raise refused[path]
     return planned

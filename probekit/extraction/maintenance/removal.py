@@ -140,16 +140,16 @@ class Stale:
 
 def find_stale(root: Path) -> list[Stale]:
     """Return what is left over under a cache root, sorted by path; links are not followed."""
-    found = [
+    stale_paths = [
         Stale(path, entry, what, disk_bytes(path) if path.is_dir() else path.stat().st_size)
         for folder in root.glob("*/*")
         if folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
         for path, entry, what in itertools.chain(_beside_entries(folder), _labels(folder))
     ]
-    return sorted(found, key=lambda stale: stale.path)
+    return sorted(stale_paths, key=lambda stale: stale.path)
 
 
-def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bool]]:
+def remove_stale(root: Path, chosen: Sequence[Stale]) -> Iterator[tuple[Stale, bool]]:
     """Remove what was found, and yield each with whether it is gone: what is held stays.
 
     What an extraction has come to need since then stays as well.
@@ -158,7 +158,7 @@ def remove_stale(root: Path, found: Sequence[Stale]) -> Iterator[tuple[Stale, bo
         StorageError: something cannot be removed.
     """
     still = set(find_stale(root))
-    for stale in found:
+    for stale in chosen:
         yield stale, stale in still and stale.remove()
 
 

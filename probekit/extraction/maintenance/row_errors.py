@@ -22,7 +22,6 @@ from probekit.data.encoded import EncodedSplit, encoded_of, window_lengths
 from probekit.data.pooling import Pooling
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.store.entry import Entry
-from probekit.store.manifest import Manifest
 from probekit.store.tables import ExampleTable
 from probekit.tasks import Example
 
@@ -94,15 +93,15 @@ def _most_and_least_padded(entry: Entry) -> Int64[np.ndarray, " examples"]:
     units, windows = _units(entry), window_lengths(entry.examples)
     said = entry.manifest.extra["batching"]
     batching = Batching(padded_to=said["padded_to"], alone=said["alone"])
-    found = []
+    examples = []
     for start, stop, batch_tokens in units:
         lengths = windows.values[windows.bounds[start] : windows.bounds[stop]]
         padding = np.zeros_like(lengths)
         for batch in batches_by_length(lengths, batch_tokens, batching):
             padding[batch] = lengths[batch].max() - lengths[batch]
         owner = np.repeat(np.arange(start, stop), windows.lengths[start:stop])
-        found += [owner[padding.argmax()], owner[padding.argmin()]] if len(owner) else []
-    return np.unique(np.array(found, np.int64))
+        examples += [owner[padding.argmax()], owner[padding.argmin()]] if len(owner) else []
+    return np.unique(np.array(examples, np.int64))
 
 
 def _units(entry: Entry) -> list[tuple[int, int, int]]:
@@ -300,6 +299,7 @@ def _compare(
     size = torch.linalg.vector_norm(fresh, dim=-1).clamp(min=torch.finfo(torch.float64).tiny)
     errors = torch.linalg.vector_norm(cached - fresh, dim=-1) / size
     quantiles = torch.quantile(errors, torch.tensor([0.5, 0.99], dtype=torch.float64), dim=0)
+    stored = [*entry.manifest.request.get("through", ()), entry.manifest.dtype]
     return RowErrors(
         entry=str(entry.path),
         reference=reference,
@@ -307,14 +307,8 @@ def _compare(
         layers=tuple(entry.arrays[next(iter(sample))].layers),
         median=tuple(quantiles[0].tolist()),
         p99=tuple(quantiles[1].tolist()),
-        tolerance=max(_COMPUTE_TOLERANCE[computed], _stored_tolerance(entry.manifest)),
+        tolerance=max(_COMPUTE_TOLERANCE[computed], sum(_STORE_TOLERANCE[d] for d in stored)),
     )
-
-
-def _stored_tolerance(manifest: Manifest) -> float:
-    """Return what storing may have changed: once, and before as often as rows were converted."""
-    stored = [*manifest.request.get("through", ()), manifest.dtype]
-    return sum(_STORE_TOLERANCE[dtype] for dtype in stored)
 
 
 def _fresh_rows(

@@ -46,13 +46,13 @@ class ChunkPlaces:
         damaged = np.argwhere((self.offsets < 0) | (held < ends))
         if len(damaged):
             row_chunk, layer_index = at = tuple(damaged[0].tolist())
-            found = f"is short: expected the file to hold {ends[at]} bytes, found {held[at]}"
+            problem = f"is short: expected the file to hold {ends[at]} bytes, found {held[at]}"
             if held[at] < 0 or self.offsets[at] < 0:
-                found = "is missing"
+                problem = "is missing"
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""
             raise EntryError(
                 f"array {self.array.name!r}: chunk (row chunk {row_chunk}, layer index "
-                f"{layer_index}) {found} ({self.files[self.file_index[at]]}){more}. {REMEDY}"
+                f"{layer_index}) {problem} ({self.files[self.file_index[at]]}){more}. {REMEDY}"
             )
         return self
 
@@ -110,13 +110,13 @@ class Backend(Protocol):
         """
 
 
-def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> None:
+def check_layout(path: Path, array: PlainArray, stored: dict[str, object]) -> None:
     """Raise unless a store describes an array as the manifest does.
 
     Args:
         path: the store, or its file that says so, for the message.
         array: what the manifest says.
-        found: ``shape``, ``chunks``, ``dtype`` and ``codecs`` as the store has them.
+        stored: ``shape``, ``chunks``, ``dtype`` and ``codecs`` as the store has them.
 
     Raises:
         EntryError: a field differs.
@@ -128,8 +128,8 @@ def check_layout(path: Path, array: PlainArray, found: dict[str, object]) -> Non
         "codecs": "uncompressed",
     }
     for field, value in expected.items():
-        if found[field] != value:
+        if stored[field] != value:
             raise EntryError(
-                f"{path}: array {array.name!r} has {field} {found[field]}, "
+                f"{path}: array {array.name!r} has {field} {stored[field]}, "
                 f"its manifest says {value}. {REMEDY}"
             )

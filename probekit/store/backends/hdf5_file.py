@@ -63,9 +63,9 @@ class Hdf5File:
 
 class _Hdf5Writer:
     def __init__(self, path: Path, places: dict[str, ChunkPlaces]) -> None:
-        for place in places.values():
-            place.check()
-        self._offsets = {name: place.offsets for name, place in places.items()}
+        for chunks in places.values():
+            chunks.check()
+        self._offsets = {name: chunks.offsets for name, chunks in places.items()}
         self._descriptor = os.open(path, os.O_RDWR)
 
     def write(self, array: PlainArray, row_chunk: int, layer_index: int, data: np.ndarray) -> None:

@@ -1,6 +1,6 @@
-"""Places that entries are pushed to and pulled from: folders, buckets, data sets of the Hub.
+"""Remotes that entries are pushed to and pulled from: folders, buckets, data sets of the Hub.
 
-A place holds files with sizes, whose paths are relative.
+A remote holds files with sizes, whose paths are relative.
 """
 
 import errno
@@ -46,7 +46,7 @@ _REFUSED = (
 _NO_BUCKET = ("NoSuchBucket", "ContainerNotFound", "bucket does not exist")
 
 
-class Place(ABC):
+class Remote(ABC):
     """Files at a URL.
 
     Attributes:
@@ -73,8 +73,8 @@ class Place(ABC):
         """Return bytes of a file: fewer where it ends before; errors as of `sizes`."""
 
 
-class Writable(Place):
-    """A place where each file is written by itself, whole or not at all."""
+class Writable(Remote):
+    """A remote where each file is written by itself, whole or not at all."""
 
     @abstractmethod
     def write(self, name: str, data: bytes | Path) -> None:
@@ -120,17 +120,17 @@ class Folder(Writable):
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of every file."""
-        found = {}
+        sizes = {}
         for inside, folders, files in os.walk(self.path, onerror=self._check, followlinks=True):
             depth = len(Path(inside).relative_to(self.path).parts)
             here = depth < _DEPTH  # a link may lead to a folder above it
             folders[:] = [name for name in folders if here and not is_workshop(name)]
             for file in (Path(inside, name) for name in files):
                 try:
-                    found[file.relative_to(self.path).as_posix()] = file.stat().st_size
+                    sizes[file.relative_to(self.path).as_posix()] = file.stat().st_size
                 except OSError as error:
                     self._check(error)
-        return found
+        return sizes
 
     def _check(self, error: OSError) -> None:
         """Pass over what another push removes, links to nowhere and the folders of others.
@@ -210,7 +210,11 @@ class Bucket(Writable):
         import obstore
 
         def ask() -> dict[str, int]:
-            return {one["path"]: one["size"] for page in obstore.list(self.store) for one in page}
+            return {
+                stored["path"]: stored["size"]
+                for page in obstore.list(self.store)
+                for stored in page
+            }
 
         return self._ask("", ask)
 
@@ -285,17 +289,17 @@ def _endpoint() -> str:
         OptionError: it is no URL, of which the store would make a crash.
     """
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL"):
-        if found := os.environ.get(name, ""):
-            if not re.fullmatch(r"https?://[^\s/]+\S*", found):
+        if url := os.environ.get(name, ""):
+            if not re.fullmatch(r"https?://[^\s/]+\S*", url):
                 raise OptionError(
-                    f"{name}={found} is no URL: write http://HOST:PORT or https://HOST."
+                    f"{name}={url} is no URL: write http://HOST:PORT or https://HOST."
                 )
-            return found
+            return url
     return ""
 
 
 @dataclass(frozen=True)
-class Hub(Place):
+class Hub(Remote):
     """A data set repository.
 
     Attributes:
@@ -419,7 +423,7 @@ class Hub(Place):
             )
 
 
-def place_at(url: str | Path) -> Place:
+def remote_at(url: str | Path) -> Remote:
     """Return the place that a user names; nothing is asked of it yet.
 
     Args:
@@ -430,10 +434,10 @@ def place_at(url: str | Path) -> Place:
         OptionError: it is none of these, or a package for it is missing.
         HubError: it is no name of a repository.
     """
-    found = _URL.fullmatch(str(url))
-    if found is None:
+    match = _URL.fullmatch(str(url))
+    if match is None:
         return Folder(typed_path(url))
-    scheme, rest = found[1].lower(), found[2].strip("/")
+    scheme, rest = match[1].lower(), match[2].strip("/")
     if scheme == "hf" and rest.startswith("datasets/"):
         repo, _, revision = rest.removeprefix("datasets/").partition("@")
         return Hub(repo, revision or None)

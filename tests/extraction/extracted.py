@@ -4,8 +4,9 @@ import threading
 
 import torch
 
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import ExtractOptions, ExtractTarget, extract, open_session
 from probekit.store.builder import EntryBuilder
+from probekit.tasks import TextOptions
 
 
 def run(
@@ -17,6 +18,17 @@ def run(
         options=wanted, device="cpu", overwrite=overwrite, restart=restart,
     )  # fmt: skip
     return entry
+
+
+def key_of(model, corpus, kind="tagging", text=None, label="2", **options):
+    """The key that the train split's entry has, which nothing is computed for."""
+    wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
+    own = TextOptions(kind=kind, text=text)
+    target = ExtractTarget(
+        model=str(model), task=str(corpus), own=own, label=label, splits=("train",), device="cpu"
+    )
+    session, (split,) = open_session(target, wanted)
+    return session.address(split).key
 
 
 def interrupted_after(count, method="write_unit"):

@@ -5,81 +5,63 @@ import json
 import math
 import time
 import weakref
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoModel, AutoTokenizer
 
-from probekit.errors import (
-    DataError,
-    EntryError,
-    OptionError,
-    StorageError,
-)
+from probekit.errors import DataError, EntryError, OptionError, StorageError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction.compute import compute_unit
 from probekit.features.location import task_of_entries
 from probekit.store.builder import EntryBuilder
-from probekit.store.entry import Entry
 from probekit.store.labels import groups_for, label_columns, labels_for, read_labels
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.extracted import all_rows, interrupted_after, run
+from tests.extraction.extracted import all_rows, interrupted_after, key_of, run
+from tests.extraction.test_kill import without_time
 from tests.store.synthetic import folder_bytes
 
 FAMILIES = {"bert": "first", "roberta": "first", "gpt2": "last", "llama": "last"}
 
 
-@pytest.fixture(scope="session", params=FAMILIES)
-def family(request, tmp_path_factory):
-    return request.param, tiny.build(request.param, tmp_path_factory.mktemp(request.param))
-
-
-def reference_rows(folder, entry, pooling, **tokenizer_options):
+def reference_rows(folder, entry, **tokenizer_options):
     """Every word's row, by transformers alone: one sentence at a time, in float32."""
     tokenizer = AutoTokenizer.from_pretrained(folder, **tokenizer_options)
     model = AutoModel.from_pretrained(folder).eval()
     rows = []
     for i in range(len(entry.examples)):
-        encoded = tokenizer(
-            list(entry.examples.words(i)), is_split_into_words=True, return_tensors="pt"
-        )
+        words = list(entry.examples.words(i))
+        encoded = tokenizer(words, is_split_into_words=True, return_tensors="pt")
         with torch.no_grad():
             states = torch.stack(model(**encoded, output_hidden_states=True).hidden_states)[:, 0]
         word_ids = np.array([-1 if w is None else w for w in encoded.word_ids(0)])
-        for word in range(len(entry.examples.words(i))):
-            places = np.flatnonzero(word_ids == word)
-            if not len(places):
-                rows.append(torch.zeros(states.shape[0], states.shape[2]))
-            elif pooling == "mean":
-                rows.append(states[:, places].mean(1))
-            else:
-                rows.append(states[:, places[0 if pooling == "first" else -1]])
+        for word in range(len(words)):
+            of_word = states[:, np.flatnonzero(word_ids == word)]
+            if not of_word.shape[1]:
+                of_word = torch.zeros(states.shape[0], 1, states.shape[2])
+            picked = {"first": of_word[:, 0], "mean": of_word.mean(1), "last": of_word[:, -1]}
+            rows.append(picked[entry.manifest.pooling])
     return torch.stack(rows)
 
 
-@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
+@pytest.mark.parametrize(("family", "pooling"), [*FAMILIES.items(), ("bert", "mean")])
 @pytest.mark.usefixtures("small_units")
-def test_rows_equal_the_model_run_by_hand(family, corpus, tmp_path, backend):
-    kind, folder = family
-    entry = run(folder, corpus, tmp_path, format=backend)
-    prefix = {"add_prefix_space": True} if kind in ("roberta", "gpt2") else {}
-    expected = reference_rows(folder, entry, FAMILIES[kind], **prefix)
-    assert entry.manifest.pooling == FAMILIES[kind]
+def test_rows_equal_the_model_run_by_hand(family, pooling, corpus, tmp_path):
+    folder = tiny.build(family, tmp_path / family)
+    asked = {} if pooling == FAMILIES[family] else {"pooling": pooling}
+    entry = run(folder, corpus, tmp_path / "cache", **asked)
+    prefix = {"add_prefix_space": True} if family in ("roberta", "gpt2") else {}
+    assert entry.manifest.pooling == pooling
     assert entry.arrays["words"].spec.n_row_chunks > 4
+    expected = reference_rows(folder, entry, **prefix)
     torch.testing.assert_close(all_rows(entry), expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("pooling", ["first", "last", "mean"])
-def test_every_pooling(bert, corpus, tmp_path, pooling):
-    entry = run(bert, corpus, tmp_path, pooling=pooling)
-    expected = reference_rows(bert, entry, pooling)
-    torch.testing.assert_close(all_rows(entry), expected, rtol=1e-4, atol=1e-5)
-
-
-def test_a_deleted_word_keeps_its_row_and_is_marked(bert, corpus, tmp_path):
-    entry = run(bert, corpus, tmp_path)
+def test_a_deleted_word_keeps_its_row_and_is_marked(made):
+    entry = made()
     deleted = np.flatnonzero(~entry.examples.valid)
     words = entry.examples.flat("words")
     assert [words[i] for i in deleted] == ["\u200b"]
@@ -87,10 +69,8 @@ def test_a_deleted_word_keeps_its_row_and_is_marked(bert, corpus, tmp_path):
     assert not all_rows(entry)[deleted].any()
 
 
-@pytest.mark.usefixtures("small_units")
-def test_tokens_hold_the_last_layer_of_every_subword(bert, corpus, tmp_path):
-    entry = run(bert, corpus, tmp_path)
-    model = AutoModel.from_pretrained(bert).eval()
+def test_tokens_hold_the_last_layer_of_every_subword(bert, made):
+    entry, model = made(), AutoModel.from_pretrained(bert).eval()
     array = entry.arrays["tokens"]
     assert tuple(array.layers) == (entry.manifest.n_blocks,)
     for i in range(len(entry.examples)):
@@ -98,34 +78,19 @@ def test_tokens_hold_the_last_layer_of_every_subword(bert, corpus, tmp_path):
         start = int(entry.examples.token_start[i])
         with torch.no_grad():
             expected = model(input_ids=torch.tensor([ids])).last_hidden_state[0]
-        found = array.read(slice(start, start + len(ids)))[:, 0]
-        torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+        rows = array.read(slice(start, start + len(ids)))[:, 0]
+        torch.testing.assert_close(rows, expected, rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.usefixtures("small_units")
-def test_backends_and_batch_sizes_agree(bert, corpus, tmp_path):
-    zarr = run(bert, corpus, tmp_path / "a")
-    hdf5 = run(bert, corpus, tmp_path / "b", format="hdf5")
-    small = run(bert, corpus, tmp_path / "c", batch_tokens=32)
+def test_backends_and_batch_sizes_agree(made):
+    zarr, hdf5, small = made(), made(format="hdf5"), made(batch_tokens=32)
     assert torch.equal(all_rows(zarr), all_rows(hdf5))
     torch.testing.assert_close(all_rows(small), all_rows(zarr), rtol=1e-4, atol=1e-5)
+    assert small.manifest.key == zarr.manifest.key
 
 
-@pytest.mark.parametrize(
-    ("dtype", "tolerance"), [("float16", 1e-3), ("bfloat16", 1e-2), ("int8", 1e-2)]
-)
-@pytest.mark.usefixtures("small_units")
-def test_stored_dtypes_stay_near_their_own_float32_rows(bert, corpus, tmp_path, dtype, tolerance):
-    exact = all_rows(run(bert, corpus, tmp_path))
-    stored = all_rows(run(bert, corpus, tmp_path, dtype=dtype))
-    valid = exact.norm(dim=-1) > 0
-    errors = (stored - exact).norm(dim=-1)[valid] / exact.norm(dim=-1)[valid]
-    assert 0 < errors.median() < tolerance
-
-
-def test_long_sentences_read_in_windows_see_less_context_but_every_word(bert, corpus, tmp_path):
-    whole = run(bert, corpus, tmp_path)
-    windows = run(bert, corpus, tmp_path, max_length=12)
+def test_long_sentences_read_in_windows_see_less_context_but_every_word(made):
+    whole, windows = made(), made(max_length=12)
     assert windows.manifest.counts["windows"] > len(windows.examples)
     assert windows.manifest.counts["valid_words"] == whole.manifest.counts["valid_words"]
     # Layer 0 has absolute positions but no context; a sentence that fits is the same throughout.
@@ -154,9 +119,8 @@ def test_a_limit_beyond_the_model_s_is_refused(bert, corpus, tmp_path):
         run(bert, corpus, tmp_path, max_length=65)
 
 
-def test_layers_keep_and_limit_narrow_the_entry(bert, corpus, tmp_path):
-    whole = run(bert, corpus, tmp_path)
-    narrow = run(bert, corpus, tmp_path, layers="0,-1", keep=("words",), limit=10)
+def test_layers_keep_and_limit_narrow_the_entry(made):
+    whole, narrow = made(), made(layers="0,-1", keep=("words",), limit=10)
     assert tuple(narrow.arrays) == ("words",)
     assert tuple(narrow.arrays["words"].layers) == (0, 3)
     assert len(narrow.examples) == 10
@@ -167,28 +131,22 @@ def test_layers_keep_and_limit_narrow_the_entry(bert, corpus, tmp_path):
     )
 
 
-def test_a_complete_entry_is_not_computed_again(bert, corpus, tmp_path, monkeypatch):
-    first = run(bert, corpus, tmp_path)
+def test_a_complete_entry_is_not_computed_again(bert, corpus, made, monkeypatch):
+    first = made()
     before = {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()}
-
-    def refuse(*args, **kwargs):
-        raise AssertionError("the model was loaded")
-
-    monkeypatch.setattr("probekit.extraction.opening.load_backbone", refuse)
-    again = run(bert, corpus, tmp_path)
+    monkeypatch.setattr("probekit.extraction.opening.load_backbone", None)
+    again = run(bert, corpus, first.path.parents[2])
     assert again.path == first.path
     assert {p: p.stat().st_mtime_ns for p in first.path.rglob("*") if p.is_file()} == before
 
 
-def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, tmp_path):
-    base = run(bert, corpus, tmp_path)
-    same = run(bert, corpus, tmp_path / "elsewhere", batch_tokens=64)
-    assert same.manifest.key == base.manifest.key
-    swapped = run(bert, corpus, tmp_path, keep=("tokens", "words", "tokens"))
-    assert swapped.path == base.path
-    for option in ({"dtype": "float16"}, {"pooling": "mean"}, {"layers": "0"}, {"format": "hdf5"}):
-        assert run(bert, corpus, tmp_path, **option).manifest.key != base.manifest.key
-    auto = run(bert, corpus, tmp_path, compute_dtype="auto")
+def test_the_key_follows_what_was_asked_and_nothing_else(bert, corpus, made):
+    key = partial(key_of, bert, corpus)
+    assert key() == key(batch_tokens=64) == key(keep=("tokens", "words", "tokens"))
+    assert key() == made().manifest.key
+    others = [{"dtype": "float16"}, {"pooling": "mean"}, {"layers": "0"}, {"format": "hdf5"}]
+    assert len({key(), *(key(**options) for options in others)}) == 5
+    auto = made(compute_dtype="auto")
     assert auto.manifest.request["compute_dtype"] == "auto"
     assert auto.manifest.compute_dtype in ("float32", "bfloat16")
 
@@ -210,8 +168,10 @@ def test_a_configuration_may_hold_what_json_has_not(corpus, tmp_path):
 
 
 @pytest.mark.usefixtures("small_units")
-def test_another_batch_size_goes_on_and_the_manifest_says_so(bert, corpus, tmp_path, monkeypatch):
-    whole = run(bert, corpus, tmp_path / "whole")
+def test_another_batch_size_goes_on_and_the_manifest_says_so(
+    bert, corpus, made, tmp_path, monkeypatch
+):
+    whole = made()
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
         run(bert, corpus, tmp_path / "cache")
@@ -224,12 +184,11 @@ def test_another_batch_size_goes_on_and_the_manifest_says_so(bert, corpus, tmp_p
 
 
 @pytest.mark.usefixtures("small_units")
-@pytest.mark.parametrize("overwrite", [False, True])
 def test_another_dtype_of_computing_asks_before_it_begins_afresh(
-    bert, corpus, tmp_path, monkeypatch, overwrite
+    bert, corpus, tmp_path, monkeypatch
 ):
-    """ "auto" is another dtype on another machine, under one key."""
-    auto = {"compute_dtype": "auto", "dtype": "auto", "overwrite": overwrite}
+    """ "auto" is another dtype on another machine, under one key; --overwrite is not enough."""
+    auto = {"compute_dtype": "auto", "dtype": "auto", "overwrite": True}
     monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: False)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
@@ -285,8 +244,9 @@ def test_a_full_disk_is_noticed_before_anything_is_written(bert, corpus, tmp_pat
     assert not list(tmp_path.glob("c/**/*"))
 
 
-def test_a_resumed_run_needs_room_for_the_rest_alone(bert, corpus, tmp_path, monkeypatch):
-    whole = run(bert, corpus, tmp_path / "whole")
+@pytest.mark.usefixtures("small_units")
+def test_a_resumed_run_needs_room_for_the_rest_alone(bert, corpus, made, tmp_path, monkeypatch):
+    whole = made()
     nbytes = sum(spec.nbytes for spec in whole.manifest.arrays)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr("probekit.store.builder.EntryBuilder._seal", interrupt)
@@ -335,10 +295,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
 
 
 @pytest.mark.usefixtures("small_units")
-@pytest.mark.parametrize("dtype", ["auto", "float16"])
-def test_units_are_written_from_the_largest_to_the_smallest(
-    bert, corpus, tmp_path, monkeypatch, dtype
-):
+def test_units_are_written_from_the_largest_to_the_smallest(bert, corpus, tmp_path, monkeypatch):
     monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     written = []
     write = EntryBuilder.write_unit
@@ -348,7 +305,7 @@ def test_units_are_written_from_the_largest_to_the_smallest(
         write(builder, index, row_start, blocks, **options)
 
     monkeypatch.setattr(EntryBuilder, "write_unit", seen)
-    run(bert, corpus, tmp_path, dtype=dtype)
+    run(bert, corpus, tmp_path, dtype="auto")
     indices, subwords = zip(*written, strict=True)
     assert list(subwords) == sorted(subwords, reverse=True) and len(set(subwords)) > 3
     assert sorted(indices) == list(range(len(indices))) != list(indices)
@@ -356,11 +313,34 @@ def test_units_are_written_from_the_largest_to_the_smallest(
 
 def test_overwrite_replaces_a_damaged_entry(bert, corpus, tmp_path):
     entry = run(bert, corpus, tmp_path)
+    before = without_created(entry.path)
     (entry.path / "features.zarr" / "words" / "c.0.1.0").unlink()
     with pytest.raises(EntryError, match=r"words.*--overwrite"):
         run(bert, corpus, tmp_path)
-    again = run(bert, corpus, tmp_path, overwrite=True)
-    assert torch.isfinite(all_rows(Entry.open(again.path))).all()
+    run(bert, corpus, tmp_path, overwrite=True)
+    assert without_created(entry.path) == before
+    for name in ("manifest.json", "checksums.parquet"):  # then it is not complete
+        (entry.path / name).unlink()
+    run(bert, corpus, tmp_path)
+    assert without_created(entry.path) == before
+
+
+def without_created(path):
+    files = folder_bytes(path)
+    return files | {"manifest.json": without_time(path / "manifest.json")}
+
+
+def test_what_is_no_part_of_an_entry_is_not_removed(bert, corpus, tmp_path):
+    path = run(bert, corpus, tmp_path).path
+    for folder in (path, *(path.with_name(path.name + end) for end in (".partial", ".replaced"))):
+        folder.mkdir(exist_ok=True)
+        (folder / "notes.txt").touch()
+        with pytest.raises(OptionError, match=r"holds notes\.txt, which is no part of an entry"):
+            run(bert, corpus, tmp_path, overwrite=True)
+        (folder / "notes.txt").unlink()
+    for end in (".partial", ".replaced"):
+        path.with_name(path.name + end).rmdir()
+    run(bert, corpus, tmp_path, overwrite=True)
 
 
 def test_options_check_themselves():

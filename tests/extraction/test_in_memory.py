@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import os
-import re
 from pathlib import Path
 
 import numpy as np
@@ -20,7 +19,7 @@ from probekit.errors import (
     OptionError,
     StateRangeError,
 )
-from probekit.extraction import ExtractOptions, ExtractTarget, extract, forecast, open_session
+from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features
 from probekit.store.layout import MANIFEST
@@ -296,34 +295,6 @@ def test_what_is_to_be_rerun_is_said_in_python(mine, given, tmp_path):
     call = {"MODEL": given["model"], "TOKENIZER": given["tokenizer"], "EXAMPLES": sentences()}
     (entry,) = eval(said, {"probekit": probekit, **call})
     assert entry.manifest.dtype == "bfloat16" and entry.path.is_relative_to(tmp_path / "cache")
-
-
-def test_a_forecast_writes_nothing(given, tmp_path):
-    from probekit.backbone import GivenModel
-
-    target = ExtractTarget(
-        model="mine", task="in-memory", given=GivenModel.of(**given, name="mine"),
-        examples=sentences(), cache=tmp_path / "cache",
-    )  # fmt: skip
-    session, splits = open_session(target, PLAIN)
-    (found,) = forecast(session, splits)
-    assert found.examples == 12 and not (tmp_path / "cache").exists()
-
-
-PAGE = Path(__file__).parents[2] / "docs" / "python.md"
-SECTIONS = ("Python without files", "Rows for other tools", "Train by name", "Where the model is n")
-
-
-def test_the_code_of_the_page_runs(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    folder = tiny.build("bert", tmp_path / "minilm")
-    sections = re.split(r"^#+ ", PAGE.read_text("utf-8"), flags=re.MULTILINE)
-    chosen = [next(body for body in sections if body.startswith(name)) for name in SECTIONS]
-    code = "\n".join(re.findall(r"```python\n(.*?)```", "".join(chosen), flags=re.DOTALL))
-    space = {"__name__": "page"}
-    exec(code.replace("demo/minilm-l6", str(folder)), space)
-    assert space["X"].shape == (8, 32) and space["record"].model == "mine"
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", "head", "minilm", "runs"]
 
 
 @pytest.mark.gpu

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from transformers import AutoTokenizer
 
-from tests.extraction.extracted import run
+from tests.extraction.extracted import key_of, run
 
 README = Path(__file__).parents[2] / "cache" / "README.md"
 
@@ -46,15 +46,8 @@ def test_the_key_is_the_one_that_the_readme_describes(bert, tmp_path):
     sentences = [["Maria", "left", "Zürich"], ["the", "river"]]
     lines = "\n\n".join("\n".join(f"{word}\tO" for word in words) for words in sentences)
     (tmp_path / "mine.conll").write_text(lines + "\n", encoding="utf-8")
-    entry = run(
-        bert,
-        tmp_path / "mine.conll",
-        tmp_path / "cache",
-        label="1",
-        max_length=20,
-        layers="0,2",
-        dtype="auto",
-    )
+    options = {"max_length": 20, "layers": "0,2", "dtype": "auto"}
+    entry = run(bert, tmp_path / "mine.conll", tmp_path / "cache", label="1", **options)
     weights = hashlib.sha256((Path(bert) / "model.safetensors").read_bytes()).hexdigest()
     tokenizer = tokenizer_fingerprint(bert)
     identity = {
@@ -100,7 +93,7 @@ def test_another_text_is_another_key(other, bert, tmp_path):
     def key(name, sentences):
         lines = (json.dumps({"id": i, "words": words, "tags": ["O"] * 2}) for i, words in sentences)
         (tmp_path / name).write_text("\n".join(lines), encoding="utf-8")
-        return run(bert, tmp_path / name, tmp_path / "cache", label="tags").manifest.key
+        return key_of(bert, tmp_path / name, label="tags")
 
     first = [("1", ["the", "river"]), ("2", ["left", "bank"])]
     second = {

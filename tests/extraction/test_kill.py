@@ -1,7 +1,6 @@
 """An extraction killed with SIGKILL at random moments resumes to the same bytes."""
 
 import hashlib
-import multiprocessing
 import os
 import random
 import re
@@ -10,24 +9,12 @@ import time
 
 import pytest
 
+from probekit import Location, TrainSpec, fit
+from probekit.extraction import extract
 from probekit.extraction.maintenance import check_chunks
 from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.killed import run
-
-
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kill")
-    model = tiny.build("gpt2", folder / "model")  # it has a final norm, which is a file too
-    return str(model), str(write_corpus(folder / "corpus", sentences=120))
-
-
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.extraction.killed"])
-    return context
 
 
 def digests(cache):
@@ -89,11 +76,28 @@ def check_kills(processes, inputs, folder, backend, kills):
 
 
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_five_kills_resume_bit_for_bit(processes, inputs, tmp_path, backend):
-    check_kills(processes, inputs, tmp_path, backend, kills=5)
+def test_three_kills_resume_bit_for_bit(processes, many_units, tmp_path, backend):
+    check_kills(processes, many_units, tmp_path, backend, kills=3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_twenty_kills_resume_bit_for_bit(processes, inputs, tmp_path, backend):
-    check_kills(processes, inputs, tmp_path, backend, kills=20)
+def test_twenty_kills_resume_bit_for_bit(processes, many_units, tmp_path, backend):
+    check_kills(processes, many_units, tmp_path, backend, kills=20)
+
+
+@pytest.fixture(scope="module")
+def tuned(tmp_path_factory):
+    """The folder of a run, whose model is extracted, and a corpus."""
+    pytest.importorskip("peft", reason="the optional extra finetune is not installed")
+    root = tmp_path_factory.mktemp("run")
+    model, few = tiny.build("gpt2", root / "model"), str(write_corpus(root / "few", sentences=8))
+    extract(str(model), few, label="2", cache=root / "cache", device="cpu")
+    spec = TrainSpec(model=str(model), task=few, label="2", head="last", method="lora", epochs=1)
+    fit(spec, location=Location(cache=root / "cache"), save=root / "run", device="cpu")
+    return str(root / "run"), str(write_corpus(root / "many", sentences=120))
+
+
+@pytest.mark.slow
+def test_two_kills_of_a_saved_run_resume_bit_for_bit(processes, tuned, tmp_path):
+    check_kills(processes, tuned, tmp_path, "zarr", kills=2)

@@ -9,15 +9,9 @@ from transformers import AutoTokenizer
 
 from probekit.errors import ProbekitError
 from probekit.extraction.imports import import_states
-from tests import tiny
-from tests.extraction.imports.exporting import FOUR, PLAIN, sentences
+from tests.extraction.imports.exporting import FOUR, PLAIN, Exporter, sentences
 
 NOTHING = MappingProxyType({})
-
-
-@pytest.fixture(scope="session")
-def bert(tmp_path_factory):
-    return str(tiny.build("bert", tmp_path_factory.mktemp("bert")))
 
 
 @pytest.fixture(scope="session")
@@ -26,6 +20,11 @@ def found(bert):
     tokenizer, random = AutoTokenizer.from_pretrained(bert), torch.Generator().manual_seed(0)
     ids = [torch.tensor(tokenizer(words, is_split_into_words=True)["input_ids"]) for words in FOUR]
     return [(one, torch.randn(len(one), 4, 32, generator=random)) for one in ids]
+
+
+@pytest.fixture(scope="session")
+def exporter(bert):
+    return Exporter(bert)
 
 
 @pytest.fixture

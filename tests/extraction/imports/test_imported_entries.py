@@ -17,7 +17,7 @@ from probekit.store.builder import EntryBuilder
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.extraction.extracted import all_rows, interrupted_after
-from tests.extraction.imports.exporting import Exporter, sentences, vllm_folder
+from tests.extraction.imports.exporting import sentences, vllm_folder
 
 PLAIN = ImportOptions(layer_ids="0:4", dtype="float32", producer="vllm 0.18")
 NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
@@ -25,11 +25,10 @@ EXAMPLES = {"train": sentences(), "dev": sentences(4)}
 
 
 @pytest.fixture(scope="module")
-def folder(bert, tmp_path_factory):
+def folder(exporter, tmp_path_factory):
     """A folder as vLLM leaves it, with the requests of both splits."""
-    exporter = Exporter(bert)
-    found = [exporter.tokens(words) for words, _ in sentences(40)]
-    return vllm_folder(tmp_path_factory.mktemp("states") / "v", found)
+    exported = [exporter.tokens(words) for words, _ in sentences(40)]
+    return vllm_folder(tmp_path_factory.mktemp("states") / "v", exported)
 
 
 @pytest.fixture
@@ -124,13 +123,13 @@ def test_one_sequence_is_in_memory_at_a_time(imported, monkeypatch):
     assert max(alive) <= max(len(words) for words, _ in EXAMPLES["train"]) * 8 * 4 * 32
 
 
-def test_another_file_is_another_entry(imported, bert, folder, tmp_path):
-    (one, _), exporter = imported(), Exporter(bert)
-    found = [exporter.tokens(words) for words, _ in EXAMPLES["train"]]
-    found[3][1].add_(1)
-    again = imported(states=vllm_folder(tmp_path / "v", found))[0]
-    assert again.manifest.key != one.manifest.key
-    asked = [{**entry.manifest.request, "imported": None} for entry in (one, again)]
+def test_another_file_is_another_entry(imported, exporter, tmp_path):
+    first, _ = imported()
+    exported = [exporter.tokens(words) for words, _ in EXAMPLES["train"]]
+    exported[3][1].add_(1)
+    again = imported(states=vllm_folder(tmp_path / "v", exported))[0]
+    assert again.manifest.key != first.manifest.key
+    asked = [{**entry.manifest.request, "imported": None} for entry in (first, again)]
     assert asked[0] == asked[1]
 
 
@@ -162,19 +161,18 @@ def test_a_model_that_is_a_mere_name(tmp_path):
         import_states("elmo-original", "mine", rows, options=ImportOptions(n_blocks=2), **where)
 
 
-def test_how_rows_of_words_were_made_must_be_known_to_verify_them(imported, bert):
-    exporter = Exporter(bert)
+def test_how_rows_of_words_were_made_must_be_known_to_verify_them(imported, exporter):
     rows = [exporter.of_words(words) for words, _ in EXAMPLES["dev"]]
     (entry,) = imported(examples={"dev": EXAMPLES["dev"]}, states=rows)
     with pytest.raises(EntryError, match="which subwords made the rows of words is not known"):
         verify_rows(entry, 3)
 
 
-def test_states_without_special_tokens_are_verified_as_they_were_read(imported, bert):
-    exporter, dev = Exporter(bert), {"dev": EXAMPLES["dev"]}
-    found = [exporter.tokens(words) for words, _ in EXAMPLES["dev"]]
+def test_states_without_special_tokens_are_verified_as_they_were_read(imported, exporter):
+    dev = {"dev": EXAMPLES["dev"]}
+    exported = [exporter.tokens(words) for words, _ in EXAMPLES["dev"]]
     for said, pairs in {
-        "stripped": [(ids[1:-1], states[1:-1]) for ids, states in found],
+        "stripped": [(ids[1:-1], states[1:-1]) for ids, states in exported],
         "absent": [
             exporter.tokens(words, add_special_tokens=False) for words, _ in EXAMPLES["dev"]
         ],

@@ -24,12 +24,14 @@ from probekit.extraction.maintenance import (
 )
 from probekit.extraction.maintenance.conversion import is_exact
 from probekit.page.rerun_commands import extract_command
+from probekit.store.entry import Entry
 from probekit.store.lock import EntryLock
-from tests import tiny
-from tests.extraction.extracted import all_rows
+from tests.extraction.extracted import all_rows, key_of
 from tests.extraction.extracted import run as extract
+from tests.extraction.maintenance.conftest import entry_in, flip
 from tests.store.synthetic import folder_bytes
 
+pytestmark = pytest.mark.usefixtures("small_units")
 KEEP = ("words", "mean", "tokens")
 WAYS = [
     *(("float32", dtype, "zarr", "zarr") for dtype in ("float16", "bfloat16", "int8", "auto")),
@@ -42,32 +44,19 @@ WAYS = [
 
 
 @pytest.fixture(scope="module")
-def made(inputs, tmp_path_factory):
-    """A function to an entry in a dtype and format; each is extracted once, and not changed."""
-    root, found = tmp_path_factory.mktemp("made"), {}
+def form(made):
+    """A function to the entry in a dtype and format, as extraction makes it; not to be changed."""
 
-    def entry(dtype="float32", format="zarr", keep=KEEP):
-        if (dtype, format, keep) not in found:
-            cache = root / f"{len(found)}"
-            found[dtype, format, keep] = extract(
-                *inputs, cache, keep=keep, dtype=dtype, format=format, max_length=16
-            )
-        return found[dtype, format, keep]
+    def entry(dtype="float32", format="zarr"):
+        return made(keep=KEEP, dtype=dtype, format=format, max_length=16)
 
     return entry
 
 
 @pytest.fixture(scope="module")
-def wide(tmp_path_factory, inputs):
-    """The same model, with embeddings that exceed float16."""
-    from transformers import AutoModel
-
-    folder = tiny.build("bert", tmp_path_factory.mktemp("wide") / "wide")
-    model = AutoModel.from_pretrained(folder)
-    with torch.no_grad():
-        model.embeddings.LayerNorm.weight.mul_(1e5)
-    model.save_pretrained(folder)
-    return folder, inputs[1]
+def wide(wide_bert, corpus, tmp_path_factory):
+    """An entry whose embeddings exceed float16; not to be changed."""
+    return extract(wide_bert, corpus, tmp_path_factory.mktemp("wide"), keep=("words",))
 
 
 def without_manifest(entry):
@@ -86,8 +75,8 @@ def manifest_of(entry):
 
 
 @pytest.mark.parametrize(("before", "after", "old", "new"), WAYS)
-def test_a_conversion_is_the_extraction_byte_for_byte(made, tmp_path, before, after, old, new):
-    source, fresh = made(before, old), made(after, new)
+def test_a_conversion_is_the_extraction_byte_for_byte(form, tmp_path, before, after, old, new):
+    source, fresh = form(before, old), form(after, new)
     way = plan_conversion(source.path, format=new, dtype=after, root=tmp_path)
     assert not way.rounded
     entry = way.apply()
@@ -106,7 +95,6 @@ def test_extraction_takes_what_it_would_have_stored(inputs, tmp_path, monkeypatc
     assert found.path == entry.path and found.manifest == entry.manifest
 
 
-@pytest.mark.usefixtures("small_units")
 @pytest.mark.parametrize(("dtype", "pooling"), [("float16", "mean"), ("int8", "first")])
 def test_units_are_laid_out_anew(inputs, tmp_path, monkeypatch, dtype, pooling):
     """Where chunks have other rows in the new dtype, and units end elsewhere."""
@@ -149,16 +137,16 @@ def test_what_was_computed_in_bfloat16_is_exact_in_it(inputs, tmp_path):
         ("bfloat16", "first", ("words", "mean"), False),
     ],
 )
-def test_what_is_exact(made, computed, pooling, arrays, exact):
-    manifest = made("bfloat16").manifest
+def test_what_is_exact(form, computed, pooling, arrays, exact):
+    manifest = form("bfloat16").manifest
     kept = tuple(map(manifest.array, arrays))
     changed = replace(manifest, compute_dtype=computed, pooling=pooling, arrays=kept)
     assert is_exact(changed) == exact
 
 
 @pytest.mark.parametrize("after", ["int8", "float32", "bfloat16"])
-def test_what_was_rounded_does_not_pass_for_more(made, tmp_path, after):
-    source = made("float16")
+def test_what_was_rounded_does_not_pass_for_more(form, tmp_path, after):
+    source = form("float16")
     way = plan_conversion(source.path, dtype=after, root=tmp_path)
     assert way.rounded
     entry = way.apply()
@@ -170,18 +158,18 @@ def test_what_was_rounded_does_not_pass_for_more(made, tmp_path, after):
     expected = {"float32": rows, "bfloat16": rows.bfloat16().float()}
     if after == "int8":
         assert verify_rows(entry, 20).passed
-        exact, direct = all_rows(made()), all_rows(made("int8"))
+        exact, direct = all_rows(form()), all_rows(form("int8"))
         twice = (all_rows(entry) - direct).norm()
         assert twice < (direct - exact).norm() / 2, "the first rounding is the smaller one"
     else:
         assert torch.equal(all_rows(entry), expected[after])
-    assert made(after).manifest.key != entry.manifest.key, "an extraction does not take it"
+    assert form(after).manifest.key != entry.manifest.key, "an extraction does not take it"
     assert check_chunks(entry.path) > 0
 
 
 @pytest.mark.parametrize("way", [("float16", "int8"), ("float16", "float32"), ("int8",)])
-def test_what_was_rounded_twice_is_not_rounded_once_more(made, tmp_path, way):
-    entry = made(way[0])
+def test_what_was_rounded_twice_is_not_rounded_once_more(form, tmp_path, way):
+    entry = form(way[0])
     for dtype in way[1:]:
         entry = plan_conversion(entry.path, dtype=dtype, root=tmp_path).apply()
     before = " and then ".join(way)
@@ -193,82 +181,79 @@ def test_what_was_rounded_twice_is_not_rounded_once_more(made, tmp_path, way):
     assert other.manifest.request == entry.manifest.request | {"format": "hdf5"}
 
 
-def test_auto_is_what_extraction_chooses(wide, tmp_path):
-    source = extract(*wide, tmp_path / "a", keep=("words",))
-    entry = plan_conversion(source.path, dtype="auto", root=tmp_path / "c").apply()
-    fresh = extract(*wide, tmp_path / "b", keep=("words",), dtype="auto")
+def test_auto_is_what_extraction_chooses(wide, wide_bert, corpus, tmp_path):
+    entry = plan_conversion(wide.path, dtype="auto", root=tmp_path / "c").apply()
+    fresh = extract(wide_bert, corpus, tmp_path / "b", keep=("words",), dtype="auto")
     assert (entry.manifest.dtype, entry.manifest.key) == ("bfloat16", fresh.manifest.key)
     assert without_manifest(entry) == without_manifest(fresh)
     other = plan_conversion(fresh.path, format="hdf5", root=tmp_path / "c")
     assert other.manifest.request["dtype"] == "auto" and other.manifest.dtype == "bfloat16"
     stated = plan_conversion(fresh.path, dtype="bfloat16", root=tmp_path / "c").apply()
-    assert extract(*wide, tmp_path / "c", keep=("words",), dtype="bfloat16").path == stated.path
+    key = key_of(wide_bert, corpus, keep=("words",), dtype="bfloat16")
+    assert stated.manifest.key == key
     with pytest.raises(OptionError, match=r"holds it rounded to bfloat16[.] Say which"):
         plan_conversion(stated.path, dtype="auto")
 
 
 def test_values_out_of_range_are_refused_before_anything_is_written(wide, tmp_path):
-    source = extract(*wide, tmp_path, keep=("words",))
     with pytest.raises(StateRangeError, match=r"layer 0 of array 'words'.*ends at 65,504.*bfloat"):
-        plan_conversion(source.path, dtype="float16", root=tmp_path / "c")
+        plan_conversion(wide.path, dtype="float16", root=tmp_path / "c")
     assert not (tmp_path / "c").exists()
 
 
 def test_values_that_no_statistics_tell_of_are_refused_as_they_are_written(wide, tmp_path):
-    source = extract(*wide, tmp_path, keep=("words",))
-    made = plan_conversion(source.path, dtype="bfloat16", root=tmp_path / "c")
-    for spec in made.rows.arrays.values():  # a plan that the statistics would not have let pass
+    planned = plan_conversion(wide.path, dtype="bfloat16", root=tmp_path / "c")
+    for spec in planned.rows.arrays.values():  # a plan that the statistics would not have passed
         object.__setattr__(spec, "dtype", "float16")
     with pytest.raises(StateRangeError, match="values that fit float16"):
-        made.apply()
+        planned.apply()
     assert not list((tmp_path / "c").rglob("*.partial"))
 
 
-def test_a_damaged_chunk_is_named(inputs, tmp_path):
-    source = extract(*inputs, tmp_path, keep=("words",))
-    file = source.path / "features.zarr" / "words" / "c.0.3.0"
-    data = file.read_bytes()
-    file.write_bytes(data[:8] + bytes([data[8] ^ 1]) + data[9:])
+def test_a_damaged_chunk_is_named(cache):
+    path = entry_in(cache)
+    file = path / "features.zarr" / "words" / "c.0.3.0"
+    flip(file, 8)
     for change in ({"dtype": "float16"}, {"format": "hdf5"}):
         with pytest.raises(EntryError, match="'words', row chunk 0, layer index 3"):
-            plan_conversion(source.path, **change).apply()
-    file.write_bytes(data)
-    assert check_chunks(plan_conversion(source.path, dtype="float16").apply().path) > 0
+            plan_conversion(path, **change).apply()
+    flip(file, 8)
+    assert check_chunks(plan_conversion(path, dtype="float16").apply().path) > 0
 
 
-def test_what_cannot_be(inputs, tmp_path, monkeypatch):
-    source = extract(*inputs, tmp_path, keep=("words",))
+def test_what_cannot_be(cache, tmp_path, monkeypatch):
+    path = entry_in(cache)
     with pytest.raises(OptionError, match="is float32 in zarr already"):
-        plan_conversion(source.path, dtype="float32", format="zarr")
+        plan_conversion(path, dtype="float32", format="zarr")
     with pytest.raises(UnknownNameError, match="float64"):
-        plan_conversion(source.path, dtype="float64")
+        plan_conversion(path, dtype="float64")
     with pytest.raises(UnknownNameError, match="csv"):
-        plan_conversion(source.path, format="csv")
-    with EntryLock(source.path), pytest.raises(EntryLockedError, match="is being written by"):
-        plan_conversion(source.path, dtype="int8")
-    made = plan_conversion(source.path, dtype="int8").apply()
-    again = plan_conversion(source.path, dtype="int8")
+        plan_conversion(path, format="csv")
+    with EntryLock(path), pytest.raises(EntryLockedError, match="is being written by"):
+        plan_conversion(path, dtype="int8")
+    made = plan_conversion(path, dtype="int8").apply()
+    again = plan_conversion(path, dtype="int8")
     assert again.destination.there and again.apply().path == made.path
     monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
     with pytest.raises(StorageError, match="has 100 B free, and this conversion writes"):
-        list(convert_entries([source.path], dtype="float16"))
+        list(convert_entries([path], dtype="float16"))
     assert not list(tmp_path.rglob("*.partial"))
 
 
-def test_of_several_the_one_that_holds_rows_best_is_converted(inputs, tmp_path):
-    exact = extract(*inputs, tmp_path, keep=("words",))
-    half = extract(*inputs, tmp_path, keep=("words",), dtype="float16")
-    ((made, there),) = convert_entries([half.path, exact.path], dtype="int8")
-    assert made.source.path == exact.path and not made.rounded and not there
-    small = made.destination.path
-    ((made, there),) = convert_entries([small, half.path, exact.path], dtype="int8")
-    assert made.source.path == exact.path and there
+def test_of_several_the_one_that_holds_rows_best_is_converted(cache):
+    exact = Entry.open(entry_in(cache))
+    half = plan_conversion(exact.path, dtype="float16").apply()
+    ((copy, there),) = convert_entries([half.path, exact.path], dtype="int8")
+    assert copy.source.path == exact.path and not copy.rounded and not there
+    small = copy.destination.path
+    ((copy, there),) = convert_entries([small, half.path, exact.path], dtype="int8")
+    assert copy.source.path == exact.path and there
     formats = list(convert_entries([small, half.path], format="hdf5"))
-    assert [one.manifest.dtype for one, _ in formats] == ["int8", "float16"]
+    assert [copy.manifest.dtype for copy, _ in formats] == ["int8", "float16"]
 
 
-def test_a_page_says_how_it_was_made(made):
-    manifest = made().manifest
+def test_a_page_says_how_it_was_form(form):
+    manifest = form().manifest
     request = {**manifest.request, "dtype": "int8", "through": ["float16"]}
     command = extract_command(replace(manifest, request=request), Path("c"), "own.txt")
     extracted, *converted = command.split(" && ")

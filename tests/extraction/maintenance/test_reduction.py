@@ -1,6 +1,5 @@
 """`cache rm --layers` and `--array`: what is left is an entry, and is not taken for the whole."""
 
-import itertools
 import os
 import shutil
 
@@ -13,25 +12,21 @@ from probekit.extraction.maintenance import Reduction, check_chunks, select_fold
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.layout import limit_of
-from tests import tiny
 from tests.cli.console import done, run
-from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import run as extract
+from tests.extraction.maintenance.conftest import FORMS, entry_in
 
 
-@pytest.fixture(scope="module")
-def inputs(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("inputs")
-    return tiny.build("bert", folder / "bert"), write_corpus(folder / "corpus", sentences=12)
-
-
-@pytest.fixture(params=itertools.product(["zarr", "hdf5"], ["float32", "int8"]), ids="-".join)
-def made(request, inputs, tmp_path):
+@pytest.fixture(params=FORMS, ids="-".join)
+def made(request, caches, tmp_path):
     """An entry with words and tokens of a model of three blocks."""
-    backend, dtype = request.param
-    return extract(
-        *inputs, tmp_path / "cache", keep=("words", "tokens"), format=backend, dtype=dtype
-    )
+    return Entry.open(entry_in(shutil.copytree(caches[request.param], tmp_path / "cache")))
+
+
+@pytest.fixture
+def plain(cache):
+    """The same in one form."""
+    return Entry.open(entry_in(cache))
 
 
 def rows(entry, name, layers):
@@ -76,13 +71,13 @@ def test_an_array_goes(made, gone):
         _ = left.arrays[gone]
 
 
-def test_an_extraction_of_all_does_not_take_the_rest_for_it(inputs, tmp_path):
-    made = extract(*inputs, tmp_path, keep=("words",))
-    left = Reduction.of(made.path, layers="1,2", arrays=()).apply()
-    fewer = extract(*inputs, tmp_path, keep=("words",), layers="0,3")
+def test_an_extraction_of_all_does_not_take_the_rest_for_it(inputs, plain, cache):
+    keep = ("words", "tokens")
+    left = Reduction.of(plain.path, layers="1,2", arrays=()).apply()
+    fewer = extract(*inputs, cache, keep=keep, layers="0,3")
     assert fewer.path == left.path, "what asks for the rest finds it"
-    again = extract(*inputs, tmp_path, keep=("words",))
-    assert again.path == made.path and again.arrays["words"].layers == (0, 1, 2, 3)
+    again = extract(*inputs, cache, keep=keep)
+    assert again.path == plain.path and again.arrays["words"].layers == (0, 1, 2, 3)
     assert Reduction.of(again.path, layers="1,2", arrays=()).apply().path == left.path
     assert not again.path.exists()
 
@@ -102,25 +97,26 @@ PLACES = (
 """Where a removal is killed."""
 
 
-@pytest.mark.parametrize("wanted", [(), ("--layers", "0"), ("--array", "tokens")])
-@pytest.mark.parametrize("named", ["path", "text"])
+@pytest.mark.parametrize(
+    ("wanted", "named"),
+    [((), "path"), ((), "text"), (("--layers", "0"), "text"), (("--array", "tokens"), "path")],
+)
 @pytest.mark.parametrize("step", range(len(PLACES)))
 def test_a_removal_that_is_killed_is_finished_by_the_same_command(
-    inputs, tmp_path, monkeypatch, wanted, named, step
+    inputs, plain, cache, tmp_path, monkeypatch, wanted, named, step
 ):
-    made = extract(*inputs, tmp_path / "cache", keep=("words", "tokens"))
-    root, entry = tmp_path / "cache", (str(made.path),) if named == "path" else inputs
-    shutil.copytree(root, tmp_path / "whole")
+    entry = (str(plain.path),) if named == "path" else inputs
+    shutil.copytree(cache, tmp_path / "whole")
     command = ("cache", "rm", *entry, *wanted, "--yes", "--cache")
-    done(*command[:2], *(str(e).replace(str(root), str(tmp_path / "whole")) for e in entry),
+    done(*command[:2], *(str(e).replace(str(cache), str(tmp_path / "whole")) for e in entry),
          *wanted, "--yes", "--cache", tmp_path / "whole")  # fmt: skip
     if (child := os.fork()) == 0:
         monkeypatch.setattr(PLACES[step], lambda *_, **__: os._exit(9))
-        run(*command, root)
+        run(*command, cache)
         os._exit(0)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    run(*command, root)
-    assert tree(root) == tree(tmp_path / "whole")
+    run(*command, cache)
+    assert tree(cache) == tree(tmp_path / "whole")
 
 
 @pytest.mark.parametrize(
@@ -133,11 +129,10 @@ def test_a_removal_that_is_killed_is_finished_by_the_same_command(
         (None, ("cls",), "no array 'cls'"),
     ],
 )
-def test_what_cannot_go(inputs, tmp_path, layers, arrays, says):
-    made = extract(*inputs, tmp_path, keep=("words", "tokens"))
+def test_what_cannot_go(plain, layers, arrays, says):
     with pytest.raises((OptionError, EntryError), match=says):
-        Reduction.of(made.path, layers=layers, arrays=arrays)
-    assert check_chunks(made.path) > 0
+        Reduction.of(plain.path, layers=layers, arrays=arrays)
+    assert check_chunks(plain.path) > 0
 
 
 @pytest.mark.parametrize("limit", [None, 7])
@@ -158,23 +153,21 @@ def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path, monkeypatch, 
     assert limit_of(whole.apply().path) == limit
 
 
-def test_room_is_asked_for_before(inputs, tmp_path, monkeypatch):
-    made = extract(*inputs, tmp_path, keep=("words",))
+def test_room_is_asked_for_before(plain, monkeypatch):
     monkeypatch.setattr("probekit.store.files.free_bytes", lambda folder: 100)
     with pytest.raises(StorageError, match="has 100 B free, and what is left"):
-        Reduction.of(made.path, layers="0", arrays=()).apply()
-    assert {path.name for path in made.path.parent.iterdir() if path.is_dir()} == {
-        made.path.name,
+        Reduction.of(plain.path, layers="0", arrays=()).apply()
+    assert {path.name for path in plain.path.parent.iterdir() if path.is_dir()} == {
+        plain.path.name,
         "labels",
     }
 
 
-def test_the_command(inputs, tmp_path, monkeypatch):
+def test_the_command(inputs, plain, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    made = extract(*inputs, tmp_path / "cache", keep=("words", "tokens"))
     words = ("cache", "rm", *inputs, "--layers", "1:3", "--array", "tokens")
     refusal = run(*words, text="n\n")
-    assert refusal.code == 1 and made.path.is_dir()
+    assert refusal.code == 1 and plain.path.is_dir()
     asked = refusal.err.splitlines()[0]
     assert asked.startswith("Remove layers 1:3 and array tokens of cache/") and " of " in asked
     outcome = done(*words, "--yes")

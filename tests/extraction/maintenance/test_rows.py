@@ -1,5 +1,6 @@
 """Cached rows against a fresh pass: what passes, and what must not."""
 
+import shutil
 from dataclasses import replace
 from itertools import pairwise
 
@@ -12,18 +13,16 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.data.batches import batches_by_length
 from probekit.data.encoded import window_lengths
 from probekit.errors import BackboneError, EntryError, OptionError
-from probekit.extraction import ExtractOptions, extract, units
+from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_against, verify_rows
 from probekit.extraction.maintenance.row_errors import sample_rows
-from tests import tiny
-from tests.extraction.corpus import write_corpus
+from tests.extraction.conftest import make_small
 from tests.extraction.passages import write_pairs, write_texts
 
 
 @pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("verify")
-    return tiny.build("bert", folder / "model"), write_corpus(folder / "corpus"), folder / "cache"
+def places(bert, corpus, tmp_path_factory):
+    return bert, corpus, tmp_path_factory.mktemp("verify")
 
 
 @pytest.fixture(scope="module")
@@ -79,11 +78,7 @@ def test_int8_against_what_it_was_made_of(places, entry):
 
 
 def test_another_tokenizer_is_refused(places, entry, tmp_path):
-    model, _, _ = places
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in model.iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+    copy = shutil.copytree(places[0], tmp_path / "copy")
     tokenizer = AutoTokenizer.from_pretrained(copy)
     tokenizer.add_tokens(["Maria"])
     tokenizer.save_pretrained(copy)
@@ -125,8 +120,7 @@ def test_pooled_rows_of_texts(places, tmp_path, kind, text, length):
 
 
 def test_a_sample_holds_the_most_and_the_least_padded_text_of_every_unit(places, monkeypatch):
-    monkeypatch.setattr(units, "UNIT_BYTES", 20_000)
-    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
+    make_small(monkeypatch)
     found = make(places, dtype="float32", batch_tokens=64)
     starts = [*found.manifest.extra["units"], len(found.examples)]
     assert len(starts) > 3

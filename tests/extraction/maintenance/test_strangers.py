@@ -90,7 +90,7 @@ def check(cache, file, text):
 
 
 @settings(
-    max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(data=st.data())
 def test_any_field_of_a_manifest_may_be_anything(cache, manifest, data):

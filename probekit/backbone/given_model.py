@@ -105,26 +105,6 @@ class GivenModel:
         backend(tokenizer)  # which switches both off
         return tokenizer
 
-    def read_weights(
-        self, kind: type[PreTrainedModel], **options: Any
-    ) -> tuple[PreTrainedModel, dict[str, Any]]:
-        """Return a model of some class that has its tensors, on the CPU, and what was loaded.
-
-        Tensors of the same dtype on the CPU are shared, not copied: they must not be written.
-
-        Args:
-            kind: the class: that of the backbone, or one with a head.
-            options: arguments of ``from_pretrained``.
-
-        Raises:
-            Exception: whatever transformers raises where they do not fit.
-        """
-        inner = kind is type(self.backbone)
-        tensors = dict(self.tensors) if inner else dict(self.model.state_dict())
-        load: Any = kind.from_pretrained
-        with quiet_transformers():
-            return load(None, state_dict=tensors, **options)
-
     @property
     def tensors(self) -> Mapping[str, Tensor]:
         """The tensors of its backbone that are saved, by name, without those of a pooler."""

@@ -262,15 +262,21 @@ def _copy_weights(
     dtype: torch.dtype | str,
     **options: Any,
 ) -> tuple[PreTrainedModel, dict[str, Any]]:
-    """Do the same of a model in memory, whose own dtype is ``auto``."""
+    """Do the same of a model in memory, whose own dtype is ``auto``.
+
+    Tensors of the same dtype on the CPU are shared, not copied: they must not be written.
+    """
     stored = given.model.dtype if dtype == "auto" else dtype
     options |= {"config": inspection.whole, "dtype": stored, "output_loading_info": True}
     try:
         with without_memory(inspection.whole, given.name):
             config = copy.deepcopy(inspection.whole)
             itself = issubclass(kind, PreTrainedModel)
-            wanted = kind if itself else type(kind.from_config(config))
-        model, report = given.read_weights(wanted, **options)
+            wanted: Any = kind if itself else type(kind.from_config(config))
+        inner = wanted is type(given.backbone)
+        tensors = dict(given.tensors if inner else given.model.state_dict())
+        with quiet_transformers():
+            model, report = wanted.from_pretrained(None, state_dict=tensors, **options)
         model.config._name_or_path = inspection.whole._name_or_path  # transformers writes None
     except Exception as error:  # whatever a configuration that was edited can cause
         raise BackboneError(

@@ -201,34 +201,39 @@ def test_adapters_that_are_not_merged_are_refused(bert):
     assert digest(merged, tokenizer) == digest(model, tokenizer)  # LoRA begins with nothing
 
 
-def test_what_is_no_model_is_said_with_what_to_give(bert, folders, tmp_path):
+class Changed(BertModel):
+    """A class that transformers does not know."""
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda m: nn.ModuleDict({"a": m}), r"found ModuleDict.*get_submodule\('a'\)"),
+        (lambda m: nn.Linear(2, 2), r"found Linear"),
+        (lambda m: m.encoder, r"BertEncoder is, or holds, no model|found BertEncoder"),
+        (lambda m: Changed(m.config).eval(), "Changed is, or holds, no model of transformers' own"),
+    ],
+)
+def test_what_is_no_model_is_said_with_what_to_give(bert, made, message):
     model, tokenizer = bert
-    wrapped = nn.ModuleDict({"encoder": model})
-    with pytest.raises(BackboneError, match=r"found ModuleDict.*get_submodule\('encoder'\)"):
-        GivenModel.of(wrapped, tokenizer, "mine")
-    with pytest.raises(BackboneError, match=r"found Linear"):
-        GivenModel.of(nn.Linear(2, 2), tokenizer, "mine")
-    with pytest.raises(
-        BackboneError, match=r"BertEncoder is, or holds, no model|found BertEncoder"
-    ):
-        GivenModel.of(model.encoder, tokenizer, "mine")
+    with pytest.raises(BackboneError, match=message):
+        GivenModel.of(made(model), tokenizer, "mine")
+
+
+def test_the_half_of_an_encoder_decoder_is_named(tmp_path):
     both = load(str(tiny.build("t5", tmp_path)), tiny.T5ForConditionalGeneration)
     with pytest.raises(OptionError, match="encoder-decoder"):
         inspect_backbone(GivenModel.of(*both, "mine"))
 
-    class Changed(BertModel):
-        pass
 
-    with pytest.raises(BackboneError, match="Changed is, or holds, no model of transformers' own"):
-        GivenModel.of(Changed(model.config).eval(), tokenizer, "mine")
-
-
-def test_a_tokenizer_is_needed_fast_and_of_the_model(bert, folders, caplog):
+def test_a_tokenizer_is_needed_fast_and_of_the_model(bert, caplog):
     model, tokenizer = bert
-    with pytest.raises(BackboneError, match="needs its tokenizer"):
-        GivenModel.of(model, None, "mine")
-    with pytest.raises(BackboneError, match="Tokenizer is no fast tokenizer"):
-        GivenModel.of(model, tokenizer.backend_tokenizer, "mine")
+    for other, message in (
+        (None, "needs its tokenizer"),
+        (tokenizer.backend_tokenizer, "Tokenizer is no fast tokenizer"),
+    ):
+        with pytest.raises(BackboneError, match=message):
+            GivenModel.of(model, other, "mine")
     larger = tiny.build_tokenizer("bert")
     larger.add_tokens(["neologism"])
     with pytest.raises(BackboneError, match=r"\('neologism'\), and it has \d+ embeddings"):

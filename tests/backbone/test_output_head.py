@@ -138,22 +138,24 @@ def test_a_file_that_is_no_head(tmp_path):
         OutputHead.from_file(path)
 
 
+def _bare(family, folder):
+    """Save a model without the head that it was built with."""
+    model = _save(family, folder / "whole")
+    model.base_model.save_pretrained(folder / "bare")
+    AutoTokenizer.from_pretrained(folder / "whole").save_pretrained(folder / "bare")
+    return model, inspect_backbone(str(folder / "bare"))
+
+
 @pytest.mark.parametrize("family", ["bert", "modernbert", "llama"])
 def test_a_checkpoint_without_a_head_is_refused(family, tmp_path):
-    model = _save(family, tmp_path / "whole")
-    model.base_model.save_pretrained(tmp_path / "bare")
-    AutoTokenizer.from_pretrained(tmp_path / "whole").save_pretrained(tmp_path / "bare")
     what = "masked-language-model head" if family in MASKED else "language-model head"
     with pytest.raises(BackboneError, match=rf"has no {what}: the checkpoint lacks .*--tie input"):
-        read_output_head(inspect_backbone(str(tmp_path / "bare")))
+        read_output_head(_bare(family, tmp_path)[1])
 
 
 def test_a_head_that_is_the_input_embeddings_is_not_missing(tmp_path):
-    model = _save("llama-tied", tmp_path / "whole")
-    model.base_model.save_pretrained(tmp_path / "bare")
-    AutoTokenizer.from_pretrained(tmp_path / "whole").save_pretrained(tmp_path / "bare")
-    head = read_output_head(inspect_backbone(str(tmp_path / "bare")))
-    assert torch.equal(head.weight, model.get_input_embeddings().weight)
+    model, bare = _bare("llama-tied", tmp_path)
+    assert torch.equal(read_output_head(bare).weight, model.get_input_embeddings().weight)
 
 
 def test_a_head_that_lost_one_tensor_is_refused(tmp_path):

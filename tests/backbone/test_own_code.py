@@ -130,26 +130,33 @@ def test_code_that_cannot_serve(auto_map, line, folder):
         inspect_backbone(str(folder), trust_remote_code=True)
 
 
+def asked_of(corpus, cache):
+    """What is asked of `extract` besides the model and whether it is trusted."""
+    options = ExtractOptions()
+    return {"task": str(corpus), "label": "2", "cache": cache, "device": "cpu", "options": options}
+
+
+WORDS = [["Maria", "left", "Paris"]]
+
+
 def test_an_entry_and_a_head_do_not_make_it_run(folder, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus", sentences=8)
-    cache = tmp_path / "cache"
-    asked = {"label": "2", "cache": cache, "device": "cpu", "options": ExtractOptions()}
-    entry = extract(str(folder), str(corpus), trust_remote_code=True, **asked)[0]
+    corpus, cache = tmp_path / "corpus", tmp_path / "cache"
+    asked = asked_of(write_corpus(corpus, sentences=8), cache)
+    entry = extract(str(folder), trust_remote_code=True, **asked)[0]
     assert entry.manifest.request["model"]["code"]
     assert verify_rows(entry, 10, trust_remote_code=True).passed
     with pytest.raises(BackboneError, match="give --trust-remote-code"):
         verify_rows(entry, 10)
     with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        extract(str(folder), str(corpus), **asked)
+        extract(str(folder), **asked)
 
     spec = TrainSpec(model=str(folder), task=str(corpus), label="2", head="last", epochs=1)
     place = tmp_path / "head"
     sweep([spec], out=tmp_path / "r.jsonl", location=Location(cache=cache), save=place)
     head = TrainedHead.from_pretrained(place)
-    words = [["Maria", "left", "Paris"]]
     with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        predict(head, words, device="cpu")
-    assert len(predict(head, words, device="cpu", trust_remote_code=True)[0]) == 3
+        predict(head, WORDS, device="cpu")
+    assert len(predict(head, WORDS, device="cpu", trust_remote_code=True)[0]) == 3
 
 
 def test_code_of_a_repository_is_fetched_where_it_is_trusted(folder, tmp_path, monkeypatch):
@@ -164,10 +171,9 @@ def test_code_of_a_repository_is_fetched_where_it_is_trusted(folder, tmp_path, m
 
 
 def test_a_method_runs_it_where_it_is_trusted(folder, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus", sentences=8)
-    cache = tmp_path / "cache"
-    asked = {"label": "2", "cache": cache, "device": "cpu", "options": ExtractOptions()}
-    extract(str(folder), str(corpus), trust_remote_code=True, **asked)
+    corpus, cache = tmp_path / "corpus", tmp_path / "cache"
+    asked = asked_of(write_corpus(corpus, sentences=8), cache)
+    extract(str(folder), trust_remote_code=True, **asked)
     spec = TrainSpec(
         model=str(folder), task=str(corpus), label="2", head="last", epochs=1, method="full"
     )
@@ -175,13 +181,11 @@ def test_a_method_runs_it_where_it_is_trusted(folder, tmp_path):
     with pytest.raises(BackboneError, match="give --trust-remote-code"):
         fit(spec, **how)
     result = fit(spec, trust_remote_code=True, **how)
-    run, words = str(tmp_path / "run"), [["Maria", "left", "Paris"]]
+    run = str(tmp_path / "run")
     with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        extract(run, str(corpus), **asked)
-    assert (
-        extract(run, str(corpus), trust_remote_code=True, **asked)[0].manifest.model == "mine-full"
-    )
-    assert len(predict(run, words, device="cpu", trust_remote_code=True)[0]) == 3
+        extract(run, **asked)
+    assert extract(run, trust_remote_code=True, **asked)[0].manifest.model == "mine-full"
+    assert len(predict(run, WORDS, device="cpu", trust_remote_code=True)[0]) == 3
     # the whole model has the code beside it
     whole = inspect_backbone(f"{run}/backbone", trust_remote_code=True)
     assert whole.info.identity.architecture == "MineModel"

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.data.alignment import learn_specials
@@ -40,6 +40,7 @@ def _expected_place(windows, word):
 
 @pytest.mark.parametrize("name", TOKENIZERS)
 @pytest.mark.parametrize("overlong", ["stride", "truncate"])
+@settings(max_examples=30)
 @given(sentences=SENTENCES, room=st.integers(1, 40))
 def test_split_follows_the_rules(name, overlong, sentences, room):
     specials = learn_specials(tokenizer(name))

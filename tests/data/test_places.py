@@ -14,7 +14,6 @@ from tests.extraction.corpus import write_corpus
 from tests.extraction.passages import passages, write_pairs, write_texts
 from tests.tiny import tokenizer_of
 
-KINDS = ("bert", "llama")
 POOLINGS = ("first", "last", "mean")
 DELETED = "\u200b"  # by the WordPiece tokenizer
 
@@ -161,9 +160,10 @@ def test_deleted_words_are_made_of_nothing():
     assert (~table.valid).sum() >= 5
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def model(request, tmp_path_factory):
-    return tiny.build(request.param, tmp_path_factory.mktemp(request.param))
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """One with special tokens on both sides of a text, and one with a first alone."""
+    return {kind: tiny.build(kind, tmp_path_factory.mktemp(kind)) for kind in ("bert", "llama")}
 
 
 @pytest.fixture(scope="module")
@@ -214,12 +214,19 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize(
-    ("what", "pooling"), [*(("words", how) for how in POOLINGS), ("texts", None), ("pairs", None)]
+    ("kind", "what", "pooling"),
+    [
+        *(("bert", "words", how) for how in POOLINGS),
+        ("bert", "texts", None),
+        ("bert", "pairs", None),
+        ("llama", "words", "mean"),
+        ("llama", "pairs", None),
+    ],
 )
-def test_stored_rows_are_pooled_from_stored_subwords(model, data, tmp_path, what, pooling):
+def test_stored_rows_are_pooled_from_stored_subwords(models, data, tmp_path, kind, what, pooling):
     arrays = ("cls", "last", "mean") if pooling is None else ("words", "cls", "last", "mean")
     options = OPTIONS[what] | ({} if pooling is None else {"pooling": pooling})
-    entry = run(model, data / what, tmp_path, (*arrays, "tokens"), max_length=12, **options)
+    entry = run(models[kind], data / what, tmp_path, (*arrays, "tokens"), max_length=12, **options)
     table, counts = entry.examples, entry.manifest.counts
     assert counts["windows"] > len(table) + 5 or counts["truncated_examples"] > 5
     for array in arrays:

@@ -1,11 +1,11 @@
 """Repositories of texts on the local Hub."""
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.parquet as pq
+
+from tests.tasks.own_files import write_parquet
 
 
 def write_config(
@@ -18,24 +18,19 @@ def write_config(
 
     ``names`` makes a ClassLabel of the column "label"; without them numbers are float32.
     """
-    folder = repo / config
-    folder.mkdir(parents=True)
+    (repo / config).mkdir(parents=True)
     for split, columns in splits.items():
+        features: dict[str, object] = {
+            name: {"dtype": "string", "_type": "Value"} for name in columns
+        }
+        features["label"] = {"names": list(names), "_type": "ClassLabel"}
+        numbers = pa.int64() if names else pa.float32()
         arrays = {
-            name: pa.array(values, pa.int64() if names else pa.float32())
-            if name == "label"
-            else pa.array(values)
+            name: pa.array(values, numbers if name == "label" else None)
             for name, values in columns.items()
         }
-        table = pa.table(arrays)
-        if names:
-            features: dict[str, object] = {
-                name: {"dtype": "string", "_type": "Value"} for name in columns if name != "label"
-            }
-            features["label"] = {"names": list(names), "_type": "ClassLabel"}
-            info = {"info": {"features": features}}
-            table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
-        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+        path = repo / config / f"{split}-00000-of-00001.parquet"
+        write_parquet(path, arrays, features if names else None)
     return repo
 
 

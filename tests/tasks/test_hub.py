@@ -1,12 +1,9 @@
 """Tasks from the Hub: the real `datasets` code against the local Hub, and what goes wrong."""
 
-import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import HubError
@@ -17,6 +14,7 @@ from probekit.tasks.corpora.ud import UPOS
 from tests.hub_clients import dead_endpoint, redirect
 from tests.hub_server import HubServer
 from tests.tasks.hub_repos import reviews
+from tests.tasks.own_files import write_parquet
 
 TOKENS = [["EU", "rejects", "German"], ["Peter", "Blackburn"]]
 NER_TAGS = [[3, 0, 7], [1, 2]]
@@ -25,10 +23,9 @@ POS_TAGS = [[22, 42, 16], [22, 22]]
 CHUNK_TAGS = [[11, 21, 11], [11, 12]]
 
 
-def label_feature(names: tuple[str, ...] | None) -> dict[str, object]:
+def list_feature(**inner: object) -> dict[str, object]:
     """A list feature as `datasets` writes it into a Parquet file."""
-    inner: dict[str, object] = {"_type": "ClassLabel", "names": list(names)} if names else {}
-    return {"_type": "List", "feature": inner or {"dtype": "int64", "_type": "Value"}}
+    return {"_type": "List", "feature": inner}
 
 
 def write_repo(
@@ -36,17 +33,13 @@ def write_repo(
 ) -> Path:
     """Write one Parquet file per split, with ClassLabel names where given."""
     folder.mkdir(parents=True)
-    table = pa.table(dict(columns))
-    features = {"tokens": {"_type": "List", "feature": {"dtype": "string", "_type": "Value"}}}
-    for column in columns:
-        if column in names:
-            features[column] = label_feature(names[column])  # type: ignore[assignment]
-    if names:
-        rest = {c: label_feature(None) for c in columns if c not in features}
-        info = {"info": {"features": features | rest}}
-        table = table.replace_schema_metadata({"huggingface": json.dumps(info)})
+    features = {column: list_feature(dtype="int64", _type="Value") for column in columns}
+    features["tokens"] = list_feature(dtype="string", _type="Value")
+    for column, of_column in names.items():
+        features[column] = list_feature(_type="ClassLabel", names=list(of_column))
     for split in ("train", "validation", "test"):
-        pq.write_table(table, folder / f"{split}-00000-of-00001.parquet")
+        path = folder / f"{split}-00000-of-00001.parquet"
+        write_parquet(path, columns, features if names else None)
     return folder
 
 

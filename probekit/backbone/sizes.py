@@ -19,25 +19,20 @@ from probekit.backbone.forward import quiet_transformers
 from probekit.errors import BackboneError
 from probekit.store.json_types import read_object
 
-MOST_SIDE = 2**22
-"""The largest side of a tensor: vocabularies have up to 2**20 rows, tables of hashes up to this."""
+MOST_SIDE = 2**21
+"""The largest side of a tensor: the largest vocabularies have half as many rows."""
 
 MOST_PARTS = 2**12
 """The most modules right inside of one: no list of blocks, experts or tables is as long."""
 
-_BOUNDS = {
+_LISTED = {
     re.compile(
-        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|type_vocab_size"
+        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_hidden_groups|inner_group_num|type_vocab_size"
         r"|block_sizes|attention_types|attention_window"
-    ): 2**12,
-    re.compile(r"\w+_(chunk|batch|buffer|dataset)_size|(\w+_)?vocab_size"): 2**63,
+    ): MOST_PARTS,
     re.compile(r"num_labels"): 2**17,
-    re.compile(
-        r"\w+_(size|dim|heads|experts|buckets|groups?|group_num|blocks|rank|width|channels)"
-        r"|n_(embd|head|inner)|d_(model|ff|kv|inner)|dim"
-    ): 2**20,
 }
-"""The most of each number, by its name; the first form counts. Others are not looked at by name."""
+"""The most of each number that configurations make lists of, or whose tensors a small copy has."""
 
 
 def refuse_sizes(model: str, config: Path) -> None:
@@ -54,7 +49,7 @@ def refuse_sizes(model: str, config: Path) -> None:
     if options.get("num_hidden_layers") == 0:
         raise BackboneError(f"model {model!r}: its configuration says that it has no blocks.")
     for name, value in _numbers(options):
-        most = next((bound for form, bound in _BOUNDS.items() if form.fullmatch(name)), value)
+        most = next((bound for form, bound in _LISTED.items() if form.fullmatch(name)), value)
         if value > most:
             raise _of_no_model(model, f"{name} = {value:,}, and no model has more than {most:,}")
 

@@ -43,22 +43,6 @@ def commands():
     return found
 
 
-LINES = [
-    line.split(" > ")[0] for text in blocks("sh") for line in text.splitlines() if line.strip()
-]
-
-
-@pytest.mark.parametrize("line", LINES)
-def test_every_command_parses(line):
-    program, *words = shlex.split(line)
-    assert program == "probekit"
-    name, *words = (word for word in words if word not in ("--config", "p32.toml"))
-    command = commands()[name]
-    context = command.make_context(name, words, resilient_parsing=True)
-    known = {option for parameter in command.params for option in parameter.opts}
-    assert {word for word in words if word.startswith("-")} <= known and context
-
-
 @pytest.mark.parametrize("text", blocks("toml"), ids=lambda text: text.splitlines()[0])
 def test_every_config_file_is_read(text, here):
     file, *lines = re.match(r"# (\S+):  (.+)", text).groups()

@@ -54,6 +54,7 @@ TRAIN = ("--head", "last", "--epochs", "1")
             r"engine 'ray' has no option 'gpus=1'\. Write .*",
         ),
         (f"{CACHED} --decoder pooler", r"decoder 'pooler' does not fit tagging labels; choose .*"),
+        (f"{CACHED} --fit lbfgs", r"--fit lbfgs: the head dwatt trains maps .* give --fit adam.*"),
         (f"{CACHED} --pooling cls", r"--pooling cls chooses a row for a whole text; .*"),
         (f"{CACHED} --head last --fit ridge", r"--fit ridge: the decoder linear predicts no .*"),
         (f"{CACHED} --head last --select cv:41", r"--select cv:41: no class has 41 examples .*"),
@@ -74,6 +75,12 @@ def test_nothing_is_done(line, message, bert, corpus, entries, here, monkeypatch
     found = refused(*words)
     assert re.fullmatch(message, found), found
     assert list(here.iterdir()) == []
+
+
+def test_an_empty_file(bert, here):
+    (here / "a.conll").touch()
+    message = refused("extract", bert, "a.conll")
+    assert message == "a.conll: split 'train' of a.conll is empty: no sentence in it."
 
 
 def test_no_dev_split(bert, corpus, here):
@@ -126,7 +133,10 @@ def test_a_flipped_byte_is_found_and_named(bert, corpus, cache):
 
 
 def test_an_entry_without_its_manifest(bert, corpus, cache, here):
-    (entry_of(cache, "train") / "manifest.json").unlink()
+    manifest = entry_of(cache, "train") / "manifest.json"
+    manifest.write_text("{")
+    assert "manifest.json is not JSON (" in refused("cache", "info", bert, corpus, "train")
+    manifest.unlink()
     message = refused("train", bert, corpus, *TRAIN)
     assert message.endswith("it has no manifest.json. Extract the entry again with --overwrite.")
     assert refused("cache", "info", bert, corpus, "train") == message

@@ -10,8 +10,8 @@ from typing import Any, Literal
 from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
-from probekit.results.comparison.references import settings, with_reference
 from probekit.results.comparison.resampling import Drawn, drawn_text
+from probekit.results.comparison.runs import settings, with_reference
 from probekit.results.summaries.diagnosis import MARK, copied_texts, marks
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import Interval

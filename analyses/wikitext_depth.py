@@ -22,8 +22,7 @@ from matplotlib.figure import Figure
 from shared import PUBLISHED, RESULTS, argument_parser, markdown, runner, with_rates, write
 
 from probekit import Location, Record, TrainSpec, open_features, product, save_figure
-from probekit.plots.curve_styles import curve_styles
-from probekit.plots.curves import layer_axis
+from probekit.plots.curves import curve_styles, layer_axis
 from probekit.plots.panels import PANEL_HEIGHT, hollow_entries, put_legend
 from probekit.plots.style import COLUMN_WIDTH, RC, fit, new_figure
 from probekit.results.summaries.diagnosis import marks

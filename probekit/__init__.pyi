@@ -18,9 +18,9 @@ from .plots.depth import plot_depth as plot_depth
 from .plots.geometry_panels import plot_change as plot_change
 from .plots.geometry_panels import plot_geometry as plot_geometry
 from .plots.learning import plot_learning as plot_learning
-from .plots.look import Look as Look
 from .plots.measured import plot_exit as plot_exit
 from .plots.measured import plot_overthinking as plot_overthinking
+from .plots.style import Look as Look
 from .plots.style import save_figure as save_figure
 from .plots.weights import plot_weights as plot_weights
 from .probe.decoders import DECODERS as DECODERS

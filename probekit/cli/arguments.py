@@ -11,7 +11,7 @@ from probekit.errors import OptionError
 
 if TYPE_CHECKING:
     from probekit.engines import Engine
-    from probekit.plots.look import Look
+    from probekit.plots.style import Look
     from probekit.tasks import TextOptions
 
 Model = Annotated[
@@ -129,7 +129,7 @@ class FigureLook:
 
     def parse(self) -> "Look":
         """Return what plot functions take."""
-        from probekit.plots.look import Look
+        from probekit.plots.style import Look
 
         return Look(**asdict(self))
 

@@ -14,7 +14,7 @@ from probekit.cli.record_reading import Runs, Where, read_records
 from probekit.cli.spread import spread
 
 if TYPE_CHECKING:
-    from probekit.plots.look import Look
+    from probekit.plots.style import Look
     from probekit.results import Record
 
 
@@ -68,7 +68,7 @@ def overthinking(
     RUNS are what `probekit depth` recorded.
     """
     from probekit.results import overthinking as results
-    from probekit.results.overthinking.examples import check_count
+    from probekit.results.overthinking.measure import check_count
     from probekit.results.overthinking.report_text import overthinking_text
 
     look.check(probes.output)

@@ -59,7 +59,7 @@ class TableOptions:
 def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
     """Return a table of scores as it was asked for, the baselines of heads beside them."""
     from probekit.results.comparison import verdicts
-    from probekit.results.comparison.references import references
+    from probekit.results.comparison.runs import references
     from probekit.results.summaries.baseline_scores import beside_heads, rivals, without_baselines
     from probekit.results.summaries.best_options import best_options
     from probekit.results.tables import pivot, score_table

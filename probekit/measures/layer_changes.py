@@ -55,8 +55,8 @@ def change(
         EntryError: an entry is damaged.
         UnknownNameError: no such task.
     """
-    place = Location() if location is None else location
-    after, before = (find_measured(one, task, split, place) for one in (model, against))
+    where = Location() if location is None else location
+    after, before = (find_measured(name, task, split, where) for name in (model, against))
     pairs = PairedRows.draw(after, before, array, most=rows, seed=seed)
     manifest = after.manifest
     return Change(
@@ -104,13 +104,15 @@ class PairedRows:
                 held = ", ".join(entry.arrays)
                 raise OptionError(f"--array {name}: {entry.path} holds {held}; choose one of both.")
         _check_same_texts(after, before)
-        one, other = after.arrays[name], before.arrays[name]
-        layers = tuple(sorted(set(one.layers) & set(other.layers)))
-        if one.dim != other.dim or not layers:
-            found = [f"layers {','.join(map(str, e.layers))} {e.dim} wide" for e in (one, other)]
+        first, second = after.arrays[name], before.arrays[name]
+        layers = tuple(sorted(set(first.layers) & set(second.layers)))
+        if first.dim != second.dim or not layers:
+            widths = [
+                f"layers {','.join(map(str, e.layers))} {e.dim} wide" for e in (first, second)
+            ]
             raise OptionError(
-                f"{after.path} and {before.path} share no layer of one width ({found[0]}; "
-                f"{found[1]}): only layers of the same number are compared."
+                f"{after.path} and {before.path} share no layer of one width ({widths[0]}; "
+                f"{widths[1]}): only layers of the same number are compared."
             )
         every = [rows_with_states(entry, name) for entry in (after, before)]
         if len(every[0]) != len(every[1]):
@@ -120,7 +122,7 @@ class PairedRows:
                 "not the same."
             )
         places = np.stack(every, 1)[drawn_places(len(every[0]), most, seed)]
-        return cls(after=one, before=other, places=places, of_rows=len(every[0]), layers=layers)
+        return cls(after=first, before=second, places=places, of_rows=len(every[0]), layers=layers)
 
     def blocks(self, layer: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the rows of a layer block by block, after and before, (rows, dim) in float64."""
@@ -152,13 +154,13 @@ def layer_change(pairs: PairedRows, layer: int) -> LayerChange:
 def _cka(pairs: PairedRows, layer: int, means: Float64[Tensor, "2 dim"]) -> float:
     """Return linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred rows X and Y (Frobenius)."""
     dim = pairs.after.dim
-    cross, one, other = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(3))
+    cross, of_x, of_y = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(3))
     for after, before in pairs.blocks(layer):
         x, y = after - means[0], before - means[1]
         cross.addmm_(y.T, x)
-        one.addmm_(x.T, x)
-        other.addmm_(y.T, y)
-    return float(cross.square().sum() / (one.norm() * other.norm()))
+        of_x.addmm_(x.T, x)
+        of_y.addmm_(y.T, y)
+    return float(cross.square().sum() / (of_x.norm() * of_y.norm()))
 
 
 def _check_same_texts(after: Entry, before: Entry) -> None:

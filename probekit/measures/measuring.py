@@ -40,16 +40,16 @@ def medians(rows: MeasuredRows) -> Float64[Tensor, " layers"]:
     middles = ((count - 1) // 2, count // 2)
     upper = torch.zeros(n_layers, _HALF, dtype=torch.int64)
     for block in rows.blocks():
-        for own, bits in zip(upper, _bits(block), strict=True):
-            own += torch.bincount(bits >> 16, minlength=_HALF)
+        for counts_of_layer, bits in zip(upper, _bits(block), strict=True):
+            counts_of_layer += torch.bincount(bits >> 16, minlength=_HALF)
     before = upper.cumsum(1)
     halves = [torch.searchsorted(before, torch.full((n_layers, 1), n + 1))[:, 0] for n in middles]
     lower = [torch.zeros(n_layers, _HALF, dtype=torch.int64) for _ in middles]
     for block in rows.blocks():
         for layer, bits in enumerate(_bits(block)):
             for half, counts in zip(halves, lower, strict=True):
-                found = bits[(bits >> 16) == half[layer]] & (_HALF - 1)
-                counts[layer] += torch.bincount(found, minlength=_HALF)
+                lower_half = bits[(bits >> 16) == half[layer]] & (_HALF - 1)
+                counts[layer] += torch.bincount(lower_half, minlength=_HALF)
     ends = [
         _value(half, counts, n - (before - upper).gather(1, half[:, None])[:, 0])
         for n, half, counts in zip(middles, halves, lower, strict=True)
@@ -85,25 +85,27 @@ def massive_channels(
         largest: largest magnitude of each layer; only those where it is massive are read.
     """
     places = torch.nonzero(_is_massive(largest, median))[:, 0].tolist()
-    layers = [rows.layers[place] for place in places]
+    layers = [rows.layers[index] for index in places]
     counts: dict[int, Tensor | int] = defaultdict(int)
     peaks: dict[int, Tensor] = {}
     for block in rows.blocks(layers) if layers else ():
-        for place, values in zip(places, block.abs(), strict=True):
-            hit = _is_massive(values, median[place])
-            counts[place] = counts[place] + hit.sum(0)
+        for index, values in zip(places, block.abs(), strict=True):
+            hit = _is_massive(values, median[index])
+            counts[index] = counts[index] + hit.sum(0)
             peak = values.amax(0)
-            peaks[place] = torch.maximum(peaks[place], peak) if place in peaks else peak
-    found: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
-    for place in places:
-        hits = torch.as_tensor(counts[place])
+            peaks[index] = torch.maximum(peaks[index], peak) if index in peaks else peak
+    channels_of: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
+    for index in places:
+        hits = torch.as_tensor(counts[index])
         channels = [
             MassiveChannel(channel=channel, rows=int(hits[channel]), largest=float(peak))
-            for channel, peak in enumerate(peaks[place])
+            for channel, peak in enumerate(peaks[index])
             if hits[channel]
         ]
-        found[place] = tuple(sorted(channels, key=lambda one: (-one.rows, one.channel)))
-    return found
+        channels_of[index] = tuple(
+            sorted(channels, key=lambda channel: (-channel.rows, channel.channel))
+        )
+    return channels_of
 
 
 def _is_massive(values: Tensor, median: Tensor) -> Tensor:
@@ -176,12 +178,12 @@ def find_measured(
         if split in (None, entry.manifest.split):
             return entry
         manifest = entry.manifest
-        place = Location(
+        location_of_entry = Location(
             cache=entry.path.resolve().parents[2],
             entry=str(entry.path),
             identity=manifest.request["model"],
         )
-        return find_measured(manifest.model, manifest.task, split, place)
+        return find_measured(manifest.model, manifest.task, split, location_of_entry)
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
@@ -198,18 +200,18 @@ def measure(
     layers = tuple(
         LayerGeometry(
             layer=layer,
-            effective_rank=defined(alike.effective_rank[place]),
-            anisotropy=defined(float(sums.anisotropy[place])),
-            intrinsic_dimension=defined(manifolds[place].value),
-            dimension_low=defined(manifolds[place].low),
-            dimension_high=defined(manifolds[place].high),
-            dimension_rows=manifolds[place].rows,
-            norm=float(sums.norm[place]),
-            norm_deviation=float(sums.norm_deviation[place]),
-            median=float(median[place]),
-            massive=massive[place],
+            effective_rank=defined(alike.effective_rank[index]),
+            anisotropy=defined(float(sums.anisotropy[index])),
+            intrinsic_dimension=defined(manifolds[index].value),
+            dimension_low=defined(manifolds[index].low),
+            dimension_high=defined(manifolds[index].high),
+            dimension_rows=manifolds[index].rows,
+            norm=float(sums.norm[index]),
+            norm_deviation=float(sums.norm_deviation[index]),
+            median=float(median[index]),
+            massive=massive[index],
         )
-        for place, layer in enumerate(rows.layers)
+        for index, layer in enumerate(rows.layers)
     )
     return Geometry(
         model=entry.manifest.model,

@@ -178,13 +178,13 @@ class LayerSimilarity:
         n_layers = len(rows.layers)
         squares = np.full((n_layers, n_layers), np.nan)
         self.effective_rank = np.full(n_layers, np.nan)
-        varying = [place for place in range(n_layers) if not sums.constant[place]]
-        for (one, other), product in _products(rows, sums, varying, memory):
-            squares[one, other] = squares[other, one] = float(product.square().sum())
-            if one == other:
-                self.effective_rank[one] = effective_rank(product)
-        own = np.sqrt(np.diag(squares))
-        self.cka: Float64[np.ndarray, "layers layers"] = squares / np.outer(own, own)
+        varying = [index for index in range(n_layers) if not sums.constant[index]]
+        for (first, other), product in _products(rows, sums, varying, memory):
+            squares[first, other] = squares[other, first] = float(product.square().sum())
+            if first == other:
+                self.effective_rank[first] = effective_rank(product)
+        norms = np.sqrt(np.diag(squares))
+        self.cka: Float64[np.ndarray, "layers layers"] = squares / np.outer(norms, norms)
 
 
 def _products(
@@ -200,19 +200,19 @@ def _products(
     dim = rows.array.dim
     at_once = max(memory // (8 * dim * dim), 1)
     for start in range(0, len(pairs), at_once):
-        own = pairs[start : start + at_once]
-        needed = sorted({place for pair in own for place in pair})
+        some_pairs = pairs[start : start + at_once]
+        needed = sorted({index for pair in some_pairs for index in pair})
         mean, largest = sums.mean[needed][:, None], sums.largest[needed][:, None, None]
-        found = {pair: torch.zeros(dim, dim, dtype=torch.float64) for pair in own}
-        for block in rows.blocks([rows.layers[place] for place in needed]):
+        sums_of = {pair: torch.zeros(dim, dim, dtype=torch.float64) for pair in some_pairs}
+        for block in rows.blocks([rows.layers[index] for index in needed]):
             centred = dict(zip(needed, (block - mean) / largest, strict=True))
-            single = {place: values.float() for place, values in centred.items()}
-            for (one, other), product in found.items():
-                if one == other:
-                    product.addmm_(centred[one].T, centred[one])
+            single = {index: values.float() for index, values in centred.items()}
+            for (first, other), product in sums_of.items():
+                if first == other:
+                    product.addmm_(centred[first].T, centred[first])
                 else:
-                    product.add_(single[one].T @ single[other])
-        yield from found.items()
+                    product.add_(single[first].T @ single[other])
+        yield from sums_of.items()
 
 
 def effective_rank(covariance: Float64[Tensor, "dim dim"]) -> float:

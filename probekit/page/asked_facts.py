@@ -1,7 +1,7 @@
 """What was asked: models, text, entries with their verification, and versions."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from probekit.base.notices import human_bytes
@@ -17,36 +17,19 @@ from probekit.store.manifest import Manifest
 _COUNTED = ("examples", "words", "tokens", "truncated_words")
 _NOT_FOUND = "not in the cache that was looked at"
 
+EntryFact = Mapping[str, str | bool | None]
+"""What is known of an entry: texts by `ENTRY_COLUMNS`, and ``whole``: whether it stood the checks.
 
-@dataclass(frozen=True, kw_only=True)
-class EntryFact:
-    """What is known of an entry that records were made from.
+That is None of one that was not found.
+"""
 
-    Attributes:
-        model: name of the model.
-        task: name of the task.
-        split: the split; ``-`` where the entry was not found.
-        key: the digits of its key that ``probekit cache ls`` prints.
-        holds: examples, rows, layers and size.
-        stored: how numbers are stored and were computed.
-        created: day.
-        verified: what was checked of it, and what came of that.
-        whole: whether it stood the checks; None where it was not found.
-    """
+ENTRY_COLUMNS = ("model", "task", "split", "key", "holds", "stored", "created", "verified")
+"""What the page shows of an entry.
 
-    model: str
-    task: str
-    split: str
-    key: str
-    holds: str
-    stored: str
-    created: str
-    verified: str
-    whole: bool | None
-
-
-ENTRY_COLUMNS = [one.name for one in fields(EntryFact)][:-1]
-"""What the page shows of an entry."""
+Its key is the digits that ``probekit cache ls`` prints, ``holds`` counts and size, ``stored`` how
+numbers are stored and were computed, ``verified`` what was checked, and what came of that. What is
+not known is ``-``.
+"""
 
 
 @dataclass(frozen=True)
@@ -79,39 +62,37 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     """
     first = {record.entry: record for record in reversed(records)}
     every = list_entries(cache)
-    own = {key: list(_folders(every, key)) for key in first}
-    made = [
-        (key, folder.manifest)
-        for key, folders in own.items()
-        for folder in folders
-        if folder.manifest is not None
-    ]
+    folders = {key: list(_folders(every, key)) for key in first}
+    made = [(key, folder.manifest) for key in folders for folder in folders[key] if folder.manifest]
     manifests = {first[key].model: manifest for key, manifest in made}
-    found = {folder.path: folder for folders in own.values() for folder in folders}
-    entries = [_fact(one, verify=verify, progress=progress) for one in found.values()]
-    texts = {one.task: path for _, one in made if (path := text_source(one)) is not None}
+    by_path = {folder.path: folder for of_key in folders.values() for folder in of_key}
+    entries = [_fact(folder, verify=verify, progress=progress) for folder in by_path.values()]
+    entries += [_missing(first[key]) for key, of_key in folders.items() if not of_key]
+    texts = {manifest.task: text_source(manifest) for _, manifest in made}
+    kinds = {key: own_kind(manifest) for key, manifest in made}
     models = {record.model: _model_of(record) for record in first.values()}
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
+    sources = {model: model_source(manifest) for model, manifest in manifests.items()}
+    commands = [extract_command(manifest, cache, first[key].task) for key, manifest in made]
     return Found(
-        entries=[*entries, *(_missing(first[key]) for key, folders in own.items() if not folders)],
-        sources={model: model_source(one) for model, one in manifests.items()} | texts,
+        entries=entries,
+        sources=sources | {task: path for task, path in texts.items() if path is not None},
         facts=_facts(records, models),
-        commands=list(
-            dict.fromkeys(extract_command(one, cache, first[key].task) for key, one in made)
-        ),
-        kinds={key: kind for key, one in made if (kind := own_kind(one))},
+        commands=list(dict.fromkeys(commands)),
+        kinds={key: kind for key, kind in kinds.items() if kind},
     )
 
 
 def _folders(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolder]:
     """Yield the entry of a key, and those of the other splits that the same request made."""
-    named = [one for one in folders if one.manifest is not None and one.manifest.key == key]
-    for one in named:
-        asked = {name: value for name, value in one.asked.items() if name != "text"}
+    for entry in folders:
+        if entry.manifest is None or entry.manifest.key != key:
+            continue
+        asked = {name: value for name, value in entry.asked.items() if name != "text"}
         for other in folders:
             alike = {name: value for name, value in other.asked.items() if name != "text"}
-            beside = (other.model, other.task) == (one.model, one.task)
-            if other is one or (beside and other.split != one.split and alike == asked):
+            beside = (other.model, other.task) == (entry.model, entry.task)
+            if other is entry or (beside and other.split != entry.split and alike == asked):
                 yield other
 
 
@@ -121,19 +102,13 @@ def _fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
         verified, whole = _verified(folder.path, verify=verify, progress=progress)
     except ProbekitError as error:
         verified, whole = str(error), False
-    return EntryFact(
-        model=folder.model,
-        task=folder.task,
-        split=folder.split,
-        key=folder.key8,
-        holds=_holds(manifest, folder.nbytes) if manifest else "-",
-        stored=f"{manifest.dtype}, {manifest.backend}; computed in {manifest.compute_dtype}"
-        if manifest
-        else "-",
-        created=manifest.created[:10] if manifest else "-",
-        verified=verified,
-        whole=whole,
-    )
+    shown = {"model": folder.model, "task": folder.task, "split": folder.split, "key": folder.key8}
+    known = {"holds": "-", "stored": "-", "created": "-"}
+    if manifest is not None:
+        stored = f"{manifest.dtype}, {manifest.backend}; computed in {manifest.compute_dtype}"
+        holds = _holds(manifest, folder.nbytes)
+        known = {"holds": holds, "stored": stored, "created": manifest.created[:10]}
+    return shown | known | {"verified": verified, "whole": whole}
 
 
 def _verified(path: Path, *, verify: bool, progress: bool) -> tuple[str, bool]:
@@ -167,11 +142,9 @@ def _missing(record: Record) -> EntryFact:
     counts = [f"{seen[name]:,} {what}" for name, what in
               (("of_examples", "examples"), ("of_rows", "rows")) if name in seen]  # fmt: skip
     stored = ", ".join(str(seen[name]) for name in ("dtype", "format") if name in seen)
-    return EntryFact(
-        model=model_text(record.model), task=record.task, split="-", key=record.entry[:8],
-        holds=", ".join(counts) or "-", stored=stored or "-", created="-",
-        verified=_NOT_FOUND, whole=None,
-    )  # fmt: skip
+    shown = {"model": model_text(record.model), "task": record.task, "split": "-"}
+    known = {"key": record.entry[:8], "holds": ", ".join(counts) or "-", "stored": stored or "-"}
+    return shown | known | {"created": "-", "verified": _NOT_FOUND, "whole": None}
 
 
 def _model_text(manifest: Manifest) -> str:
@@ -194,19 +167,21 @@ def _facts(records: Sequence[Record], models: dict[str, str]) -> dict[str, str]:
     """Return what a reader wants to know first, by name."""
     facts = {f"model {model_text(name)}": text for name, text in models.items()}
     for (task, label), group in grouped(records, ["task", "label"]).items():
-        seen = max((one.seen.get("of_examples", 0) for one in group), default=0)
+        seen = max((record.seen.get("of_examples", 0) for record in group), default=0)
         fitted = f", {seen:,} training examples" if seen else ""
-        metric = " and ".join(sorted({one.metric for one in group}))
+        metric = " and ".join(sorted({record.metric for record in group}))
         facts[f"text {task}"] = f"label {label}{fitted}; scored by {metric}"
-    seeds = sorted({one.seed for one in records})
+    seeds = sorted({record.seed for record in records})
     facts["runs"] = f"{len(records):,} records, seeds {layers_text(seeds)}"
     facts["versions"] = _versions(records)
     return facts
 
 
 def _versions(records: Sequence[Record]) -> str:
-    found = [f"probekit {' and '.join(sorted({one.version for one in records}))}"]
+    versions = [f"probekit {' and '.join(sorted({record.version for record in records}))}"]
     for name in ("torch", "transformers", "python"):
-        held = sorted({str(one.environment[name]) for one in records if name in one.environment})
-        found += [f"{name} {' and '.join(held)}"] if held else []
-    return ", ".join(found)
+        held = sorted(
+            {str(record.environment[name]) for record in records if name in record.environment}
+        )
+        versions += [f"{name} {' and '.join(held)}"] if held else []
+    return ", ".join(versions)

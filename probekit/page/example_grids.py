@@ -63,7 +63,7 @@ class ExampleGrid:
         count = len(offsets) - 1
         # 5 sentences, at most 3: 0, 2 and 4
         kept = np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))
-        rows = [np.arange(offsets[one], offsets[one + 1]) for one in kept]
+        rows = [np.arange(offsets[sentence], offsets[sentence + 1]) for sentence in kept]
         return kept, np.concatenate(rows) if rows else np.zeros(0, np.int64)
 
     def to_json(self, most: int) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -78,10 +78,10 @@ class ExampleGrid:
         kind: Packed = "f4" if first.content == "values" else "u1"
         if len(first.names) > 256:  # numbers of classes that one byte does not hold
             kind = "u2"
-        predicted = np.stack([one.predicted[rows] for one in self.found])
+        predicted = np.stack([probe.predicted[rows] for probe in self.found])
         sentences = {
-            "ids": [first.ids[one] for one in kept],
-            "texts": [first.texts[one] for one in kept] if first.texts else [],
+            "ids": [first.ids[sentence] for sentence in kept],
+            "texts": [first.texts[sentence] for sentence in kept] if first.texts else [],
             "lengths": np.diff(first.offsets)[kept].tolist(),
             "of": len(first.ids),
             "names": list(first.names),
@@ -119,15 +119,15 @@ def example_grids(
         progress: show progress on stderr.
     """
     probes = without_baselines(records)
-    groups = [one for one in grouped(probes, TASK).values() if one[0].metric in METRICS]
-    found, missing = [], []
+    groups = [members for members in grouped(probes, TASK).values() if members[0].metric in METRICS]
+    every_grid, missing = [], []
     with ProgressBar(total=len(groups), desc="examples", unit="task", shown=progress) as bar:
         for group in groups:
             grids, why = _of_task(group, split)
-            found += grids
+            every_grid += grids
             missing += why
             bar.report(1)
-    return found, missing
+    return every_grid, missing
 
 
 def packed_grids(
@@ -141,11 +141,11 @@ def packed_grids(
         most: sentences that a grid holds; with 0 there are no grids.
         progress: show progress on stderr.
     """
-    found, missing = example_grids(records, split, progress=progress) if most else ([], [])
+    probe_grids, missing = example_grids(records, split, progress=progress) if most else ([], [])
     grids: list[dict[str, Any]] = []
     texts: list[dict[str, Any]] = []
-    for one in found:
-        grid, sentences = one.to_json(most)
+    for probe_grid in probe_grids:
+        grid, sentences = probe_grid.to_json(most)
         if sentences not in texts:
             texts.append(sentences)
         grids.append(grid | {"sentences": texts.index(sentences)})
@@ -155,7 +155,7 @@ def packed_grids(
 def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGrid], list[str]]:
     """Return the grids of one model and task, and why there is none."""
     grids, missing = [], []
-    kept = [one for one in group if one.predictions is not None]
+    kept = [record for record in group if record.predictions is not None]
     consumed = METRICS[group[0].metric].consumes
     if consumed == "losses":
         missing.append(
@@ -175,7 +175,7 @@ def _of_task(group: Sequence[Record], split: str | None) -> tuple[list[ExampleGr
 
 def _without_predictions(group: Sequence[Record]) -> str:
     again = "run `probekit depth` of the same model and task, which keeps them"
-    if all(one.depth is None for one in group):
+    if all(record.depth is None for record in group):
         again += ", or the commands above again with --predictions"
     else:
         again = "run the commands above again with --predictions"
@@ -185,10 +185,10 @@ def _without_predictions(group: Sequence[Record]) -> str:
 
 def _curves(records: Sequence[Record]) -> Iterator[_Columns]:
     """Yield the probes of each curve, by depth."""
-    truncated = [one for one in records if one.depth is not None]
+    truncated = [record for record in records if record.depth is not None]
     for name, members in series(truncated, given=["depth"]).items():
-        seeds = sorted({one.seed for one in members})
-        first = {one.depth: one for one in members if one.seed == seeds[0]}
+        seeds = sorted({record.seed for record in members})
+        first = {record.depth: record for record in members if record.seed == seeds[0]}
         depths = sorted(depth for depth in first if depth is not None)
         if len(depths) > 1:
             columns = {layer_text(depth): first[depth] for depth in depths}
@@ -198,11 +198,13 @@ def _curves(records: Sequence[Record]) -> Iterator[_Columns]:
 
 def _heads(records: Sequence[Record]) -> Iterator[_Columns]:
     """Yield the probes of all layers on as much of train, by head and what tells them apart."""
-    whole = [one for one in records if one.depth is None]
+    whole = [record for record in records if record.depth is None]
     for (shots, fraction), group in grouped(whole, ["shots", "fraction"]).items():
-        seeds = sorted({one.seed for one in group})
+        seeds = sorted({record.seed for record in group})
         settings = series(group, given=["shots", "fraction"])
-        first = {name: min(own, key=lambda one: one.seed) for name, own in settings.items()}
+        first = {
+            name: min(members, key=lambda record: record.seed) for name, members in settings.items()
+        }
         amount = {"shots": shots, "fraction": fraction}
         more = {name: value for name, value in amount.items() if value is not None}
         title = f"heads: {task_title(group[0], **more)}"
@@ -220,16 +222,16 @@ def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
         RecordedRun.of(f"{columns.title}, {columns.along} {name}", [record])
         for name, record in columns.records.items()
     ]
-    found = [one for (one,) in read_alike(runs, split)]
+    predicted = [probe for (probe,) in read_alike(runs, split)]
     return ExampleGrid(
         title=columns.title,
         along=columns.along,
         split=split,
         seed=columns.seed,
         columns=list(columns.records),
-        found=[replace(one, probabilities=None, kept=None) for one in found],
-        probabilities=np.stack([one.probability_of_predicted() for one in found])
-        if found[0].content == "classes"
+        found=[replace(probe, probabilities=None, kept=None) for probe in predicted],
+        probabilities=np.stack([probe.probability_of_predicted() for probe in predicted])
+        if predicted[0].content == "classes"
         else None,
     )
 

@@ -17,9 +17,8 @@ from probekit.errors import ProbekitError
 from probekit.metrics.contract import ClassMetric
 from probekit.plots.amount import plot_fewshot, plot_fraction
 from probekit.plots.depth import plot_depth
-from probekit.plots.look import Look
 from probekit.plots.measured import plot_exit, plot_overthinking
-from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Mark
+from probekit.plots.style import FORMATS, PAGE_WIDTH, RC, Drawing, Look, Mark
 from probekit.plots.weights import plot_weights
 from probekit.results.comparison import best_depths
 from probekit.results.comparison.pairing import recorded_metric
@@ -110,13 +109,13 @@ def page_figures(
     asked = [*_curves(records, split), *_layers(records), *_measured(records, split, samples)]
     figures, failed = [], []
     with ProgressBar(total=len(asked), desc="pictures", unit="picture", shown=progress) as bar:
-        for one in asked:
+        for picture in asked:
             try:
-                figures.append(_drawn(one))
+                figures.append(_drawn(picture))
             except ProbekitError as error:  # which stops no other picture
-                failed.append(f"{one.section}, {one.title}: {error}")
+                failed.append(f"{picture.section}, {picture.title}: {error}")
             bar.report(1)
-    if not any(one.section == "depth" for one in asked):
+    if not any(picture.section == "depth" for picture in asked):
         failed.append(
             "depth curves: no head was probed at two depths or more; run `probekit depth` of the "
             "same model and task."
@@ -133,15 +132,15 @@ def task_title(record: Record, **more: object) -> str:
 
 def _curves(records: Sequence[Record], split: Scored | None) -> Iterator[_Asked]:
     """Yield a picture of the score by depth, and by amount of train, per task."""
-    deep = [one for one in records if one.depth is not None or one.head in BASELINES]
+    deep = [record for record in records if record.depth is not None or record.head in BASELINES]
     for (*_, shots), group in grouped(deep, [*TASK, "shots"]).items():
         if _differ(group, "depth"):
-            truncated = [one for one in group if one.depth is not None]
-            said = [f"{name}: {one.text}" for name, one in best_depths(truncated).items()]
+            truncated = [record for record in group if record.depth is not None]
+            said = [f"{name}: {best.text}" for name, best in best_depths(truncated).items()]
             captions, plot = [*said, *notes(truncated)], partial(plot_depth, split=split)
             yield _Asked("depth", task_title(group[0], shots=shots), group, plot, captions)
     for along, draw in (("shots", plot_fewshot), ("fraction", plot_fraction)):
-        some = [one for one in records if getattr(one, along) is not None]
+        some = [record for record in records if getattr(record, along) is not None]
         for (*_, depth), group in grouped(some, [*TASK, "depth"]).items():
             if _differ(group, along):
                 title = task_title(group[0], depth=depth)
@@ -151,8 +150,8 @@ def _curves(records: Sequence[Record], split: Scored | None) -> Iterator[_Asked]
 def _layers(records: Sequence[Record]) -> Iterator[_Asked]:
     """Yield a heatmap per model and measure: tasks and heads as rows, layers as columns."""
     for of, (what, measure) in _MEASURES.items():
-        held = [one for one in records if len(measure.values(one)) > 1]
-        held = [one for one in held if one.depth is None] or held
+        held = [record for record in records if len(measure.values(record)) > 1]
+        held = [record for record in held if record.depth is None] or held
         for (model,), group in grouped(held, ["model"]).items():
             for way in sorted({measure.way(record) or "" for record in group}):
                 alike = [record for record in group if (measure.way(record) or "") == way]
@@ -164,8 +163,8 @@ def _layers(records: Sequence[Record]) -> Iterator[_Asked]:
 
 def _measured(records: Sequence[Record], split: Scored | None, samples: int) -> Iterator[_Asked]:
     """Yield what the probes of every depth say, a picture per head and task."""
-    kept = [one for one in records if one.predictions is not None]
-    classes = [one for one in kept if issubclass(recorded_metric(one), ClassMetric)]
+    kept = [record for record in records if record.predictions is not None]
+    classes = [record for record in kept if issubclass(recorded_metric(record), ClassMetric)]
     plots = (("overthinking", plot_overthinking, classes), ("exit", plot_exit, kept))
     for section, plot, held in plots:
         for group in grouped(held, (*TASK, "head")).values():
@@ -176,7 +175,7 @@ def _measured(records: Sequence[Record], split: Scored | None, samples: int) -> 
 
 def _differ(records: Sequence[Record], along: str) -> bool:
     """Say whether records have several values of an option."""
-    return len({getattr(one, along) for one in records} - {None}) > 1
+    return len({getattr(record, along) for record in records} - {None}) > 1
 
 
 def _drawn(asked: _Asked) -> PageFigure:
@@ -232,7 +231,7 @@ def svg_text(figure: Drawing, title: str) -> str:
     svg = drawn.getvalue()
     inside = svg[svg.index("<g id=") : svg.rindex("</svg>")]
     inside = re.sub(r'<g id="[^"]*"', "<g", inside)
-    inside = _COLOUR.sub(lambda found: _THEME.get(found[0], found[0]), inside)
+    inside = _COLOUR.sub(lambda match: _THEME.get(match[0], match[0]), inside)
     width, height = (72 * inches for inches in figure.get_size_inches())
     labels = _labels(figure)
     marks = "".join(_mark_text(mark, height, labels) for mark in figure.marks)

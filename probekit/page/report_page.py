@@ -33,7 +33,9 @@ EXAMPLES = 20_000
 """Sentences of a grid, at most: some 15 MB of page for 12 layers and sentences of 25 words."""
 
 _SAME = ("task", "label", "metric")
-_HOW = {name.replace("_", " ") for name, one in OPTIONS.items() if one.origin in ("head", "steps")}
+_HOW = {
+    name.replace("_", " ") for name, option in OPTIONS.items() if option.origin in ("head", "steps")
+}
 """Headings of how heads were trained: they come last, so that the scores are seen first."""
 
 _STATIC = files("probekit.page") / "static"
@@ -156,7 +158,7 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
     Raises:
         RecordError: there are no records, or a mean over seeds would mix runs.
     """
-    shown = [one for one in records if not one.trial and one.left_out is None]
+    shown = [record for record in records if not record.trial and record.left_out is None]
     if not shown:
         raise RecordError(
             "a report needs records of finished runs, and there are none here; run `probekit "
@@ -233,14 +235,18 @@ def score_tables(
         judged = _judged(shown, against, split, samples) if wanted else ""
         verdict = judged if isinstance(judged, Verdicts) else None
         table = tables.score_table(shown, judged=verdict)
-        columns = [one for one in table.columns if any(c.strip() != NOTHING for c in one.cells)]
-        columns.sort(key=lambda one: one.heading in _HOW)
+        columns = [
+            column for column in table.columns if any(c.strip() != NOTHING for c in column.cells)
+        ]
+        columns.sort(key=lambda column: column.heading in _HOW)
         first = group[0]
         yield ScoreTable(
             title=f"{first.task}, {first.label}" if first.label else task_title(first),
             headings=[column.heading for column in columns],
             words=[column.words for column in columns],
-            rows=[*zip(*([cell.strip() for cell in one.cells] for one in columns), strict=True)],
+            rows=[
+                *zip(*([cell.strip() for cell in column.cells] for column in columns), strict=True)
+            ],
             notes=["" if verdict else str(judged), *table.notes, table.caption],
             csv=table.text("csv"),
         )
@@ -270,7 +276,7 @@ def render(data: Mapping[str, Any]) -> bytes:
         entry_columns=ENTRY_COLUMNS,
         style=static_text("report.css"),
         scripts=scripts,
-        hashes=[script_hash(one) for one in scripts],
+        hashes=[script_hash(script) for script in scripts],
         json=script_json(data["examples"]),
     )
     # half of a surrogate pair, which JSON may hold and UTF-8 not, becomes an escape of JSON

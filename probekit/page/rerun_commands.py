@@ -30,16 +30,27 @@ _OF_EACH = ("head", "seed", "depth", *_LISTED)
 
 @dataclass(frozen=True)
 class _Run:
-    """One record as words of a command: those that must be alike, and those that are listed."""
+    """A record whose options are known, and as words what all runs of its command share.
 
-    command: str
+    Attributes:
+        record: the record.
+        options: as `Record.stated` returns them.
+        words: the command, model, task and shared options.
+    """
+
+    record: Record
+    options: Mapping[str, Any]
     words: tuple[str, ...]
-    head: str
-    seed: int
-    predictions: bool
-    listed: tuple[Any, ...]
-    depth: int | None
-    protocol: Mapping[str, Any]
+
+    @property
+    def amount(self) -> tuple[Any, ...]:
+        """How much of train was read: shots and fraction."""
+        return tuple(getattr(self.record, name) for name in _LISTED)
+
+    @property
+    def predictions(self) -> bool:
+        """Whether its command must ask for predictions, which ``depth`` keeps anyway."""
+        return self.record.predictions is not None and self.record.depth is None
 
 
 def rerun_commands(
@@ -61,29 +72,26 @@ def rerun_commands(
         cache: the cache root.
         kinds: kind of the user's own data, by entry.
     """
-    every = [one for one in records if not one.trial and one.left_out is None]
-    made = [one for one in every if not _of_script(one)]
-    runs, unsaid = [], 0
-    for one in made:
-        options = None if is_baseline(one) else one.stated()
-        if options is not None:
-            runs.append(_run(one, options, sources, kinds or {}))
-        unsaid += options is None and not is_baseline(one)
+    shown = [record for record in records if not record.trial and record.left_out is None]
+    made = [r for r in shown if not _of_script(r) and not is_baseline(r)]
+    stated = [(record, record.stated()) for record in made]
     groups: dict[tuple[Any, ...], list[_Run]] = {}
-    for run in runs:
-        groups.setdefault((run.command, run.words, run.predictions), []).append(run)
-    found = [line for own in groups.values() for line in _commands(own, _root(cache))]
-    found += [
-        f"# {kind} {getattr(one, _FIELDS.get(kind, kind), '')} is {origin['path']}: register it in "
-        "Python, and run probekit.sweep there"
-        for one in every
-        for kind, origin in _of_script(one).items()
+    for record, options in stated:
+        if options is not None:
+            run = _Run(record, options, _words(record, options, sources, kinds or {}))
+            groups.setdefault((run.words, run.predictions), []).append(run)
+    lines = [line for runs in groups.values() for line in _commands(runs, _root(cache))]
+    lines += [
+        f"# {kind} {getattr(record, _FIELDS.get(kind, kind), '')} is {origin['path']}: register it "
+        "in Python, and run probekit.sweep there"
+        for record in shown
+        for kind, origin in _of_script(record).items()
     ]
-    if unsaid:
-        found.append(
+    if unsaid := sum(options is None for _, options in stated):
+        lines.append(
             f"# {unsaid} runs are of an earlier version, which did not record every option"
         )
-    return list(dict.fromkeys(found))
+    return list(dict.fromkeys(lines))
 
 
 _FIELDS = {"normalization": "normalize"}
@@ -92,7 +100,7 @@ _FIELDS = {"normalization": "normalize"}
 
 def _of_script(record: Record) -> dict[str, Mapping[str, str]]:
     """Return the plug-ins of a record that no package offers, by kind."""
-    return {kind: own for kind, own in record.plugins.items() if "package" not in own}
+    return {kind: said for kind, said in record.plugins.items() if "package" not in said}
 
 
 def own_kind(manifest: Manifest) -> str | None:
@@ -132,9 +140,9 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
         "overlong": "stride",
         "max_length": None,
     }
-    through = asked.get("through")
-    # as it was extracted; it was converted afterwards
-    made = {**asked, "dtype": through[0]} if through else asked
+    rounded = asked.get("through") or []
+    converted = len(rounded) == 1 and rounded != ["int8"]  # no conversion rounds a second time
+    made = {**asked, "dtype": rounded[0]} if converted else asked
     given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
@@ -143,15 +151,15 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
     command = shlex.join(["probekit", "extract", *words, *_root(cache)])
-    for dtype in [*through[1:], asked["dtype"]] if through else ():
-        again = ["probekit", "cache", "convert", words[0], task, "--dtype", dtype, *_root(cache)]
-        command += f" && {shlex.join(again)}"
+    if converted:
+        again = ["convert", words[0], task, "--dtype", asked["dtype"], *_root(cache)]
+        return f"{command} && {shlex.join(['probekit', 'cache', *again])}"
+    if rounded:
+        return (
+            f"# entry {manifest.key[:8]} was rounded to {' and then '.join(rounded)} before, which "
+            f"no command repeats; this one rounds its rows once:\n{command}"
+        )
     return command
-
-
-def _kind_words(kind: str | None) -> list[str]:
-    """Return the option of own data of a kind; that of tagged words is what is taken to be."""
-    return [] if kind in (None, "tagging") else ["--kind", str(kind)]
 
 
 def model_source(manifest: Manifest) -> str:
@@ -175,25 +183,14 @@ def _root(cache: Path) -> list[str]:
     return [] if cache == Path("cache") else ["--cache", str(cache)]
 
 
-def _run(
+def _words(
     record: Record, options: Mapping[str, Any], sources: Mapping[str, str], kinds: Mapping[str, str]
-) -> _Run:
-    words = [sources.get(name, name) for name in (record.model, record.task)]
-    words += [*_kind_words(kinds.get(record.entry)), *_words(record, options)]
-    return _Run(
-        command="sweep" if record.depth is None else "depth",
-        words=tuple(words),
-        head=options["head"],
-        seed=record.seed,
-        predictions=record.predictions is not None and record.depth is None,
-        listed=tuple(getattr(record, name) for name in _LISTED),
-        depth=record.depth,
-        protocol=options.get("protocol", {}),
-    )
-
-
-def _words(record: Record, options: Mapping[str, Any]) -> list[str]:
+) -> tuple[str, ...]:
     """Return what all runs of a command share, as typed."""
+    words = ["sweep" if record.depth is None else "depth"]
+    words += [sources.get(name, name) for name in (record.model, record.task)]
+    if (kind := kinds.get(record.entry)) not in (None, "tagging"):  # which is what is assumed
+        words += ["--kind", str(kind)]
     shared = {name: value for name, value in options.items() if name not in _OF_EACH}
     if record.init not in (None, SOLVED):
         frozen = "frozen-fusion:" if record.freeze else "fusion:"
@@ -202,8 +199,9 @@ def _words(record: Record, options: Mapping[str, Any]) -> list[str]:
         shared["protocol"] = f"protocol-{digest(protocol)[:8]}.toml"
     if record.ablated:
         shared["ablate"] = record.ablated
-    pairs = [(flag(name), value) for name, value in shared.items()]
-    return [word for name, one in pairs for word in ((name,) if one is True else (name, str(one)))]
+    for name, value in shared.items():
+        words += [flag(name)] if value is True else [flag(name), str(value)]
+    return tuple(words)
 
 
 def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:
@@ -212,27 +210,29 @@ def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:
     for run in runs:
         by_lists.setdefault(_crossed(run, runs), []).append(run)
     lines = []
-    for own in by_lists.values():
-        heads = sorted({run.head for run in own}, key=_head_rank)
-        words = ["probekit", own[0].command, *own[0].words, "--head", ",".join(heads)]
-        for place, name in enumerate(_LISTED):
-            values = sorted({one.listed[place] for one in own if one.listed[place] is not None})
-            if values:
-                words += [flag(name), ",".join(f"{value:g}" for value in values)]
-        words += [*_seeds([run.seed for run in own]), *_every([run.depth for run in own])]
-        words += ["--predictions"] if own[0].predictions else []
-        line = _protocol_made(own[0]) + shlex.join([*words, *root])
-        if line not in lines:
-            lines.append(line)
-    return lines
+    for group in by_lists.values():
+        heads = sorted({run.options["head"] for run in group}, key=_head_rank)
+        words = ["probekit", *group[0].words, "--head", ",".join(heads)]
+        for name in _LISTED:
+            values = {getattr(run.record, name) for run in group} - {None}
+            words += [flag(name), ",".join(f"{v:g}" for v in sorted(values))] if values else []
+        words += _seeds({run.record.seed for run in group})
+        every = {run.record.depth for run in group}
+        depths = sorted(depth for depth in every if depth is not None)
+        if len(depths) > 1 and depths[1] - depths[0] > 1:  # 0, 5, 10 and 12 are every fifth
+            words += ["--every", str(depths[1] - depths[0])]
+        words += ["--predictions"] if group[0].predictions else []
+        lines.append(_protocol_made(group[0]) + shlex.join([*words, *root]))
+    return list(dict.fromkeys(lines))
 
 
 def _protocol_made(run: _Run) -> str:
     """Return what writes the file of a run's protocol, before the command that reads it."""
-    if not run.protocol:
+    protocol = run.options.get("protocol")
+    if not protocol:
         return ""
     file = run.words[run.words.index("--protocol") + 1]
-    fields = [f"{name} = {json.dumps(value)}" for name, value in run.protocol.items()]
+    fields = [f"{name} = {json.dumps(value)}" for name, value in protocol.items()]
     lines = shlex.join(["printf", r"%s\n", *fields])
     return f"{lines} > {file} && "
 
@@ -243,9 +243,10 @@ def _crossed(run: _Run, among: Sequence[_Run]) -> tuple[Any, ...]:
     Heads and amounts with the same seeds make one command: 8 and 32 shots with three seeds each,
     while all of train with one seed is another.
     """
-    seeds = {one.seed for one in among if (one.head, one.listed) == (run.head, run.listed)}
-    amounts = {one.listed for one in among if one.head == run.head}
-    unset = tuple(value is None for value in run.listed)  # shots and fraction exclude each other
+    of_head = [other for other in among if other.options["head"] == run.options["head"]]
+    seeds = {other.record.seed for other in of_head if other.amount == run.amount}
+    amounts = {other.amount for other in of_head}
+    unset = tuple(value is None for value in run.amount)  # shots and fraction exclude each other
     return (tuple(sorted(seeds)), unset, tuple(sorted(amounts, key=str)))
 
 
@@ -254,17 +255,9 @@ def _head_rank(head: str) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), head)
 
 
-def _seeds(seeds: Sequence[int]) -> list[str]:
-    """Return how many seeds, or which."""
-    found = sorted(set(seeds))
-    if found == [0]:
+def _seeds(seeds: set[int]) -> list[str]:
+    """Return how many seeds, or which; nothing of the seed 0 alone."""
+    if seeds == {0}:
         return []
-    counted = found == list(range(len(found)))
-    return ["--seeds", str(len(found)) if counted else ",".join(map(str, found))]
-
-
-def _every(depths: Sequence[int | None]) -> list[str]:
-    """Return the distance of depths, where it is not 1: 0, 5, 10 and 12 are every fifth."""
-    found = sorted({depth for depth in depths if depth is not None})
-    step = found[1] - found[0] if len(found) > 1 else 1
-    return ["--every", str(step)] if step > 1 else []
+    counted = seeds == set(range(len(seeds)))
+    return ["--seeds", str(len(seeds)) if counted else ",".join(map(str, sorted(seeds)))]

@@ -11,8 +11,8 @@ from matplotlib.figure import Figure
 
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars, octave_axis
-from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.panels import TASK, finish, panel_figure, share_scores, split_panels
+from probekit.plots.panels import TASK, finish, panel_figure, split_panels
+from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.scored import Scored, shown
@@ -21,11 +21,21 @@ logger = logging.getLogger(__name__)
 
 Amount = Literal["shots", "fraction"]
 
-_AXES: Mapping[Amount, tuple[str, int]] = {
-    "shots": ("shots K (K x C sentences,\ndrawn without strata)", 1),
-    "fraction": ("share of the training split (%)", 100),
+_AXES: Mapping[Amount, tuple[str, int, str]] = {
+    "shots": (
+        "shots K (K x C sentences,\ndrawn without strata)",
+        1,
+        "a few-shot curve needs records of at least two numbers of shots; run `probekit sweep` "
+        "with --shots 8,16,32,64,128 first.",
+    ),
+    "fraction": (
+        "share of the training split (%)",
+        100,
+        "a curve over fractions needs records of at least two; run `probekit sweep` with "
+        "--fraction 0.01,0.1,1 first.",
+    ),
 }
-"""Label of the x axis, and what an amount is multiplied with there."""
+"""Label of the x axis, what an amount is multiplied with there, and what to do about too few."""
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
 _SPREAD = 0.4  # most octaves over which the points of one amount stand beside each other
@@ -56,11 +66,7 @@ def plot_fewshot(
         RecordError: no record has such scores, there are fewer than two numbers of shots, or
             a point would average over more than seeds.
     """
-    missing = (
-        "a few-shot curve needs records of at least two numbers of shots; run "
-        "`probekit sweep` with --shots 8,16,32,64,128 first."
-    )
-    return _draw_amounts(records, "shots", split, missing, ax, look)
+    return _draw_amounts(records, "shots", split, ax, look)
 
 
 @styled
@@ -88,66 +94,41 @@ def plot_fraction(
         RecordError: no record has such scores, there are fewer than two fractions, or
             a point would average over more than seeds.
     """
-    missing = (
-        "a curve over fractions needs records of at least two; run `probekit sweep` with "
-        "--fraction 0.01,0.1,1 first."
-    )
-    return _draw_amounts(_with_whole(records), "fraction", split, missing, ax, look)
+    return _draw_amounts(_with_whole(records), "fraction", split, ax, look)
 
 
 def _draw_amounts(
-    records: Sequence[Record],
-    amount: Amount,
-    split: Scored | None,
-    missing: str,
-    ax: Given,
-    look: Look,
+    records: Sequence[Record], amount: Amount, split: Scored | None, ax: Given, look: Look
 ) -> Figure:
     """Draw the score against the amount, with 95 % intervals over seeds.
 
     Every depth has a panel; one that was run with a single amount, as by ``probekit depth``, is
     left out where others of the same task and model make curves.
-
-    Args:
-        records: records; those that were not trained with such an amount are left out.
-        amount: the option along the x axis.
-        split: whose scores; None is test where all the records have one, else dev.
-        missing: what to say where there are fewer than two amounts.
-        ax: axes of the caller's own.
-        look: width and title.
-
-    Raises:
-        UnknownNameError: there is no such split.
-        RecordError: no record has such scores, there are fewer than two amounts, or a point would
-            average over more than seeds.
     """
+    label, factor, too_few = _AXES[amount]
     records, split = shown([r for r in records if getattr(r, amount) is not None], split)
-    if len({getattr(record, amount) for record in records}) < 2:
-        raise RecordError(missing)
+    amounts = sorted({getattr(record, amount) for record in records})
+    if len(amounts) < 2:
+        raise RecordError(too_few)
     records = _with_curves(records, amount)
-    label, factor = _AXES[amount]
+    amounts = sorted({getattr(record, amount) for record in records})
+    nothing = next(filter(None, amounts)) / 2**_APART
+    texts = {value or nothing: f"{factor * value:g}" for value in amounts}
     panels = split_panels(records, by=["depth"], along=[amount])
     drawn = panel_figure(panels, split, ax=ax, look=look)
-    least = min(getattr(record, amount) for record in records if getattr(record, amount))
-    texts = {
-        one or least / 2**_APART: f"{factor * one:g}"
-        for one in sorted({getattr(record, amount) for record in records})
-    }
     drawn_curves = []
     for axes, panel in drawn.panels:
         curves = panel.score_curves(amount, split)
         bars = any(point.half is not None for curve in curves.values() for point in curve.values())
         shifts = _shifts(len(curves), list(texts)) if bars else [0.0] * len(curves)
         for (name, curve), shift in zip(curves.items(), shifts, strict=True):
-            placed = {x or least / 2**_APART: point for x, point in curve.items()}
-            troubles = {x or least / 2**_APART: w for x, w in panel.troubles(name, amount).items()}
+            placed = {x or nothing: point for x, point in curve.items()}
+            troubles = {x or nothing: w for x, w in panel.troubles(name, amount).items()}
             style = drawn.styles[name]
             draw_bars(axes, placed, style, panel.scale, shift=shift, troubles=troubles)
         octave_axis(axes, label, texts)
-        drawn_curves.append(curves.values())
-        drawn.note(curves.values())
-    share_scores(drawn, drawn_curves)
-    finish(drawn)
+        drawn_curves.append([*curves.values()])
+    finish(drawn, drawn_curves)
     return drawn.figure
 
 
@@ -157,11 +138,11 @@ def _with_whole(records: Sequence[Record]) -> list[Record]:
     A setting has one of the two for all of train: ``fraction=1`` where it was asked for.
     """
     kept: list[Record] = []
-    for task in grouped([one for one in records if one.shots is None], TASK).values():
+    for task in grouped([record for record in records if record.shots is None], TASK).values():
         for members in series(task, given=["fraction"]).values():
-            parts = [one for one in members if one.fraction is not None]
-            whole = [replace(one, fraction=1.0) for one in members if one.fraction is None]
-            lacking = bool(parts) and all(one.fraction != 1 for one in parts)
+            parts = [record for record in members if record.fraction is not None]
+            whole = [replace(record, fraction=1.0) for record in members if record.fraction is None]
+            lacking = bool(parts) and all(record.fraction != 1 for record in parts)
             kept += [*parts, *(whole if lacking else ())]
     return kept
 

@@ -5,23 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.errors import RecordError
-from probekit.plots.cells import Grid, layer_values
 from probekit.plots.colours import lift_colours
-from probekit.plots.heatmap import heatmap_figure
-from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
+from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
-from probekit.plots.style import refuse_many
+from probekit.plots.style import PLAIN, Given, Look, given_axes, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
     by_support,
     check_classes,
     class_support,
-    frequent_classes,
     mean_class_weights,
     support_text,
 )
-from probekit.results.summaries.grouping import full_depth, grouped
+from probekit.results.summaries.grouping import grouped, holding
 from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS
 
 MAX_PANELS = 6
@@ -61,7 +57,7 @@ def plot_attention(
     groups = rows(records)
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     tops = {
-        model: max(layer for one in group for layer in one.layers)
+        model: max(layer for record in group for layer in record.layers)
         for (model,), group in grouped(records, ["model"]).items()
     }
     grids = {}
@@ -89,16 +85,15 @@ def plot_attention(
 
 def _weighed(records: Sequence[Record], classes: Sequence[str]) -> list[Record]:
     """Return the records that weigh the classes; of full and truncated depths, the full ones."""
-    held = [record for record in records if record.class_weights]
-    if not held:
-        raise RecordError(
-            f"none of {len(records)} records holds layer weights per class; run `probekit train` "
-            "with a head that weighs the layers of each row, such as --head attention-fusion."
-        )
+    held = holding(
+        records,
+        lambda record: record.class_weights,
+        "layer weights per class; run `probekit train` with a head that weighs the layers of each "
+        "row, such as --head attention-fusion.",
+    )
     check_classes(classes, {name for record in held for name in record.class_weights})
-    if classes:
-        held = [record for record in held if set(classes).intersection(record.class_weights)]
-    return full_depth(held)
+    asked = set(classes)
+    return [record for record in held if not asked or asked.intersection(record.class_weights)]
 
 
 def _panel(
@@ -107,24 +102,24 @@ def _panel(
     """Return the title of a panel, and the lift of every layer by row."""
     title = " ".join(name.split())
     by_class = mean_class_weights(records, title)
-    drawn = _drawn(records, list(by_class), classes)
-    overall = {_ALL: WEIGHTS.means(records, title)}
-    initial = INITIAL.means(records, title)
-    if initial:
-        overall[_BEFORE] = initial
-    support = class_support(records, drawn)
-    found = {row: {n: one.mean for n, one in values.items()} for row, values in overall.items()}
-    found |= {support_text(one, support): by_class[one] for one in by_support(drawn, support)}
-    layers = len(records[0].layers)
-    lifts = {row: {n: v * layers for n, v in values.items()} for row, values in found.items()}
-    left_out = len(by_class) - len(drawn) if not classes else 0
-    return name + (f", {len(drawn)} of {len(by_class)} classes" if left_out else ""), lifts
-
-
-def _drawn(records: Sequence[Record], found: Sequence[str], classes: Sequence[str]) -> list[str]:
-    """Return the classes of a panel: those named, else the most frequent."""
-    if not classes:
-        return frequent_classes(records, found, MAX_CLASSES)
-    named = [name for name in found if name in classes]
-    refuse_many(len(named), MAX_CLASSES, "classes", "name fewer in --classes")
-    return named
+    support = class_support(records, by_class)
+    drawn = [
+        name_of for name_of in by_support(by_class, support) if name_of in (classes or by_class)
+    ]
+    if classes:
+        refuse_many(len(drawn), MAX_CLASSES, "classes", "name fewer in --classes")
+    elif len(drawn) > MAX_CLASSES:
+        drawn = drawn[:MAX_CLASSES]
+        name += f", {len(drawn)} of {len(by_class)} classes"
+    overall = {_ALL: WEIGHTS.means(records, title), _BEFORE: INITIAL.means(records, title)}
+    weights = {
+        row: {layer: mean.mean for layer, mean in means.items()}
+        for row, means in overall.items()
+        if means
+    }
+    weights |= {support_text(name_of, support): by_class[name_of] for name_of in drawn}
+    factor = len(records[0].layers)
+    return name, {
+        row: {layer: weight * factor for layer, weight in of_layers.items()}
+        for row, of_layers in weights.items()
+    }

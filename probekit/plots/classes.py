@@ -9,9 +9,8 @@ from matplotlib.figure import Figure
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import draw_bars
-from probekit.plots.look import PLAIN, Given, Look, styled
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
-from probekit.plots.style import refuse_many
+from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import (
     by_support,
@@ -23,6 +22,7 @@ from probekit.results.summaries.by_class import (
 )
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import full_depth
+from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
@@ -65,20 +65,21 @@ def plot_classes(
     size = rcParams["font.size"] / 72
     height = size * max(map(len, names)) * (_MARKER * curves + _GAP)
     drawn = panel_figure(panels, height=height, ax=ax, look=look)
+    points = []
     for (axes, panel), shown in zip(drawn.panels, names, strict=True):
-        written = _labels(panel, shown)
-        _draw_markers(axes, panel, drawn, split, dict(enumerate(shown)))
-        _class_axis(axes, written)
+        support = class_support(panel.records, shown)
+        points.append(_draw_markers(axes, panel, drawn, split, dict(enumerate(shown))))
+        _class_axis(axes, [support_text(name, support) for name in shown])
         axes.set_xlabel(f"{split} F1 (%)")
-    finish(drawn, connected=False)
+    finish(drawn, points, connected=False, shared=False)
     return drawn.figure
 
 
 def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) -> list[Record]:
     """Return the records that know the classes; of full and truncated depths, the full ones."""
     held = {index: class_scores(record, split) for index, record in enumerate(records)}
-    found = {name for scores in held.values() for name in scores}
-    if not found:
+    names = {name for scores in held.values() for name in scores}
+    if not names:
         other: Scored = "test" if split == "dev" else "dev"
         remedy = (
             f"they hold that of {other}: --split {other}."
@@ -88,43 +89,38 @@ def _scored(records: Sequence[Record], split: Scored, classes: Sequence[str]) ->
         raise RecordError(
             f"none of {len(records)} records holds the {split} F1 of single classes; {remedy}"
         )
-    check_classes(classes, found)
-    wanted = set(classes) or found
+    check_classes(classes, names)
+    wanted = set(classes) or names
     kept = [record for index, record in enumerate(records) if wanted.intersection(held[index])]
     return full_depth(kept)
 
 
 def _names(panel: Panel, split: Scored, classes: Sequence[str]) -> list[str]:
     """Return the classes of a panel, in order."""
-    found = {name for record in panel.records for name in class_scores(record, split)}
-    shown = found.intersection(classes) if classes else found
+    held = {name for record in panel.records for name in class_scores(record, split)}
+    shown = held.intersection(classes) if classes else held
     names = by_support(shown, class_support(panel.records, shown))
     remedy = "choose some with --classes, or another kind of labels with --where label=NAME"
     refuse_many(len(names), MAX_CLASSES, "classes", remedy)
     return names
 
 
-def _labels(panel: Panel, names: Sequence[str]) -> list[str]:
-    """Return the classes of a panel with their number of gold rows."""
-    support = class_support(panel.records, names)
-    return [support_text(name, support) for name in names]
-
-
 def _draw_markers(
     axes: Axes, panel: Panel, drawn: PanelFigure, split: Scored, names: Mapping[int, str]
-) -> None:
-    """Draw the markers of all heads, those of one class below each other."""
+) -> list[dict[float, Interval]]:
+    """Draw the markers of all heads, those of one class below each other; return their points."""
     step = _SPREAD / len(panel.curves)
+    points = []
     for order, (curve, members) in enumerate(panel.curves.items()):
         shift = (order - (len(panel.curves) - 1) / 2) * step
         means = mean_class_scores(members, split, curve)
-        shown = {place: means[n].scaled(100) for place, n in names.items() if n in means}
-        placed = {place + shift: score for place, score in shown.items()}
-        written = {place + shift: names[place] for place in shown}
+        held = {row + shift: name for row, name in names.items() if name in means}
+        placed = {height: means[name].scaled(100) for height, name in held.items()}
         wrong = marks(members)
         troubles = dict.fromkeys(placed, wrong) if wrong else {}
-        draw_bars(axes, placed, drawn.styles[curve], names=written, troubles=troubles)
-        drawn.note([placed])
+        draw_bars(axes, placed, drawn.styles[curve], names=held, troubles=troubles)
+        points.append(placed)
+    return points
 
 
 def _class_axis(axes: Axes, names: Sequence[str]) -> None:
@@ -135,5 +131,5 @@ def _class_axis(axes: Axes, names: Sequence[str]) -> None:
     axes.grid(visible=False, axis="y")
     axes.grid(visible=True, axis="x")
     axes.tick_params(axis="y", length=0)
-    for place in range(0, len(names), 2):
-        axes.axhspan(place - 0.5, place + 0.5, color="#f3f3f3", linewidth=0, zorder=0)
+    for row in range(0, len(names), 2):
+        axes.axhspan(row - 0.5, row + 0.5, color="#f3f3f3", linewidth=0, zorder=0)

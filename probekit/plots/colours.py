@@ -41,11 +41,6 @@ class Colours:
     said: str = ""
 
 
-def amount_colours(low: float, high: float) -> Colours:
-    """Return light to dark colours between two values."""
-    return Colours(COLOUR_MAP, lambda: Normalize(low, high))
-
-
 def lift_colours(values: np.ndarray) -> Colours:
     """Return colours of multiples of an equal part: white is 1, red is more, blue is less.
 
@@ -103,6 +98,6 @@ def _power_ticks(linear: float, reach: float, base: int) -> dict[float, str]:
     # of 2.3 the powers 0.1 and 1: below, they would stand on top of the 0
     first, last = (math.log(end, base) for end in (linear * 0.8, reach))
     powers = [float(base) ** n for n in range(math.ceil(first), math.floor(last) + 1)]
-    ends = [*(one for one in powers if 1 - float(norm(one)) >= _APART), reach]
+    ends = [*(power for power in powers if 1 - float(norm(power)) >= _APART), reach]
     marks = [*(-end for end in reversed(ends)), 0.0, *ends]
-    return {one: f"{one:.2g}".replace("-", "\u2212") for one in marks}
+    return {value: f"{value:.2g}".replace("-", "\u2212") for value in marks}

@@ -4,18 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from probekit.errors import RecordError
-from probekit.plots.cells import Grid
-from probekit.plots.colours import amount_colours
-from probekit.plots.heatmap import heatmap_figure
-from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.colours import COLOUR_MAP, Colours
+from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import choice_text, line_length, rows, runs_text, shared_text
-from probekit.plots.style import PAGE_WIDTH, refuse_many
+from probekit.plots.style import PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.by_class import merged_others, most_confused, total_confusion
-from probekit.results.summaries.grouping import check_seeds, full_depth, grouped, key_of
+from probekit.results.summaries.grouping import check_seeds, grouped, holding, key_of
 
 MAX_PANELS = 6
 MAX_CLASSES = 16
@@ -63,7 +61,7 @@ def plot_confusion(
         list(grids.values()),
         list(grids),
         "share of the gold class (%)",
-        amount_colours(0.0, 100.0),
+        Colours(COLOUR_MAP, lambda: Normalize(0.0, 100.0)),
         notes=runs_text(groups.values()),
         heading=shared_text(held),
         columns=max(1, min(len(grids), width // widest)),
@@ -76,13 +74,8 @@ def plot_confusion(
 
 def _confused(records: Sequence[Record]) -> list[Record]:
     """Return the records with a confusion; of full and truncated depths, the full ones."""
-    held = [record for record in records if record.confusion is not None]
-    if not held:
-        raise RecordError(
-            f"none of {len(records)} records holds a confusion of classes; run `probekit train` "
-            "on a task with classes first."
-        )
-    held = full_depth(held)
+    absent = "a confusion of classes; run `probekit train` on a task with classes first."
+    held = holding(records, lambda record: record.confusion, absent)
     groups = rows(held)
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     return held
@@ -112,14 +105,14 @@ class _Shown:
         """Choose from what the heads of a task confuse, all together."""
         names, counts = total_confusion(records)
         sizes = counts.sum(1)
-        places = sorted(most_confused(counts, most), key=lambda place: -sizes[place])
+        places = sorted(most_confused(counts, most), key=lambda index: -sizes[index])
         return cls(names, places)
 
     def counts(self, records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
         """Return the names of rows and columns, and the counts of some of the records."""
-        own, counts = total_confusion(records)
+        names, counts = total_confusion(records)
         whole = np.zeros((len(self.names), len(self.names)))
-        at = [self.names.index(name) for name in own]
+        at = [self.names.index(name) for name in names]
         whole[np.ix_(at, at)] = counts
         return merged_others(self.names, whole, self.places)
 
@@ -130,8 +123,8 @@ def _grid(name: str, records: Sequence[Record], shown: _Shown) -> Grid:
     occurs = np.flatnonzero(counts.sum(1))
     sizes = counts.sum(1)[occurs]
     labels = [
-        f"{names[place]} ({size / len(records):,.0f})"
-        for place, size in zip(occurs, sizes, strict=True)
+        f"{names[index]} ({size / len(records):,.0f})"
+        for index, size in zip(occurs, sizes, strict=True)
     ]
     shares = 100 * counts[occurs] / sizes[:, None]
     coloured = np.where(np.round(shares) > 0, shares, np.nan)  # what has no number is white

@@ -17,17 +17,15 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
-from probekit.plots.curve_styles import CurveStyle
-from probekit.plots.curves import draw_band, layer_axis, relative_axis
-from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
 from probekit.plots.panels import (
     Panel,
     PanelFigure,
     finish,
     panel_figure,
-    share_scores,
     split_panels,
 )
+from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES, grouped, key_of
@@ -54,8 +52,8 @@ def original_model(model: str) -> str | None:
 
     None is a model with weights of its own.
     """
-    found = _RANDOM_NAME.fullmatch(model_text(model))
-    return found[1] if found else None
+    match = _RANDOM_NAME.fullmatch(model_text(model))
+    return match[1] if match else None
 
 
 @dataclass
@@ -131,8 +129,8 @@ def split_off(records: Sequence[Record]) -> tuple[list[Record], References]:
     return curves, References(guesses, random)
 
 
-def _same(one: Record, other: Record, names: Sequence[str]) -> bool:
-    return key_of(one, names) == key_of(other, names)
+def _same(record: Record, other: Record, names: Sequence[str]) -> bool:
+    return key_of(record, names) == key_of(other, names)
 
 
 _BROAD = 6.0  # width of the pale line under the depths within noise of the best, points
@@ -198,16 +196,15 @@ def plot_depth(
     panels = split_panels(records, by=["shots"], along=["depth"], overlay=overlay)
     drawn = panel_figure(panels, split, ax=ax, look=look)
     curves = []
-    found: list[BestDepth] = []
+    best_of_all: list[BestDepth] = []
     for axes, panel in drawn.panels:
         best = {name: best_depth(members) for name, members in panel.curves.items()}
-        found += best.values()
+        best_of_all += best.values()
         curves.append(_draw_panel(axes, panel, drawn, split, best, tops))
         references.draw(axes, panel, drawn, split, tops)
         layers = [record.depth for record in panel.records if record.depth is not None]
         relative_axis(axes) if relative else layer_axis(axes, layers)
-    share_scores(drawn, curves)
-    finish(drawn, phrases=_entries(found), also=list(references.drawn.values()))
+    finish(drawn, curves, phrases=_entries(best_of_all), also=list(references.drawn.values()))
     return drawn.figure
 
 
@@ -236,7 +233,6 @@ def _draw_panel(
         draw_band(axes, placed, style, panel.scale, order, len(panel.curves), troubles)
         _mark_best(axes, curve, best[name], style, top)
         curves.append(placed)
-    drawn.note(curves)
     return curves
 
 

@@ -13,13 +13,22 @@ from matplotlib.figure import Figure
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.colours import COLOUR_MAP
-from probekit.plots.curve_styles import curve_styles
-from probekit.plots.curves import draw_band, layer_axis, score_axis
-from probekit.plots.look import PLAIN, Given, Look, given_axes, styled
+from probekit.plots.curves import curve_styles, draw_band, layer_axis, score_axis
 from probekit.plots.naming import Size, line_length, wrap_words
 from probekit.plots.panels import TASK, Panel, PanelFigure, finish, new_axes
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, fit, lay_out, size_of
-from probekit.results.layer_geometry import Change, Geometry, LayerGeometry, change_title
+from probekit.plots.style import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
+    PLAIN,
+    Given,
+    Look,
+    fit,
+    given_axes,
+    lay_out,
+    size_of,
+    styled,
+)
+from probekit.results.layer_geometry import Change, Geometry, LayerGeometry
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import series, varying
 from probekit.results.summaries.scored import Scored, shown
@@ -55,7 +64,7 @@ PANELS = ("cka", *_CURVES, SCORE)
 
 @styled
 def plot_geometry(
-    found: Geometry,
+    geometry: Geometry,
     records: Sequence[Record] = (),
     *,
     split: Scored | None = None,
@@ -69,7 +78,7 @@ def plot_geometry(
     row norms; stars mark layers with massive activations. What is undefined leaves a gap.
 
     Args:
-        found: what ``probekit.geometry`` or ``load_geometry`` returned.
+        geometry: what ``probekit.geometry`` or ``load_geometry`` returned.
         records: of probes by depth of the same model and task; others are left out.
         split: whose scores; None is test where all the records have one, else dev.
         panel: one of ``PANELS`` alone; None is all of them.
@@ -82,9 +91,9 @@ def plot_geometry(
         RecordError: records were given, and none is of a depth of this model; or there are none
             for the panel of scores.
     """
-    probes = _ProbeScores(found, records, split) if records else None
-    draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, found)}
-    draw |= {name: partial(_draw_measure, found, *pair) for name, pair in _CURVES.items()}
+    probes = _ProbeScores(geometry, records, split) if records else None
+    draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, geometry)}
+    draw |= {name: partial(_draw_measure, geometry, *pair) for name, pair in _CURVES.items()}
     if probes is not None:
         draw[SCORE] = probes.draw
     if panel is not None:
@@ -96,13 +105,14 @@ def plot_geometry(
     width = look.width or COLUMN_WIDTH
     columns = min(len(draw), max(1, int(width / _NARROWEST)), 3)
     panels = given or new_axes(len(draw), columns, _HEIGHT, Look(width))
-    titles = [one(axes) for axes, one in zip(panels, draw.values(), strict=True)]
+    titles = [draw_panel(axes) for axes, draw_panel in zip(panels, draw.values(), strict=True)]
     if not given:
         for axes in panels[:-columns]:
             axes.set_xlabel("")
     if probes is not None and SCORE in draw:
         probes.explain(panels[-1], made=not given)
-    title = _about(found) if look.title is None and len(draw) > 1 else look.title
+    about = f"{model_text(geometry.model)}, {geometry.rows_text}"
+    title = about if look.title is None and len(draw) > 1 else look.title
     return _settle(panels, titles, title, columns, made=not given)
 
 
@@ -128,17 +138,10 @@ def _settle(
     return figure
 
 
-def _about(found: Geometry) -> str:
-    """Return what was measured."""
-    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    where = f"{model_text(found.model)}, {found.task} {found.split}"
-    return f"{where}: {found.rows:,}{of} rows of {found.array}"
-
-
-def _draw_similarity(found: Geometry, axes: Axes) -> str:
+def _draw_similarity(geometry: Geometry, axes: Axes) -> str:
     """Draw CKA as a heatmap of layers by layers, from 0 to 1; return the panel's title."""
-    values = np.array([[math.nan if v is None else v for v in row] for row in found.cka])
-    numbers = [layer.layer for layer in found.layers]
+    values = np.array([[math.nan if v is None else v for v in row] for row in geometry.cka])
+    numbers = [layer.layer for layer in geometry.layers]
     edges = np.arange(len(numbers) + 1) - 0.5
     mesh = axes.pcolormesh(
         edges, edges, np.ma.masked_invalid(values), cmap=COLOUR_MAP, vmin=0, vmax=1
@@ -148,7 +151,7 @@ def _draw_similarity(found: Geometry, axes: Axes) -> str:
     axes.spines[:].set_visible(False)
     every = max(1, round(len(numbers) / _TICK))
     shown_at = list(range(0, len(numbers), every))
-    labels = [str(numbers[place]) for place in shown_at]
+    labels = [str(numbers[index]) for index in shown_at]
     axes.set_xticks(shown_at, labels)
     axes.set_yticks(shown_at, labels)
     axes.set_xlabel("layer (0 = emb)")
@@ -161,17 +164,17 @@ def _draw_similarity(found: Geometry, axes: Axes) -> str:
 
 
 def _draw_measure(
-    found: Geometry, label: str, value: Callable[[LayerGeometry], float | None], axes: Axes
+    geometry: Geometry, label: str, value: Callable[[LayerGeometry], float | None], axes: Axes
 ) -> str:
     """Draw one number over the layers, with stars at layers with massive activations."""
-    numbers = [layer.layer for layer in found.layers]
-    _draw_line(axes, numbers, [value(layer) for layer in found.layers])
+    numbers = [layer.layer for layer in geometry.layers]
+    _draw_line(axes, numbers, [value(layer) for layer in geometry.layers])
     if label in _BANDS:
-        low, high = zip(*(_BANDS[label](layer) for layer in found.layers), strict=True)
+        low, high = zip(*(_BANDS[label](layer) for layer in geometry.layers), strict=True)
         axes.fill_between(numbers, _gaps(low), _gaps(high), **_SHADE)
     if label == _NORM:
-        massive = [layer for layer in found.layers if layer.massive]
-        places, norms = [one.layer for one in massive], [one.norm for one in massive]
+        massive = [layer for layer in geometry.layers if layer.massive]
+        places, norms = [layer.layer for layer in massive], [layer.norm for layer in massive]
         axes.plot(places, norms, "*", color="#D55E00", markersize=5)
         label = "row norm ± SD (\u2605 massive)" if massive else label
     return label
@@ -192,19 +195,23 @@ def _gaps(values: Sequence[float | None]) -> np.ndarray:
 class _ProbeScores:
     """Scores of probes by depth, of the model and task that were measured."""
 
-    def __init__(self, found: Geometry, records: Sequence[Record], split: Scored | None) -> None:
+    def __init__(self, geometry: Geometry, records: Sequence[Record], split: Scored | None) -> None:
         """Choose the records.
 
         Raises:
             RecordError: none is of a depth of this model and task, or they have several metrics.
         """
-        top = found.layers[-1].layer
-        alike = [one for one in records if (one.model, one.task) == (found.model, found.task)]
+        top = geometry.layers[-1].layer
+        alike = [
+            record
+            for record in records
+            if (record.model, record.task) == (geometry.model, geometry.task)
+        ]
         alike = [r for r in alike if r.depth is not None and r.depth <= top and not r.trial]
         if not alike:
             raise RecordError(
-                f"none of {len(records)} records is of a depth of {found.model} on {found.task}; "
-                "run `probekit depth` for it, or leave the records out."
+                f"none of {len(records)} records is of a depth of {geometry.model} on "
+                f"{geometry.task}; run `probekit depth` for it, or leave the records out."
             )
         alike, split = shown(alike, split)
         if len(varying(alike, ["label", "metric"])) > 0:
@@ -214,7 +221,7 @@ class _ProbeScores:
             )
         title = f"probes: {split} {metric_text(alike[0].metric)}"
         self._panel = Panel(title, alike[0].metric, series(alike, given=[*TASK, "depth"]))
-        self._layers = [layer.layer for layer in found.layers]
+        self._layers = [layer.layer for layer in geometry.layers]
         self._curves = self._panel.score_curves("depth", split)
         self._styles = curve_styles(list(self._curves))
 
@@ -235,16 +242,15 @@ class _ProbeScores:
         assert figure is not None
         panels = [(axes, self._panel)]
         drawn = PanelFigure(figure, panels, self._styles, [""], made, columns=1, height=_HEIGHT)
-        drawn.note(self._curves.values())
-        finish(drawn)
+        finish(drawn, [[*self._curves.values()]], shared=False)
 
 
 @styled
-def plot_change(found: Change, *, ax: Given = None, look: Look = PLAIN) -> Figure:
+def plot_change(change: Change, *, ax: Given = None, look: Look = PLAIN) -> Figure:
     """Draw by layer the relative change of states, mean ± SD over rows, and CKA beside it.
 
     Args:
-        found: what ``probekit.change`` returned.
+        change: what ``probekit.change`` returned.
         ax: two axes of your own.
         look: width, title and font size.
 
@@ -254,13 +260,13 @@ def plot_change(found: Change, *, ax: Given = None, look: Look = PLAIN) -> Figur
     titles = [_CHANGE, _CKA]
     given = given_axes(ax, titles, look, "give two")
     panels = given or new_axes(2, 2, _HEIGHT, Look(look.width or PAGE_WIDTH))
-    numbers = [one.layer for one in found.layers]
-    changes = _gaps([one.change for one in found.layers])
-    deviations = _gaps([one.deviation for one in found.layers])
+    numbers = [layer.layer for layer in change.layers]
+    changes = _gaps([layer.change for layer in change.layers])
+    deviations = _gaps([layer.deviation for layer in change.layers])
     _draw_line(panels[0], numbers, list(changes))
     low = np.maximum(changes - deviations, 0)
     panels[0].fill_between(numbers, low, changes + deviations, **_SHADE)
     panels[0].set_ylim(bottom=0)
-    _draw_line(panels[1], numbers, [one.cka for one in found.layers])
-    title = change_title(found) if look.title is None else look.title
+    _draw_line(panels[1], numbers, [layer.cka for layer in change.layers])
+    title = change.title if look.title is None else look.title
     return _settle(panels, titles, title, 2, made=not given)

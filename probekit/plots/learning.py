@@ -14,8 +14,8 @@ from matplotlib.ticker import MaxNLocator
 from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.plots.curves import decade_axis, draw_band
-from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.panels import Panel, finish, panel_figure, share_scores, split_panels
+from probekit.plots.panels import Panel, finish, panel_figure, split_panels
+from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
 from probekit.results.summaries.grouping import check_seeds
@@ -88,16 +88,14 @@ def plot_learning(
         else:
             axes.set_xlim(left=0)
             axes.xaxis.set_major_locator(MaxNLocator(5, integer=True, steps=[1, 2, 2.5, 5, 10]))
-        drawn_curves.append(curves.values())
-        drawn.note(curves.values())
-    share_scores(drawn, drawn_curves)
-    finish(drawn)
+        drawn_curves.append([*curves.values()])
+    finish(drawn, drawn_curves)
     return drawn.figure
 
 
 def _label(panel: Panel, of: Learned) -> str:
     """Return what is drawn in a panel, and whose it is."""
-    scored = {followed(one) for own in panel.curves.values() for one in own}
+    scored = {followed(record) for members in panel.curves.values() for record in members}
     whose = " or ".join(sorted(scored)) if of == "score" else "train"
     return f"{whose} {metric_text(panel.metric)}"
 
@@ -106,7 +104,7 @@ def _curve(
     members: Sequence[Record], along: LearningAxis, of: Learned, factor: float
 ) -> dict[float, Interval]:
     """Return the mean at every step that any seed was scored at."""
-    found: dict[float, list[float]] = {}
+    by_place: dict[float, list[float]] = {}
     step_seconds = fmean(record.train_seconds / record.curve[-1][0] for record in members)
     for record in members:
         per_unit = {
@@ -115,7 +113,7 @@ def _curve(
             "seconds": 1 / step_seconds,
         }
         for step, loss, score in record.curve:
-            found.setdefault(round(step / per_unit[along], 6), []).append(
+            by_place.setdefault(round(step / per_unit[along], 6), []).append(
                 score if of == "score" else loss
             )
-    return {x: interval(found[x]).scaled(factor) for x in sorted(found)}
+    return {x: interval(by_place[x]).scaled(factor) for x in sorted(by_place)}

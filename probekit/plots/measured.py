@@ -9,8 +9,7 @@ from matplotlib.lines import Line2D
 
 from probekit.metrics import scale_of
 from probekit.plots.curves import layer_axis
-from probekit.plots.look import PLAIN, Given, Look, styled
-from probekit.plots.naming import choice_text, diverged_text, one_last_name, seeds_text
+from probekit.plots.naming import choice_text, diverged_text, one_last_name, title_text
 from probekit.plots.panels import (
     MAX_PANELS,
     Panel,
@@ -19,7 +18,7 @@ from probekit.plots.panels import (
     panel_figure,
     share_scores,
 )
-from probekit.plots.style import Mark, note_marks, refuse_many
+from probekit.plots.style import PLAIN, Given, Look, note_mark, refuse_many, styled
 from probekit.results.comparison.resampling import Bootstrap, Drawn, Estimate, drawn_text
 from probekit.results.overthinking import DepthCurve, EarlyExit, depth_curves
 from probekit.results.overthinking.depth_predictions import read_reported
@@ -32,7 +31,7 @@ from probekit.results.overthinking.early_exit import (
 from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
-from probekit.results.summaries.wording import OPTIONS, metric_text, options_text
+from probekit.results.summaries.wording import metric_text, seeds_text
 
 Line = Mapping[str, Any]
 """Keyword arguments of ``Axes.plot``."""
@@ -95,26 +94,28 @@ def plot_overthinking(
     curves = depth_curves(records)
     panels = _panels(curves)
     reported = [read_reported(curve, split)[0] for curve in curves]
-    labels = [f"% of {one.split} {one.unit}" for one in reported]
+    labels = [f"% of {predictions.split} {predictions.unit}" for predictions in reported]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
-    for (axes, _), one in zip(drawn.panels, reported, strict=True):
-        _draw_shares(axes, shares_by_depth(one, Bootstrap(samples=samples)))
+    for (axes, _), predictions in zip(drawn.panels, reported, strict=True):
+        _draw_shares(axes, shares_by_depth(predictions, Bootstrap(samples=samples)))
     entries = [Line2D([], [], label=name, **line) for name, line in _SHARES.items()]
-    _explain(drawn, curves, entries, [one.groups.drawn for one in reported], _SURE)
+    _explain(drawn, curves, entries, [predictions.groups.drawn for predictions in reported], _SURE)
     return drawn.figure
 
 
-def _draw_shares(axes: Axes, found: SharesByDepth) -> None:
+def _draw_shares(axes: Axes, shares: SharesByDepth) -> None:
     whole, wrong, expected = _SHARES.items()
-    depths = found.depths[:-1]
-    _draw_estimates(axes, *whole, found.depths, found.right)
-    known = [one.right for one in found.earlier]
+    depths = shares.depths[:-1]
+    _draw_estimates(axes, *whole, shares.depths, shares.right)
+    known = [depth.right for depth in shares.earlier]
     _draw_estimates(axes, wrong[0], {**wrong[1], "marker": "none"}, depths, known)
-    _draw_estimates(axes, *expected, depths, [one.expected for one in found.earlier], band=False)
-    for one in found.earlier:
-        face = {"markerfacecolor": _RED if one.knows else "white", "markeredgecolor": _RED}
-        axes.plot([one.depth], [100 * one.right.value], **{**wrong[1], **face})
-    layer_axis(axes, found.depths)
+    _draw_estimates(
+        axes, *expected, depths, [depth.expected for depth in shares.earlier], band=False
+    )
+    for depth in shares.earlier:
+        face = {"markerfacecolor": _RED if depth.knows else "white", "markeredgecolor": _RED}
+        axes.plot([depth.depth], [100 * depth.right.value], **{**wrong[1], **face})
+    layer_axis(axes, shares.depths)
 
 
 def _draw_estimates(
@@ -128,7 +129,7 @@ def _draw_estimates(
 ) -> None:
     """Draw percentages, with a band between the ends of their intervals."""
     values, low, high = (
-        [100 * getattr(one, end) for one in estimates] for end in ("value", "low", "high")
+        [100 * getattr(estimate, end) for estimate in estimates] for end in ("value", "low", "high")
     )
     axes.plot(places, values, **line)
     if band:
@@ -140,14 +141,7 @@ def _draw_estimates(
 
 def _note(axes: Axes, name: str, x: float, y: float, ends: Sequence[float] = ()) -> None:
     low, high = ends or (None, None)
-    values: dict[str, str | float | None] = {
-        "curve": name,
-        "x": x,
-        "y": y,
-        "low": low,
-        "high": high,
-    }
-    note_marks([Mark(axes, x, y, values)])
+    note_mark(axes, x, y, {"curve": name, "x": x, "y": y, "low": low, "high": high})
 
 
 @styled
@@ -186,7 +180,9 @@ def plot_exit(
     curves = depth_curves(records)
     panels = _panels(curves)
     pairs = [read_reported(curve, split) for curve in curves]
-    labels = [f"{one.split} {metric_text(one.scorer.name)}" for one, _ in pairs]
+    labels = [
+        f"{predictions.split} {metric_text(predictions.scorer.name)}" for predictions, _ in pairs
+    ]
     drawn = panel_figure(panels, labels=labels, ax=ax, look=look)
     for (axes, _), pair in zip(drawn.panels, pairs, strict=True):
         _draw_exits(axes, measure_exits(*pair, Bootstrap(samples=samples), tolerance))
@@ -195,19 +191,21 @@ def plot_exit(
         Line2D([], [], label=TEXTS[name], **{**_MARKED, **line}) for name, line in _RULES.items()
     ]
     ring = Line2D([], [], color="#666666", label="chosen threshold", **_CHOSEN)
-    _explain(drawn, curves, [*entries, ring], [one.groups.drawn for one, _ in pairs])
+    _explain(
+        drawn, curves, [*entries, ring], [predictions.groups.drawn for predictions, _ in pairs]
+    )
     return drawn.figure
 
 
-def _draw_exits(axes: Axes, found: EarlyExit) -> None:
-    factor = scale_of(found.metric).factor
-    for curve in found.curves:
+def _draw_exits(axes: Axes, early_exit: EarlyExit) -> None:
+    factor = scale_of(early_exit.metric).factor
+    for curve in early_exit.curves:
         every = max(1, len(curve.layers) // _MARKERS)
         scores = [factor * score for score in curve.scores]
         axes.plot(curve.layers, scores, markevery=every, **{**_MARKED, **_RULES[curve.rule]})
         for at, score in zip(curve.layers, scores, strict=True):
             _note(axes, TEXTS[curve.rule], at, score)
-    for point in found.points:
+    for point in early_exit.points:
         style = _RULES[point.rule]
         x, y = point.layers.value, factor * point.score.value
         low, high = factor * point.score.low, factor * point.score.high
@@ -219,7 +217,7 @@ def _draw_exits(axes: Axes, found: EarlyExit) -> None:
         axes.plot([point.layers.low, point.layers.high], [y, y], **bars)
         _note(axes, TEXTS[point.rule] + ("" if alone else ": chosen"), x, y, [low, high])
     axes.set_xlabel("mean layers used (0 = emb)")
-    axes.set_xlim(-0.02 * found.depths[-1], 1.03 * found.depths[-1])
+    axes.set_xlim(-0.02 * early_exit.depths[-1], 1.03 * early_exit.depths[-1])
 
 
 def _panels(curves: Sequence[DepthCurve]) -> list[Panel]:
@@ -230,16 +228,14 @@ def _panels(curves: Sequence[DepthCurve]) -> list[Panel]:
     """
     choice = choice_text(curve.records for curve in curves)
     refuse_many(len(curves), MAX_PANELS, "panels (one per head, model, task, ...)", choice)
-    full = one_last_name([curve.records[0] for curve in curves])
-    found = []
-    for curve in curves:
-        record = curve.records[0]
-        said = {"model": record.model, "task": record.task, "label": record.label}
-        if record.label == OPTIONS["label"].unsaid:
-            del said["label"]
-        title = f"{options_text(said, full)}, {curve.name}"
-        found.append(Panel(title, record.metric, {curve.name: curve.records}))
-    return found
+    firsts = [curve.records[0] for curve in curves]
+    full = one_last_name(firsts)
+    panels = []
+    for curve, record in zip(curves, firsts, strict=True):
+        whose = {"model": record.model, "task": record.task, "label": record.label}
+        title = f"{title_text(whose, full)}, {curve.name}"
+        panels.append(Panel(title, record.metric, {curve.name: curve.records}))
+    return panels
 
 
 def _explain(

@@ -1,7 +1,7 @@
 """Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from matplotlib import rcParams
@@ -20,7 +20,7 @@ from probekit.results.summaries.wording import (
     model_text,
     option_text,
     options_text,
-    range_text,
+    seeds_text,
     value_text,
 )
 
@@ -60,7 +60,7 @@ def rows(
     groups = grouped(records, names)
     full = one_last_name(records)
     alone = _heads_of_one_setting(records)
-    found = {}
+    by_name = {}
     for key, group in groups.items():
         said = _stated(dict(zip(names, key, strict=True)), alone)
         first, *others = (
@@ -70,8 +70,8 @@ def rows(
         more = detail(group) if detail else ""
         within = [*others, more] if more else others
         text = wrap_phrases(f"{first} ({', '.join(within)})" if within else first, characters)
-        found[text + (f" {MARK}" if marks(group) else "")] = group
-    return found
+        by_name[text + (f" {MARK}" if marks(group) else "")] = group
+    return by_name
 
 
 def _row_options(records: Sequence[Record], lead: str) -> list[str]:
@@ -99,7 +99,18 @@ def shared_text(records: Sequence[Record], full_model: bool = False) -> str:
     """
     titled = [name for name, option in OPTIONS.items() if option.titled]
     shared = {n: option_of(records[0], n) for n in titled if not varying(records, [n])}
-    return options_text({n: v for n, v in shared.items() if v != OPTIONS[n].unsaid}, full_model)
+    return title_text({n: v for n, v in shared.items() if v is not None}, full_model)
+
+
+def title_text(options: Mapping[str, Any], full_model: bool = False) -> str:
+    """Return options as a title says them: not those of the usual value, as a label called "label".
+
+    Args:
+        options: values by name.
+        full_model: whether a model has its whole name, as another panel's has the same last part.
+    """
+    said = {n: v for n, v in options.items() if v is None or v != OPTIONS[n].unsaid}
+    return options_text(said, full_model)
 
 
 def one_last_name(records: Sequence[Record]) -> bool:
@@ -120,9 +131,9 @@ def choice_text(groups: Iterable[Sequence[Record]]) -> str:
         for name in OPTIONS
         if name not in _NO_CHOICE
     }
-    name = max(values, key=lambda one: len(values[one]))  # of equal ones the first
-    told = next((value for value in values[name] if value is not None), None)
-    said = model_text(str(told)) if name == "model" else value_text(name, told)
+    name = max(values, key=lambda option: len(values[option]))  # of equal ones the first
+    example = next((value for value in values[name] if value is not None), None)
+    said = model_text(str(example)) if name == "model" else value_text(name, example)
     return f"choose some, such as --where {name}={said}"
 
 
@@ -135,8 +146,8 @@ def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -
     """
     groups = list(groups)
     records = [record for group in groups for record in group]
-    found = marks(records)
-    marked = f"; {MARK} {', '.join(found)}" if found else ""
+    troubles = marks(records)
+    marked = f"; {MARK} {', '.join(troubles)}" if troubles else ""
     return seeds_text(map(len, groups)) + diverged_text([*records, *lost]) + marked
 
 
@@ -145,7 +156,7 @@ def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
     settings: dict[str, set[Any]] = {}
     for record in records:
         settings.setdefault(record.head, set()).add(option_of(record, "options"))
-    return {head for head, found in settings.items() if len(found) == 1}
+    return {head for head, options in settings.items() if len(options) == 1}
 
 
 def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
@@ -164,16 +175,6 @@ def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
         if name in options and other in options and options[name] is None:
             del options[name]
     return options
-
-
-def seeds_text(counts: Iterable[int]) -> str:
-    """Return how many seeds a figure is over, such as ``5 seeds`` or ``3 to 5 seeds``.
-
-    Args:
-        counts: the number of seeds behind each thing that is drawn.
-    """
-    found = list(counts)
-    return "one seed" if max(found) == 1 else f"{range_text(found)} seeds"
 
 
 def diverged_text(records: Sequence[Record]) -> str:
@@ -208,6 +209,8 @@ def wrap_words(text: str, characters: int) -> str:
     An asterisk stays with what it stands for.
     """
     glued = text.replace(f"{MARK} ", f"{MARK}\xa0")
-    words = [one if len(one) > characters else one.replace("-", _GLUED) for one in glued.split(" ")]
+    words = [
+        word if len(word) > characters else word.replace("-", _GLUED) for word in glued.split(" ")
+    ]
     lines = textwrap.fill(" ".join(words), characters)
     return lines.replace(_GLUED, "-").replace(f"{MARK}\xa0", f"{MARK} ")

@@ -1,7 +1,7 @@
 """One figure of several panels: one per task (and model, ...), with a legend below them."""
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -11,22 +11,24 @@ from matplotlib.lines import Line2D
 
 from probekit.base.registry import choose
 from probekit.metrics import Scale, scale_of
-from probekit.plots.curve_styles import CurveStyle, curve_styles
-from probekit.plots.curves import score_axis
-from probekit.plots.look import PLAIN, Given, Look, given_axes
+from probekit.plots.curves import CurveStyle, curve_styles, score_axis
 from probekit.plots.naming import (
     choice_text,
     diverged_text,
     line_length,
     one_last_name,
-    seeds_text,
+    title_text,
     wrap_phrases,
     wrap_words,
 )
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
+    PLAIN,
+    Given,
+    Look,
     fit,
+    given_axes,
     lay_out,
     new_figure,
     refuse_many,
@@ -37,7 +39,7 @@ from probekit.results.summaries.diagnosis import marks, marks_along, same_for_al
 from probekit.results.summaries.grouping import Key, grouped, series, varying
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve
-from probekit.results.summaries.wording import OPTIONS, metric_text, options_text
+from probekit.results.summaries.wording import metric_text, seeds_text
 
 TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""
@@ -48,6 +50,9 @@ OVERLAYS: Mapping[str, Sequence[str]] = {
     "head": ("head",),
 }
 """What the curves of one panel may be, with the options that come with it."""
+
+Curves = Sequence[Mapping[float, Interval]]
+"""Points by their place along an axis, curve by curve."""
 
 MAX_PANELS = 12
 PANEL_HEIGHT = 1.55
@@ -88,16 +93,15 @@ class Panel:
 
     def troubles(self, name: str, along: str) -> dict[float, Sequence[str]]:
         """Return what is wrong with some run of each point of a curve, where something is."""
-        found = marks_along(self.curves[name], along)
-        return {place: wrong for place, wrong in found.items() if wrong}
+        troubles = marks_along(self.curves[name], along)
+        return {position: wrong for position, wrong in troubles.items() if wrong}
 
 
 @dataclass(frozen=True)
 class PanelFigure:
     """A figure whose panels are to be drawn into, and what is said around them in the end.
 
-    ``seeds`` are the numbers of seeds that its points are over, as far as they are drawn. ``made``
-    says that it was made here, so that its size follows what is in it.
+    ``made`` says that it was made here, so that its size follows what is in it.
     """
 
     figure: Figure
@@ -107,11 +111,6 @@ class PanelFigure:
     made: bool
     columns: int
     height: float
-    seeds: set[int] = field(default_factory=set)
-
-    def note(self, curves: Iterable[Mapping[float, Interval]]) -> None:
-        """Note how many seeds the points of some curves are over, which the legend says."""
-        self.seeds.update(point.n for curve in curves for point in curve.values())
 
     @property
     def records(self) -> list[Record]:
@@ -138,29 +137,28 @@ def split_panels(
         UnknownNameError: there is no such thing to overlay.
         RecordError: there are too many panels.
     """
-    for one in overlay:
-        choose("overlay", one, OVERLAYS)
-    within = {name for one in overlay or ("head",) for name in OVERLAYS[one]}
+    for kind in overlay:
+        choose("overlay", kind, OVERLAYS)
+    overlay = overlay or ("head",)
+    within = {name for kind in overlay for name in OVERLAYS[kind]}
     names = [name for name in (*TASK[:-1], "head", TASK[-1]) if name not in within] + [*by]
     by_panel = grouped(records, names)
     things = f"panels (one per {', '.join(names)})"
     refuse_many(len(by_panel), MAX_PANELS, things, choice_text(by_panel.values()))
-    panels: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in by_panel}
-    lead = [OVERLAYS[one][0] for one in OVERLAYS if one in (overlay or ("head",))]
+    curves_of: dict[Key, dict[str, Sequence[Record]]] = {key: {} for key in by_panel}
+    lead = [names[0] for kind, names in OVERLAYS.items() if kind in overlay]
     for name, members in series(records, given=[*names, *along], lead=lead).items():
         for key, group in grouped(members, names).items():
-            panels[key][name] = group
+            curves_of[key][name] = group
     differing = varying(records, by)
-    found = []
-    for key, curves in panels.items():
+    panels = []
+    for key, curves in curves_of.items():
         options = dict(zip(names, key, strict=True))
         metric = options.pop("metric")
-        # what is None in all panels is not worth a word in a title, nor is a label called "label"
+        # what is None in all panels is not worth a word in a title
         said = {n: v for n, v in options.items() if v is not None or n in differing}
-        if said.get("label") == OPTIONS["label"].unsaid:
-            del said["label"]
-        found.append(Panel(options_text(said, one_last_name(records)), metric, curves))
-    return found
+        panels.append(Panel(title_text(said, one_last_name(records)), metric, curves))
+    return panels
 
 
 def panel_figure(
@@ -223,9 +221,7 @@ def new_axes(count: int, columns: int, height: float, look: Look) -> list[Axes]:
     return [figure.add_subplot(places[divmod(n, columns)]) for n in range(count)]
 
 
-def share_scores(
-    drawn: PanelFigure, curves: Sequence[Iterable[Mapping[float, Interval]]] = ()
-) -> None:
+def share_scores(drawn: PanelFigure, curves: Sequence[Curves] = ()) -> None:
     """Give the panels of one metric one y axis that holds them all, with numbers at the left alone.
 
     Args:
@@ -235,10 +231,10 @@ def share_scores(
     by_metric: dict[str, list[int]] = {}
     for index, (_, panel) in enumerate(drawn.panels):
         by_metric.setdefault(panel.metric, []).append(index)
-    for places in by_metric.values():
-        together = [curve for index in places for curve in (curves[index] if curves else ())]
-        group = [drawn.panels[index][0] for index in places]
-        score_axis(group, drawn.panels[places[0]][1].scale, together)
+    for indices in by_metric.values():
+        together = [curve for index in indices for curve in (curves[index] if curves else ())]
+        group = [drawn.panels[index][0] for index in indices]
+        score_axis(group, drawn.panels[indices[0]][1].scale, together)
     for axes, _ in drawn.panels:
         if drawn.made and not axes.get_ylabel():
             axes.tick_params(axis="y", labelleft=False)
@@ -246,8 +242,10 @@ def share_scores(
 
 def finish(
     drawn: PanelFigure,
+    curves: Sequence[Curves],
     *,
     connected: bool = True,
+    shared: bool = True,
     phrases: Sequence[Line2D] = (),
     also: Sequence[Line2D] = (),
 ) -> None:
@@ -255,28 +253,33 @@ def finish(
 
     Args:
         drawn: the figure, with all that is in its panels.
+        curves: the points of each panel, by curve.
         connected: whether lines connect the points.
+        shared: whether the points are scores along y axes that panels of one metric share.
         phrases: entries of the legend after those of the curves; what hollow markers mean follows.
         also: entries after that.
     """
+    if shared:
+        share_scores(drawn, curves)
     no_line = {} if connected else {"linestyle": "none"}
-    curves = [
+    entries = [
         Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
-    points = seeds_text(drawn.seeds)
-    if max(drawn.seeds) > 1:
+    seeds = {point.n for panel in curves for curve in panel for point in curve.values()}
+    text = seeds_text(seeds)
+    if max(seeds) > 1:
         same = all(map(same_for_all_seeds, drawn.records))
-        points = f"{points}, the same for all" if same else f"mean and 95 % interval over {points}"
+        text = f"{text}, the same for all" if same else f"mean and 95 % interval over {text}"
     explained = [*phrases, *hollow_entries(drawn.records), *also]
-    explain(drawn, curves, explained, points + diverged_text(drawn.records), connected=connected)
+    explain(drawn, entries, explained, text + diverged_text(drawn.records), connected=connected)
 
 
 def hollow_entries(records: Sequence[Record]) -> list[Line2D]:
     """Return the legend's entry that says what hollow markers mean, if there are any."""
-    found = marks(records)
+    troubles = marks(records)
     style = CurveStyle("", "#666666", "o", 3.8, "none").hollow_options()
-    return [Line2D([], [], label=f"hollow: {', '.join(found)}", **style)] if found else []
+    return [Line2D([], [], label=f"hollow: {', '.join(troubles)}", **style)] if troubles else []
 
 
 def explain(
@@ -334,7 +337,7 @@ def put_legend(
     room = line_length(width, "legend.fontsize") - _AROUND
     handles = [*curves, *phrases]
     sample = _SAMPLE if connected else _MARKER
-    longest = max([len(str(one.get_label())) for one in curves] + [_PHRASE] * bool(phrases))
+    longest = max([len(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases))
     columns = max(1, min(len(handles), room // (longest + sample)))
     for handle in handles:
         handle.set_label(wrap_words(str(handle.get_label()), max(8, room // columns - sample)))
@@ -361,8 +364,10 @@ def _make_room(axes: Axes, legend: Legend, beside: Sequence[Axes]) -> None:
     scale = axes.yaxis.get_transform()
     bottom, top = scale.transform(np.array(limits))
     end = float(scale.inverted().transform(np.array([bottom + (top - bottom) * height / room]))[0])
-    for one in [axes, *(other for other in beside if other.get_ylim() == limits)]:
-        labels = one.yaxis.get_major_formatter()
-        one.set_yticks([tick for tick in one.get_yticks() if min(limits) <= tick <= max(limits)])
-        one.set_ylim(limits[0], end)
-        one.yaxis.set_major_formatter(labels)
+    for panel in [axes, *(other for other in beside if other.get_ylim() == limits)]:
+        labels = panel.yaxis.get_major_formatter()
+        panel.set_yticks(
+            [tick for tick in panel.get_yticks() if min(limits) <= tick <= max(limits)]
+        )
+        panel.set_ylim(limits[0], end)
+        panel.yaxis.set_major_formatter(labels)

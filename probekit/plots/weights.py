@@ -4,7 +4,7 @@ Also the attention-fusion paper's Fig. 2. One panel per model, and per head wher
 tasks, each with the layers of its own model.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,19 +12,20 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.plots.cells import Grid
 from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
-from probekit.plots.heatmap import heatmap_figure, stacked_heights
-from probekit.plots.look import PLAIN, Given, Look, styled
+from probekit.plots.heatmap import Grid, heatmap_figure, layer_values, stacked_heights
 from probekit.plots.naming import (
+    NAME_WIDTH,
     choice_text,
     line_length,
+    one_last_name,
+    rows,
     runs_text,
+    shared_text,
 )
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, refuse_many
-from probekit.plots.weight_panels import NARROW, WeightPanel, weight_panels
+from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import BASELINES, grouped
+from probekit.results.summaries.grouping import BASELINES, grouped, varying
 from probekit.results.summaries.layer_measures import (
     MEASURES,
     RAW_WEIGHTS,
@@ -32,6 +33,7 @@ from probekit.results.summaries.layer_measures import (
     caution_text,
     one_ablation,
 )
+from probekit.results.summaries.scored import mean_values
 
 MAX_ROWS = 60
 MAX_PANELS = 12
@@ -41,6 +43,7 @@ _MANY = 12  # from more rows on, they are low and have no numbers
 _WIDE, _SLIM = 20.0, 9.0  # width of the cells of a row without numbers: on a page, a column; ems
 _LEAST, _MOST = 0.7, 1.8  # width of one of these cells, ems
 _GAP = 3  # characters between panels
+_NARROW = 4.5  # width of a page on which names have shorter lines, inches
 
 _TEXTS = {
     "weights": "lift over uniform (weight x layers read; 1: uniform)",
@@ -59,6 +62,91 @@ _NONE = {
     "ablation": "no layer was left out",
 }
 """Why a head whose records hold nothing of a measure is not drawn."""
+
+
+@dataclass(frozen=True)
+class WeightPanel:
+    """One panel: its title, its rows' records by name, and the last layer of its model.
+
+    ``sized`` says that rows are in the order of what they were fitted on.
+    """
+
+    title: str
+    rows: Mapping[str, Sequence[Record]]
+    top: int
+    sized: bool
+
+    def means(self, measure: LayerMeasure) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean over seeds of every row and layer, and half its interval.
+
+        Raises:
+            RecordError: a row would average over more than seeds.
+        """
+        means_of_rows = [
+            mean_values(group, measure.shown, " ".join(name.split()))
+            for name, group in self.rows.items()
+        ]
+        means = [{n: mean.mean for n, mean in row.items()} for row in means_of_rows]
+        halves = [
+            {n: np.nan if mean.half is None else mean.half for n, mean in row.items()}
+            for row in means_of_rows
+        ]
+        return layer_values(means, self.top), layer_values(halves, self.top)
+
+    def strips(self, measure: LayerMeasure) -> list[np.ndarray]:
+        """Return the numbers of every row, shape (seeds, layers), seeds ascending."""
+        ordered = [sorted(group, key=lambda record: record.seed) for group in self.rows.values()]
+        return [
+            layer_values([measure.shown(record) for record in group], self.top) for group in ordered
+        ]
+
+
+def weight_panels(
+    records: Sequence[Record], measure: LayerMeasure, width: float
+) -> list[WeightPanel]:
+    """Return the panels: one per model, of several tasks one per head and model.
+
+    Args:
+        records: those with numbers.
+        measure: the numbers.
+        width: of the figure, inches; names have shorter lines on a narrow one.
+    """
+    tasks = bool(varying(records, ["task", "label"]))
+    characters = NAME_WIDTH * 3 // 4 if width < _NARROW else NAME_WIDTH
+    tops = {
+        model: max(layer for record in group for layer in (*record.layers, *measure.values(record)))
+        for (model,), group in grouped(records, ["model"]).items()
+    }
+    panels = []
+    for key, group in grouped(records, ["head", "model"] if tasks else ["model"]).items():
+        shared = shared_text(group, one_last_name(records))
+        title = f"{key[0]}, {shared}" if tasks else shared
+        by_name = rows(
+            group, "task" if tasks else "head", _size_text if tasks else None, characters
+        )
+        if tasks:
+            by_name = dict(sorted(by_name.items(), key=lambda item: _size_rank(item[1])))
+        sized = tasks and any(_size(members) is not None for members in by_name.values())
+        panels.append(WeightPanel(title, by_name, tops[key[-1]], sized))
+    return panels
+
+
+def _size(group: Sequence[Record]) -> int | None:
+    """Return how many examples the runs of a row were fitted on, if the records say so."""
+    sizes = [record.seen["examples"] for record in group if "examples" in record.seen]
+    return max(sizes, default=None)
+
+
+def _size_text(group: Sequence[Record]) -> str:
+    size = _size(group)
+    return "" if size is None else f"n={size:,}"
+
+
+def _size_rank(group: Sequence[Record]) -> tuple[bool, int, int]:
+    """Sort rows by what they were fitted on, then by what there was; unknown sizes last."""
+    size = _size(group)
+    there = max((record.seen.get("of_examples", 0) for record in group), default=0)
+    return (size is None, size or 0, there)
 
 
 @styled
@@ -138,11 +226,11 @@ def plot_weights(
 
 def _check_count(panels: Sequence[WeightPanel]) -> None:
     """Refuse more panels or rows than a reader can take in."""
-    by_panel = [[one for row in panel.rows.values() for one in row] for panel in panels]
+    by_panel = [[record for row in panel.rows.values() for record in row] for panel in panels]
     refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
     longest = max((panel.rows for panel in panels), key=len)
     remedy = choice_text(longest.values())
-    refuse_many(len(longest), MAX_ROWS, "rows", remedy, one="one heatmap")
+    refuse_many(len(longest), MAX_ROWS, "rows", remedy, within="one heatmap")
 
 
 def _that_fits(drawing: "_Drawing") -> "_Drawing":
@@ -161,10 +249,10 @@ def _that_fits(drawing: "_Drawing") -> "_Drawing":
         drawing = replace(drawing, width=COLUMN_WIDTH, halves=True)
         height = sum(stacked_heights(drawing.grids(), 2))
     if height > _TALLEST:
-        found = [row for panel in drawing.panels for row in panel.rows.values()]
+        groups = [row for panel in drawing.panels for row in panel.rows.values()]
         raise RecordError(
-            f"{len(grids)} heatmaps of {len(found)} rows would be {height:.0f} inches tall (at "
-            f"most {_TALLEST:.0f}); {choice_text(found)}."
+            f"{len(grids)} heatmaps of {len(groups)} rows would be {height:.0f} inches tall (at "
+            f"most {_TALLEST:.0f}); {choice_text(groups)}."
         )
     return drawing
 
@@ -201,7 +289,7 @@ def _left_out(
     shown = {record.head for record in drawn}
     reasons: dict[str, list[str]] = {}
     for (head,), group in grouped(given, ["head"]).items():
-        if head in shown or head in BASELINES or all(one.diverged for one in group):
+        if head in shown or head in BASELINES or all(record.diverged for record in group):
             continue
         sizes = {len(measure.values(record)) for record in group}
         if what in ("weights", "initial") and head in _constant():
@@ -211,8 +299,8 @@ def _left_out(
         else:
             reason = _NONE[what] if sizes == {0} else "truncated depths alone"
         reasons.setdefault(reason, []).append(head)
-    found = [f"{', '.join(heads)} ({reason})" for reason, heads in reasons.items()]
-    return [f"left out: {', '.join(found)}"] if found else []
+    texts = [f"{', '.join(heads)} ({reason})" for reason, heads in reasons.items()]
+    return [f"left out: {', '.join(texts)}"] if texts else []
 
 
 @dataclass(frozen=True)
@@ -229,14 +317,14 @@ class _Drawing:
     @property
     def panels(self) -> list[WeightPanel]:
         """The panels; in two columns, those that are alike beside each other."""
-        found = weight_panels(self.records, self.measure, self.width)
-        return sorted(found, key=lambda panel: -len(panel.rows)) if self.halves else found
+        panels = weight_panels(self.records, self.measure, self.width)
+        return sorted(panels, key=lambda panel: -len(panel.rows)) if self.halves else panels
 
     @property
     def _compact(self) -> bool:
         """Whether rows are low and have no numbers."""
         panels = self.panels
-        return self.halves or len(panels) > 2 or max(len(one.rows) for one in panels) > _MANY
+        return self.halves or len(panels) > 2 or max(len(panel.rows) for panel in panels) > _MANY
 
     def grids(self) -> list[Grid]:
         """Return a heatmap for each panel."""
@@ -248,9 +336,9 @@ class _Drawing:
         shades = np.concatenate(strips) if strips else values
         if self.what == "raw":  # sizes of heads have nothing to do with each other
             counts = [len(strip) for strip in strips] or [1] * len(values)
-            own = np.split(shades, np.cumsum(counts)[:-1])
-            shades = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in own])
-        wide = _SLIM if self.width < NARROW else _WIDE
+            rows = np.split(shades, np.cumsum(counts)[:-1])
+            shades = np.concatenate([row / (np.nanmax(np.abs(row)) or 1.0) for row in rows])
+        wide = _SLIM if self.width < _NARROW else _WIDE
         cell = float(np.clip(wide / (panel.top + 1), _LEAST, _MOST))
         return Grid(
             list(panel.rows),
@@ -329,7 +417,7 @@ def _notes(records: Sequence[Record], what: str) -> str:
     if what == "ablation":
         squared = {record.decoder.startswith("regression") for record in records}
         unit = {False: "nats", True: "squared error"}
-        return f"{one_ablation(records)}; in {' or '.join(unit[one] for one in sorted(squared))}"
+        return f"{one_ablation(records)}; in {' or '.join(map(unit.__getitem__, sorted(squared)))}"
     return ""
 
 

@@ -166,18 +166,18 @@ class Claims:
             StorageError: the file cannot be written.
         """
         with records_lock(self.out):
-            own = _read(claim_path(self.out, record.key)) == self._owner
-            if own:
+            is_owner = _read(claim_path(self.out, record.key)) == self._owner
+            if is_owner:
                 append_line(self.out, record)
                 claim_path(self.out, record.key).unlink(missing_ok=True)
         self._held.discard(record.key)
-        if not own:
+        if not is_owner:
             logger.warning(
                 "this process was silent for so long that another one has taken over the run %s: "
                 "it is recorded there.",
                 record.key[:16],
             )
-        return own
+        return is_owner
 
     def release(self, keys: Collection[str]) -> None:
         """Let go of claims without recording the runs."""
@@ -220,13 +220,13 @@ def run_file(out: Path, key: str, kind: str) -> Path:
 def _remove_left(out: Path) -> None:
     """Remove claims that count no more, and snapshots of runs that are recorded."""
     out = out.resolve()
-    names = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
-    found = [name for path in out.parent.glob("*") if (name := names.fullmatch(path.name))]
-    if not found:
+    pattern = re.compile(rf"{re.escape(out.name)}\.([0-9a-f]{{16}})\.({_CLAIM}|{SNAPSHOT})")
+    left = [name for path in out.parent.glob("*") if (name := pattern.fullmatch(path.name))]
+    if not left:
         return
     with records_lock(out):
         done = {key[:16] for key in recorded(out)}
-        for name in found:
+        for name in left:
             path = out.with_name(name[0])
             owner = _read(path) if name[2] == _CLAIM else None
             finished = name[1] in done

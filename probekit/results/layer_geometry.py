@@ -65,23 +65,18 @@ class LayerGeometry:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Geometry:
-    """The geometry of all layers of an entry.
+class Measurement:
+    """What was measured of the layers of an entry says which rows it is of.
 
     Attributes:
-        model: name of the backbone.
+        model: name of the backbone; of two, that of the model after.
         task: name of the task.
         split: whose rows.
-        entry: key of the cache entry.
+        entry: key of the cache entry; of two, that of the one after.
         array: which rows (``words``, ``cls``, ...).
-        dim: D, the width.
         rows: rows that were measured.
         of_rows: rows that there are.
-        sample: rows among these that the intrinsic dimension was estimated from, at most.
-        seed: of both draws.
-        layers: one by one, ascending.
-        cka: linear centred kernel alignment between every two layers (Kornblith et al. 2019,
-            section 3), in the order of ``layers``: 0 to 1; None where one of them is constant.
+        seed: of all draws.
         version: version of probekit that measured.
     """
 
@@ -90,22 +85,42 @@ class Geometry:
     split: str
     entry: str
     array: str
-    dim: int
     rows: int
     of_rows: int
-    sample: int
     seed: int
-    layers: Sequence[LayerGeometry]
-    cka: Sequence[Sequence[float | None]] = field(repr=False)
     version: str
 
-    def _repr_html_(self) -> str:
-        """Return for a notebook what ``probekit geometry`` prints."""
-        return geometry_table(self)._repr_html_()
+    @property
+    def rows_text(self) -> str:
+        """Which rows these are, such as ``ner dev: 20,000 of 43,210 rows of words``."""
+        of = f" of {self.of_rows:,}" if self.rows < self.of_rows else ""
+        return f"{self.task} {self.split}: {self.rows:,}{of} rows of {self.array}"
 
     def to_json(self) -> dict[str, Any]:
         """Return all numbers as plain JSON values."""
         return dict(json.loads(json.dumps(asdict(self))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Geometry(Measurement):
+    """The geometry of all layers of an entry.
+
+    Attributes:
+        dim: D, the width.
+        sample: rows among these that the intrinsic dimension was estimated from, at most.
+        layers: one by one, ascending.
+        cka: linear centred kernel alignment between every two layers (Kornblith et al. 2019,
+            section 3), in the order of ``layers``: 0 to 1; None where one of them is constant.
+    """
+
+    dim: int
+    sample: int
+    layers: Sequence[LayerGeometry]
+    cka: Sequence[Sequence[float | None]] = field(repr=False)
+
+    def _repr_html_(self) -> str:
+        """Return for a notebook what ``probekit geometry`` prints."""
+        return geometry_table(self)._repr_html_()
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
@@ -114,7 +129,7 @@ class Geometry:
         Raises:
             RecordError: a field is missing, or there is no layer.
         """
-        missing = [one.name for one in fields(cls) if one.name not in data]
+        missing = [item.name for item in fields(cls) if item.name not in data]
         if missing:
             raise RecordError(
                 f"not what `probekit geometry --json` wrote: it lacks {', '.join(missing)}."
@@ -122,10 +137,12 @@ class Geometry:
         if not data["layers"]:
             raise RecordError("it holds no layer; measure again with `probekit geometry --json`.")
         layers = tuple(
-            LayerGeometry(**{**one, "massive": tuple(MassiveChannel(**m) for m in one["massive"])})
-            for one in data["layers"]
+            LayerGeometry(
+                **{**values_of, "massive": tuple(MassiveChannel(**m) for m in values_of["massive"])}
+            )
+            for values_of in data["layers"]
         )
-        values = {one.name: data[one.name] for one in fields(cls)}
+        values = {item.name: data[item.name] for item in fields(cls)}
         return cls(**{**values, "layers": layers, "cka": tuple(map(tuple, data["cka"]))})
 
 
@@ -151,29 +168,32 @@ def load_geometry(path: str | Path) -> Geometry:
         raise RecordError(f"{path}: {reason}") from None
 
 
-def geometry_table(found: Geometry) -> Table:
+def geometry_table(geometry: Geometry) -> Table:
     """Return layer, rank, mean cosine, dimension, norm, two CKAs and massive channels."""
-    layers, places = found.layers, range(len(found.layers))
-    before = [found.cka[place][place - 1] if place else None for place in places]
+    layers, places = geometry.layers, range(len(geometry.layers))
+    before = [geometry.cka[index][index - 1] if index else None for index in places]
     columns = [
-        Column("layer", [str(one.layer) for one in layers], words=True),
-        Column("covariance rank", [_number(one.effective_rank, 1) for one in layers]),
-        Column("cosine", [_number(one.anisotropy, 3) for one in layers]),
-        Column("dimension", [_dimension_text(one) for one in layers]),
-        Column("norm", [f"{one.norm:.4g} ± {one.norm_deviation:.2g}" for one in layers]),
-        Column("CKA before", [_number(one, 3) for one in before]),
-        Column("CKA last", [_number(found.cka[place][-1], 3) for place in places]),
-        Column("massive", [_massive_text(one) for one in layers], words=True),
+        Column("layer", [str(layer.layer) for layer in layers], words=True),
+        Column("covariance rank", [_number(layer.effective_rank, 1) for layer in layers]),
+        Column("cosine", [_number(layer.anisotropy, 3) for layer in layers]),
+        Column("dimension", [_dimension_text(layer) for layer in layers]),
+        Column("norm", [f"{layer.norm:.4g} ± {layer.norm_deviation:.2g}" for layer in layers]),
+        Column("CKA before", [_number(cka, 3) for cka in before]),
+        Column("CKA last", [_number(geometry.cka[index][-1], 3) for index in places]),
+        Column("massive", [_massive_text(layer) for layer in layers], words=True),
     ]
-    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    different = [one.dimension_rows for one in found.layers if one.dimension_rows is not None]
-    drawn = f"{found.sample:,} drawn rows"
+    different = [
+        layer.dimension_rows for layer in geometry.layers if layer.dimension_rows is not None
+    ]
+    drawn = f"{geometry.sample:,} drawn rows"
     if different:
         drawn = f"{range_text(different)} that differ of {drawn}, with its 95 % interval"
-    few = " Fewer rows than channels: the rank is too low, CKA too high." * (found.rows < found.dim)
+    few = " Fewer rows than channels: the rank is too low, CKA too high." * (
+        geometry.rows < geometry.dim
+    )
     caption = (
-        f"{found.model}, {found.task} {found.split}: {found.rows:,}{of} rows of {found.array}, "
-        f"{found.dim} wide; rank: effective rank of their covariance (entropy of its eigenvalues); "
+        f"{geometry.model}, {geometry.rows_text}, {geometry.dim} wide; rank: effective rank of "
+        "their covariance (entropy of its eigenvalues); "
         f"dimension by TwoNN from {drawn}; massive: over 100 and 1,000 times the layer's median "
         f"magnitude.{few}"
     )
@@ -187,15 +207,15 @@ def _number(value: float | None, decimals: int) -> str:
 def _dimension_text(layer: LayerGeometry) -> str:
     """Return the dimension with its interval: ``12.3 (11.8 to 12.9)``."""
     value, low, high = (
-        _number(one, 1)
-        for one in (layer.intrinsic_dimension, layer.dimension_low, layer.dimension_high)
+        _number(value, 1)
+        for value in (layer.intrinsic_dimension, layer.dimension_low, layer.dimension_high)
     )
     return value if layer.dimension_low is None else f"{value} ({low} to {high})"
 
 
 def _massive_text(layer: LayerGeometry) -> str:
     """Return the channels with massive activations, each with its rows: ``138 (2,490 rows)``."""
-    shown = [f"{one.channel} ({one.rows:,} rows)" for one in layer.massive[:2]]
+    shown = [f"{channel.channel} ({channel.rows:,} rows)" for channel in layer.massive[:2]]
     more = [f"{len(layer.massive) - 2} more"] if len(layer.massive) > 2 else []
     return ", ".join([*shown, *more]) or NOTHING
 
@@ -221,67 +241,41 @@ class LayerChange:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Change:
+class Change(Measurement):
     """What of the layers of a model changed, on the rows of a text.
 
     Attributes:
-        model: name of the model after.
         before: name of the model before.
-        task: name of the task.
-        split: whose rows.
-        entry: key of the entry after.
         entry_before: key of the entry before.
-        array: which rows (``words``, ``cls``, ...).
-        rows: rows that were measured.
-        of_rows: rows that there are.
-        seed: of the draw.
         layers: those that both entries hold, ascending.
-        version: version of probekit that measured.
     """
 
-    model: str
     before: str
-    task: str
-    split: str
-    entry: str
     entry_before: str
-    array: str
-    rows: int
-    of_rows: int
-    seed: int
     layers: Sequence[LayerChange]
-    version: str
+
+    @property
+    def title(self) -> str:
+        """Which models were compared, and on which rows."""
+        return f"{model_text(self.model)} against {model_text(self.before)}, {self.rows_text}"
 
     def _repr_html_(self) -> str:
         """Return for a notebook what ``probekit geometry --against`` prints."""
         return change_table(self)._repr_html_()
 
-    def to_json(self) -> dict[str, Any]:
-        """Return all numbers as plain JSON values."""
-        return dict(json.loads(json.dumps(asdict(self))))
 
-
-def change_title(found: Change) -> str:
-    """Return which models were compared, and on which rows."""
-    of = f" of {found.of_rows:,}" if found.rows < found.of_rows else ""
-    return (
-        f"{model_text(found.model)} against {model_text(found.before)}, {found.task} "
-        f"{found.split}: {found.rows:,}{of} rows of {found.array}"
-    )
-
-
-def change_table(found: Change) -> Table:
+def change_table(change: Change) -> Table:
     """Return layer, change and CKA."""
     changes = [
         NOTHING
-        if one.change is None or one.deviation is None
-        else f"{one.change:.3g} ± {one.deviation:.2g}"
-        for one in found.layers
+        if layer.change is None or layer.deviation is None
+        else f"{layer.change:.3g} ± {layer.deviation:.2g}"
+        for layer in change.layers
     ]
     columns = [
-        Column("layer", [str(one.layer) for one in found.layers], words=True),
+        Column("layer", [str(layer.layer) for layer in change.layers], words=True),
         Column("change", changes),
-        Column("CKA", [_number(one.cka, 3) for one in found.layers]),
+        Column("CKA", [_number(layer.cka, 3) for layer in change.layers]),
     ]
     how = "change: ||after - before|| / ||before||, mean ± SD over rows."
-    return Table(columns, caption=f"{change_title(found)}; {how}")
+    return Table(columns, caption=f"{change.title}; {how}")

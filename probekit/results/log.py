@@ -177,27 +177,27 @@ def _mend_tail(path: Path, descriptor: int) -> int:
 
 
 def _begins_a_record(line: bytes) -> bool:
-    found = _BEGINS.match(line)
-    if found is None:
+    beginning = _BEGINS.match(line)
+    if beginning is None:
         return b'{"model": "'.startswith(line)
-    more = found["more"] or b""
+    more = beginning["more"] or b""
     return more.startswith(_GOES_ON) or _GOES_ON.startswith(more)
 
 
 def _holds_a_record(line: bytes) -> bool:
     """Say whether a line that is no JSON holds a whole record, with something before or after."""
     text, decoder = line.decode("utf-8", "replace"), json.JSONDecoder()
-    for start in {0, *(one.start() for one in re.finditer(r'\{"model": "', text))}:
+    for start in {0, *(match.start() for match in re.finditer(r'\{"model": "', text))}:
         with suppress(ValueError, RecursionError):
-            found, _ = decoder.raw_decode(text, start)
-            if isinstance(found, dict) and {"model", "key"} <= found.keys():
+            value, _ = decoder.raw_decode(text, start)
+            if isinstance(value, dict) and {"model", "key"} <= value.keys():
                 return True
     return False
 
 
 def _is_record(line: bytes) -> bool:
-    found = _is_json(line) and parse_json(line)
-    return isinstance(found, dict) and {"model", "key"} <= found.keys()
+    value = _is_json(line) and parse_json(line)
+    return isinstance(value, dict) and {"model", "key"} <= value.keys()
 
 
 def _is_json(line: bytes) -> bool:
@@ -261,17 +261,17 @@ def told_by_text(records: Iterable[Record]) -> list[Record]:
         if record.texts and record.texts not in texts:
             texts.append(record.texts)
     names: dict[tuple[str, str], str] = {}
-    told = []
+    renamed = []
     for record in given:
         texts = said[record.entry, record.labels_fingerprint]
         known = texts[0] if len(texts) == 1 else record.texts
         name = record.task
-        if own := _OF_TEXT.fullmatch(name):
+        if stem := _OF_TEXT.fullmatch(name):
             text = digest(known) if known else record.labels_fingerprint
-            name = names.setdefault((own[1], text), name)
+            name = names.setdefault((stem[1], text), name)
         same = (known, name) == (record.texts, record.task)
-        told.append(record if same else replace(record, texts=known, task=name))
-    return told
+        renamed.append(record if same else replace(record, texts=known, task=name))
+    return renamed
 
 
 def _portable(record: Record, file: Path) -> Record:
@@ -304,8 +304,8 @@ def _beside(record: Record, file: Path) -> Record:
 def _files(path: Path) -> list[Path]:
     if path.is_file():
         return [path]
-    found = standing_files(path, ".jsonl")
-    if not found:
+    files = standing_files(path, ".jsonl")
+    if not files:
         what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
         beside = sorted(path.parent.glob("*.jsonl"))
         near = [str(file) for file in beside if file.name.startswith(path.stem)]
@@ -313,7 +313,7 @@ def _files(path: Path) -> list[Path]:
         raise MissingFileError(
             f"{path}: {what}; run `probekit train`, `sweep` or `depth` first.{hint}"
         )
-    return found
+    return files
 
 
 def _read_file(path: Path) -> list[Record]:

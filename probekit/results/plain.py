@@ -37,30 +37,30 @@ def whole(value: Any) -> int:
     if isinstance(value, bool):
         raise TypeError(f"expected a whole number, found {value!r}")
     try:
-        found = operator.index(value)
+        integer = operator.index(value)
     except TypeError:
         raise TypeError(f"expected a whole number, found {value!r}") from None
-    if not -_WHOLE <= found < _WHOLE:
+    if not -_WHOLE <= integer < _WHOLE:
         raise ValueError("expected a whole number of 64 bits")
-    return found
+    return integer
 
 
 def layer(value: Any) -> int:
     """Return the number of a layer, or a depth."""
-    found = whole(int(value) if isinstance(value, str) else value)
-    if not 0 <= found < _LAYERS:
-        raise ValueError(f"expected the number of a layer, found {found}")
-    return found
+    layer_number = whole(int(value) if isinstance(value, str) else value)
+    if not 0 <= layer_number < _LAYERS:
+        raise ValueError(f"expected the number of a layer, found {layer_number}")
+    return layer_number
 
 
 def number(value: Any) -> float:
     """Return a number, also NumPy's or a 0-d tensor, as a ``float`` whose square is finite."""
     if isinstance(value, str | bool) or value is None:
         raise TypeError(f"expected a number, found {value!r}")
-    found = float(value)
-    if not abs(found) <= ENDLESS:
-        raise ValueError(f"expected a finite number, at most {ENDLESS:g}, found {found}")
-    return found
+    real = float(value)
+    if not abs(real) <= ENDLESS:
+        raise ValueError(f"expected a finite number, at most {ENDLESS:g}, found {real}")
+    return real
 
 
 def optional(plain: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -122,15 +122,15 @@ def settings(value: Any) -> dict[str, Any]:
 
 def seen(value: Any) -> dict[str, Any]:
     """Return what a run has seen: counts, and the names of how it is stored."""
-    found = settings(value)
-    return {name: _SEEN[name](one) if name in _SEEN else one for name, one in found.items()}
+    values = settings(value)
+    return {name: _SEEN[name](item) if name in _SEEN else item for name, item in values.items()}
 
 
 def _count(value: Any) -> int:
-    found = whole(value)
-    if found < 0:
-        raise ValueError(f"expected a count, found {found}")
-    return found
+    count = whole(value)
+    if count < 0:
+        raise ValueError(f"expected a count, found {count}")
+    return count
 
 
 _SEEN: Mapping[str, Callable[[Any], Any]] = {

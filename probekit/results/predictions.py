@@ -122,9 +122,9 @@ def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -
     Raises:
         StorageError: the file cannot be written.
     """
-    tables = [_table(split, found) for split, found in splits.items()]
+    tables = [_table(split, predicted) for split, predicted in splits.items()]
     table = pa.concat_tables(tables, promote_options="default")  # some splits have no groups
-    grouped_by = max(found.grouped_by for found in splits.values())
+    grouped_by = max(predicted.grouped_by for predicted in splits.values())
     said = {_ABOUT: json.dumps(asdict(about), ensure_ascii=False), _GROUPED_BY: grouped_by}
     table = table.replace_schema_metadata(said)
     try:
@@ -154,31 +154,31 @@ def _write(table: pa.Table, path: Path) -> None:
     )
 
 
-def _table(split: str, found: Predicted) -> pa.Table:
-    names = pa.array(found.names, pa.string())
-    by_name = found.content == "classes"
+def _table(split: str, predicted: Predicted) -> pa.Table:
+    names = pa.array(predicted.names, pa.string())
+    by_name = predicted.content == "classes"
 
     def labels(numbers: np.ndarray) -> pa.Array:
         return names.take(pa.array(numbers)) if by_name else pa.array(numbers)
 
     rows: dict[str, pa.Array] = {}
-    if found.gold is not None:
-        rows["gold"] = labels(found.gold)
-    rows["loss" if found.content == "losses" else "predicted"] = labels(found.predicted)
-    if found.row_scores is not None:
-        scores = {name: pa.array(found.row_scores[name]) for name in _SCORES}
-        rows = scores | rows if found.content == "losses" else rows | scores
-    if found.kept is not None:
-        rows["kept"] = _of_rows(labels(found.kept.ravel()), found.kept.shape[1])
-    if found.probabilities is not None:
-        width = found.probabilities.shape[1]
-        rows["probabilities"] = _of_rows(pa.array(found.probabilities.ravel()), width)
-    bounds = pa.array(found.offsets.astype(np.int32))
+    if predicted.gold is not None:
+        rows["gold"] = labels(predicted.gold)
+    rows["loss" if predicted.content == "losses" else "predicted"] = labels(predicted.predicted)
+    if predicted.row_scores is not None:
+        scores = {name: pa.array(predicted.row_scores[name]) for name in _SCORES}
+        rows = scores | rows if predicted.content == "losses" else rows | scores
+    if predicted.kept is not None:
+        rows["kept"] = _of_rows(labels(predicted.kept.ravel()), predicted.kept.shape[1])
+    if predicted.probabilities is not None:
+        width = predicted.probabilities.shape[1]
+        rows["probabilities"] = _of_rows(pa.array(predicted.probabilities.ravel()), width)
+    bounds = pa.array(predicted.offsets.astype(np.int32))
     lists = {name: pa.ListArray.from_arrays(bounds, column) for name, column in rows.items()}
-    columns = {"split": [split] * len(found.ids), "id": list(found.ids)}
-    if found.groups:
-        columns["group"] = list(found.groups)
-    return pa.table(columns | _text_columns(found) | lists)
+    columns = {"split": [split] * len(predicted.ids), "id": list(predicted.ids)}
+    if predicted.groups:
+        columns["group"] = list(predicted.groups)
+    return pa.table(columns | _text_columns(predicted) | lists)
 
 
 def _of_rows(values: pa.Array, width: int) -> pa.Array:
@@ -186,20 +186,20 @@ def _of_rows(values: pa.Array, width: int) -> pa.Array:
     return pa.FixedSizeListArray.from_arrays(values, width)
 
 
-def _text_columns(found: Predicted) -> dict[str, pa.Array]:
+def _text_columns(predicted: Predicted) -> dict[str, pa.Array]:
     """Return the texts in columns: of a sentence with one row, two strings are a pair."""
-    if not found.texts:
+    if not predicted.texts:
         return {}
-    if all(isinstance(text, str) for text in found.texts):
-        return {"text": pa.array(found.texts, pa.string())}
-    rows = np.diff(found.offsets)
-    if (rows == 1).all() and all(len(text) == 2 for text in found.texts):
-        sides = zip(*found.texts, strict=True)
+    if all(isinstance(text, str) for text in predicted.texts):
+        return {"text": pa.array(predicted.texts, pa.string())}
+    rows = np.diff(predicted.offsets)
+    if (rows == 1).all() and all(len(text) == 2 for text in predicted.texts):
+        sides = zip(*predicted.texts, strict=True)
         return {
             name: pa.array(side, pa.string())
             for name, side in zip(("text", "text_pair"), sides, strict=True)
         }
-    return {"words": pa.array(found.texts, pa.list_(pa.string()))}
+    return {"words": pa.array(predicted.texts, pa.list_(pa.string()))}
 
 
 def read_predicted(
@@ -305,20 +305,20 @@ def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
 
 def _losses(rows: Rows) -> dict[str, Any]:
     losses, kept = _numbers(rows["loss"]), _matrix(rows, "kept")
-    found = {"content": "losses", "predicted": losses, "gold": None, "kept": kept}
+    held = {"content": "losses", "predicted": losses, "gold": None, "kept": kept}
     if kept is not None:
         gold = np.asarray(rows["gold"].to_numpy(zero_copy_only=False), np.int64)
-        found |= {"gold": gold, "row_scores": _row_scores(rows, kept[:, 0] == gold)}
-        found["probabilities"] = _matrix(rows, "probabilities")
-    return found
+        held |= {"gold": gold, "row_scores": _row_scores(rows, kept[:, 0] == gold)}
+        held["probabilities"] = _matrix(rows, "probabilities")
+    return held
 
 
 def _row_scores(rows: Rows, right: np.ndarray) -> np.ndarray:
-    found = np.empty(len(right), ROW_SCORES)
-    found["right"] = right
+    scores = np.empty(len(right), ROW_SCORES)
+    scores["right"] = right
     for name in _SCORES:
-        found[name] = _numbers(rows[name])
-    return found
+        scores[name] = _numbers(rows[name])
+    return scores
 
 
 def _texts(table: pa.Table) -> tuple[str | tuple[str, ...], ...]:
@@ -349,5 +349,5 @@ def _numbers(values: pa.Array) -> np.ndarray:
 
 
 def _indices(labels: pa.Array, names: Sequence[str]) -> np.ndarray:
-    found = pa.compute.index_in(labels, value_set=pa.array(names, pa.string()))
-    return np.asarray(found.to_numpy(zero_copy_only=False), dtype=np.int64)
+    indices = pa.compute.index_in(labels, value_set=pa.array(names, pa.string()))
+    return np.asarray(indices.to_numpy(zero_copy_only=False), dtype=np.int64)

@@ -208,7 +208,7 @@ class Record:
         """What is wrong with the run: of each kind of trouble, in a fixed order, words or None."""
         says, edge = self.diagnosis, self.diagnosis.get("edge")
         on_dev = Selection.recorded(self.select) == Selection("dev") and self.test_score is None
-        found = {
+        troubles = {
             "diverged": self.diverged,
             "not converged": says.get("converged") is False,
             f"best at the edge of the search ({edge})": bool(edge),
@@ -218,7 +218,7 @@ class Record:
             "loss still falling at the end": says.get("falling") is True,
             "selected on the reported split": on_dev,
         }
-        return tuple(text if wrong else None for text, wrong in found.items())
+        return tuple(text if wrong else None for text, wrong in troubles.items())
 
     def stated(self) -> dict[str, Any] | None:
         """Return the options of a run as they are typed; None of one of an earlier version.
@@ -234,7 +234,9 @@ class Record:
                 [f"{stated['lr']}", *(f"{name}={rate}" for name, rate in rates)]
             )
         details = {name: stated.pop(name) for name in PROTOCOL_DEFAULTS if name in stated}
-        changed = {name: one for name, one in details.items() if one != PROTOCOL_DEFAULTS[name]}
+        changed = {
+            name: detail for name, detail in details.items() if detail != PROTOCOL_DEFAULTS[name]
+        }
         if changed:
             stated["protocol"] = changed
         if "folds" in self.diagnosis:  # the default, of which the draw allowed less

@@ -94,12 +94,12 @@ def scores_of(record: Record) -> dict[str, float]:
 
 def options_of_run(record: Record) -> dict[str, Value]:
     """Return the options of a run that are set, each as one value."""
-    found = {name: getattr(record, name) for name in _OPTIONS}
-    found |= {"layers": ",".join(map(str, record.layers)), **record.options}
-    found |= {f"rate.{group}": rate for group, rate in record.rates.items()}
+    options = {name: getattr(record, name) for name in _OPTIONS}
+    options |= {"layers": ",".join(map(str, record.layers)), **record.options}
+    options |= {f"rate.{group}": rate for group, rate in record.rates.items()}
     plain = (str, int, float, bool)
     return {
         name: value if isinstance(value, plain) else str(value)
-        for name, value in found.items()
+        for name, value in options.items()
         if value is not None
     }

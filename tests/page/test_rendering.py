@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from probekit.page.asked_facts import EntryFact
+from probekit.page.asked_facts import ENTRY_COLUMNS
 from probekit.page.page_figures import page_figures
 from probekit.page.report_page import ScoreTable, render, script_json
 from tests.page.samples import HOSTILE, PageReader, links_of, plain_page
@@ -16,9 +16,7 @@ from tests.results.samples import make_record
 
 def _page(text):
     """Every part of a page, with one text wherever a stranger's may stand."""
-    entry = dict.fromkeys(
-        ("model", "task", "split", "key", "holds", "stored", "created", "verified"), text
-    )
+    entry = dict.fromkeys(ENTRY_COLUMNS, text)
     table = ScoreTable(
         title=text, headings=[text], words=[True], rows=[[text]], notes=[text], csv=text
     )
@@ -29,7 +27,7 @@ def _page(text):
     assert {one.section for one in figures} == {"amount", "weights"}
     return plain_page(
         title=text, note=text, facts={text: text}, commands=[text], absent=[text],
-        entries=[EntryFact(**entry, whole=False)], tables=[table], figures=figures,
+        entries=[entry | {"whole": False}], tables=[table], figures=figures,
         examples={"grids": [{"title": text}], "sentences": [{"texts": [text]}]},
     )  # fmt: skip
 

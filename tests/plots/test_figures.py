@@ -8,7 +8,7 @@ from matplotlib.text import Text
 from probekit import plot_depth, plot_fewshot
 from probekit.errors import RecordError
 from probekit.plots import PLOTS
-from probekit.plots.curve_styles import curve_styles
+from probekit.plots.curves import curve_styles
 from probekit.probe.heads import HEADS as ALL_HEADS
 from probekit.train.baselines.baseline_records import GUESSES
 from tests.plots.samples import (

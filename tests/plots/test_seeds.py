@@ -3,7 +3,7 @@
 import pytest
 
 from probekit.plots import PLOTS
-from probekit.plots.naming import seeds_text
+from probekit.results.summaries.wording import seeds_text
 from tests.plots.samples import depth_records, fewshot_records, fraction_records, sample_records
 from tests.results.samples import make_record
 

@@ -6,9 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from probekit.metrics import Scale
 from probekit.results.comparison.resampling import Estimate
 from probekit.results.summaries.interval import Interval, interval
-from probekit.results.summaries.typeset import interval_cells
+from probekit.results.summaries.typeset import Cell, score_column
+
+
+def cells(*intervals):
+    scale = Scale(percent=False)
+    return score_column("", [one and Cell(one, scale) for one in intervals]).cells
 
 
 @given(st.lists(st.floats(-1, 1), min_size=2, max_size=12).filter(lambda v: np.std(v) > 1e-3))
@@ -43,17 +49,17 @@ def test_scaled():
 
 def test_a_zero_has_no_sign_of_its_own():
     tiny = -1e-9
-    assert interval_cells([Interval(tiny, 0.0, 2)], 2) == ["0.00 ± 0.00"]
+    assert cells(Interval(tiny, 0.0, 2)) == ["0.00 ± 0.00"]
     assert Estimate(tiny, 2 * tiny, 0.1, 1.0).text() == "0.0 (0.0 to 0.1)"
     assert Estimate(tiny, -1.0, 0.1, 1.0).text(signed=True) == "+0.0 (-1.0 to +0.1)"
 
 
 def test_signs_stand_one_below_the_other():
-    cells = interval_cells([interval([1.0, 3.0]), interval([10.0]), None], 1)
-    assert cells[0].startswith("2.0 ± ") and cells[1].strip() == "10.0" and cells[2].strip() == "-"
-    assert len({len(cell) - len(cell.lstrip()) for cell in cells}) == 1
+    found = cells(interval([1.0, 3.0]), interval([10.0]), None)
+    assert found[0].startswith("2.00 ± ") and [one.strip() for one in found[1:]] == ["10.00", "-"]
+    assert len({len(cell) - len(cell.lstrip()) for cell in found}) == 1
 
 
 def test_a_perplexity_of_many_digits_is_short():
-    assert interval_cells([interval([6.4e46])], 2) == ["6.4e+46"]
-    assert interval_cells([interval([999_999.0])], 2) == ["999999.00"]
+    assert cells(interval([6.4e46])) == ["6.4e+46"]
+    assert cells(interval([999_999.0])) == ["999999.00"]

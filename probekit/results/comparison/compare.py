@@ -13,7 +13,7 @@ from probekit.results.comparison.resampling import SAMPLES, Bootstrap
 from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import reported_split
-from probekit.results.summaries.typeset import Column, Table, interval_cells
+from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text, value_text
 
 
@@ -101,15 +101,15 @@ def compare(
     """
     a, b = under_one_name(a, b)
     if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
-        one, two = (", ".join(map(str, run.seeds)) for run in (a, b))
+        seeds_a, seeds_b = (", ".join(map(str, run.seeds)) for run in (a, b))
         raise RecordError(
-            f"{a.text} has seeds {one}, {b.text} has {two}: seeds are compared in pairs. Train the "
-            "missing ones, or choose with --where seed=0."
+            f"{a.text} has seeds {seeds_a}, {b.text} has {seeds_b}: seeds are compared in pairs. "
+            "Train the missing ones, or choose with --where seed=0."
         )
     split = split or reported_split([*a.records, *b.records])
     bootstrap = Bootstrap(samples=samples, seed=seed)
     beside = put_beside([a, b], split, metric)
-    side_a, side_b = ([*own.values()] for own in over_sentences(beside, bootstrap))
+    side_a, side_b = ([*by_seed.values()] for by_seed in over_sentences(beside, bootstrap))
     apart = [x - y for x, y in zip(side_a, side_b, strict=True)]
     over_seeds, sentences = interval(x.score for x in apart), bootstrapped(side_a, side_b)
     name_a, name_b = run_names(a, b)
@@ -136,28 +136,29 @@ def compare(
     )
 
 
-def comparison_table(found: Comparison) -> Table:
+def comparison_table(compared: Comparison) -> Table:
     """Return the scores of two compared runs, their difference, and what can be said of it."""
-    scale = scale_of(found.metric)
-    scores = [found.over_both_a, found.over_both_b, found.over_both]
+    scale = scale_of(compared.metric)
+    scores = [compared.over_both_a, compared.over_both_b, compared.over_both]
     way = "" if scale.greater_is_better else ", smaller is better"
     columns = [
-        Column("", [found.a, found.b, "difference"], words=True),
-        Column(
-            f"{found.split} {metric_text(found.metric)}{way}",
-            interval_cells([one.interval.scaled(scale.factor) for one in scores], scale.decimals),
+        Column("", [compared.a, compared.b, "difference"], words=True),
+        score_column(
+            f"{compared.split} {metric_text(compared.metric)}{way}",
+            [Cell(score.interval, scale) for score in scores],
         ),
     ]
     pairs = [
-        f"{name.replace('_', ' ')} {value_text(name, one)} and {value_text(name, two)}"
-        for name, (one, two) in found.differing.items()
+        f"{name.replace('_', ' ')} {value_text(name, value_a)} and {value_text(name, value_b)}"
+        for name, (value_a, value_b) in compared.differing.items()
     ]
-    low, high = (f"{end * scale.factor:+z.{scale.decimals}f}" for end in (found.low, found.high))
+    ends = (compared.low, compared.high)
+    low, high = (f"{end * scale.factor:+z.{scale.decimals}f}" for end in ends)
     lines = [
-        _both_text(found.over_both),
-        f"95 % interval of the difference: {low} to {high}, p = {found.p:.2g} (paired bootstrap, "
-        f"{found.samples:,} samples of {found.over_both.drawn.text})",
-        _seeds_text(found.over_seeds.scaled(scale.factor), scale.decimals),
+        _both_text(compared.over_both),
+        f"95 % interval of the difference: {low} to {high}, p = {compared.p:.2g} (paired "
+        f"bootstrap, {compared.samples:,} samples of {compared.over_both.drawn.text})",
+        _seeds_text(compared.over_seeds.scaled(scale.factor), scale.decimals),
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")

@@ -86,18 +86,18 @@ def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray], groups: Group
     # three sentences, two of them right: accuracy 2/3, without a right one 1/2, without the wrong
     # one 1; N score - (N - 1) left out is 2 - 1 = 1 of a right one, 2 - 2 = 0 of the wrong one
     rows = []
-    for found in predicted:
-        left_out = _left_out(scorer, found, groups)
+    for of_seed in predicted:
+        left_out = _left_out(scorer, of_seed, groups)
         n = len(left_out)
-        rows.append(n * scorer.score(found)[scorer.name] - (n - 1) * left_out)
+        rows.append(n * scorer.score(of_seed)[scorer.name] - (n - 1) * left_out)
     return np.stack(rows)
 
 
-def _left_out(scorer: Metric, found: np.ndarray, groups: Groups) -> Scores:
+def _left_out(scorer: Metric, predicted: np.ndarray, groups: Groups) -> Scores:
     """Return the score without each group in turn."""
     if groups.whole is None:
-        return scorer.left_out(found)
-    score = scorer.resampler(found)
+        return scorer.left_out(predicted)
+    score = scorer.resampler(predicted)
     return np.concatenate([score(counts) for counts in groups.without_each()])
 
 

@@ -52,8 +52,8 @@ class BestDepth:
     def text(self) -> str:
         """Best depth and the depths within noise of it, as one line."""
         others = [depth for depth in self.within if depth != self.best]
-        found = numbers_text(self.within, self.among) if others else "no other"
-        near = f"~ within noise of it: {found} ({noise_text([self])})"
+        near_text = numbers_text(self.within, self.among) if others else "no other"
+        near = f"~ within noise of it: {near_text} ({noise_text([self])})"
         return f"best on dev: layer {self.best}; {near}"
 
 
@@ -71,13 +71,13 @@ class _Tested:
 
 def noise_text(best: Sequence[BestDepth]) -> str:
     """Return what depths were compared over, in words, such as ``paired over 5 seeds``."""
-    seeds = [Drawn(one.n_seeds, "seeds") for one in best if one.n_seeds]
-    sentences = [one.drawn for one in best if one.drawn is not None]
-    found = " and ".join(drawn_text(each) for each in (seeds, sentences) if each)
-    if not found:
+    seeds = [Drawn(curve.n_seeds, "seeds") for curve in best if curve.n_seeds]
+    sentences = [curve.drawn for curve in best if curve.drawn is not None]
+    units = " and ".join(drawn_text(each) for each in (seeds, sentences) if each)
+    if not units:
         return "exact ties alone"
-    ties = any(not one.n_seeds and one.drawn is None for one in best)
-    return f"paired over {found}" + ", elsewhere exact ties" * ties
+    ties = any(not curve.n_seeds and curve.drawn is None for curve in best)
+    return f"paired over {units}" + ", elsewhere exact ties" * ties
 
 
 def best_depths(records: Sequence[Record]) -> dict[str, BestDepth]:
@@ -88,9 +88,9 @@ def best_depths(records: Sequence[Record]) -> dict[str, BestDepth]:
     """
     curves = series(records, given=["depth"])
     return {
-        name: best_depth(own)
-        for name, own in curves.items()
-        if len({record.depth for record in own}) > 1
+        name: best_depth(members)
+        for name, members in curves.items()
+        if len({record.depth for record in members}) > 1
     }
 
 
@@ -129,12 +129,12 @@ def _over_seeds(by_depth: ByDepth, best: int) -> _Tested:
         return _Tested()  # one seed, or seeds that change nothing
     scores = {d: {r.seed: r.eval_score for r in group} for d, group in by_depth.items()}
     differences = {
-        depth: [own[seed] - scores[best][seed] for seed in own if seed in scores[best]]
-        for depth, own in scores.items()
+        depth: [by_seed[seed] - scores[best][seed] for seed in by_seed if seed in scores[best]]
+        for depth, by_seed in scores.items()
         if depth != best
     }
-    tested = {depth: found for depth, found in differences.items() if len(found) > 1}
-    p = {depth: student_p(found) for depth, found in tested.items()}
+    tested = {depth: values for depth, values in differences.items() if len(values) > 1}
+    p = {depth: student_p(values) for depth, values in tested.items()}
     return _Tested(p, Drawn(max(map(len, tested.values())), "seeds") if tested else None)
 
 
@@ -152,7 +152,7 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
         return _Tested()
     try:
         beside = put_beside([runs[depth] for depth in (best, *others)], "dev")
-        resamplers = [one.resampler() for one in beside]
+        resamplers = [run.resampler() for run in beside]
         scores = Bootstrap(samples=max(_SAMPLES, SAMPLES_EACH * len(runs))).resample(
             beside[0].groups,
             lambda counts: np.stack([score(counts) for score in resamplers], axis=1),
@@ -161,5 +161,5 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
         logger.warning("depths are not compared over sentences: %s", error)
         return _Tested()
     groups, apart = beside[0].groups, scores[:, 1:].T - scores[:, 0]
-    p = {depth: estimate(0.0, own, groups).p for depth, own in zip(others, apart, strict=True)}
+    p = {n: estimate(0.0, samples, groups).p for n, samples in zip(others, apart, strict=True)}
     return _Tested(p, groups.drawn)

@@ -25,7 +25,7 @@ from probekit.results.comparison.resampling import (
     estimate,
     shared_groups,
 )
-from probekit.results.comparison.runs import RecordedRun
+from probekit.results.comparison.runs import Pair, RecordedRun
 from probekit.results.summaries.grouping import Key
 from probekit.results.summaries.interval import LEVEL, holm, interval, sign_flip_p
 from probekit.results.summaries.scored import score_on
@@ -33,8 +33,6 @@ from probekit.results.summaries.scored import score_on
 SAMPLES_EACH = 80
 """Bootstrap samples per comparison of a family at least, so that p can be half of what Holm asks of
 the first."""
-
-Pair = tuple[RecordedRun, RecordedRun]
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +74,15 @@ class Evidence:
 
 def over_both(seeds: Sequence[OverSentences]) -> Crossed:
     """Return the mean score of some seeds with its interval over seeds and sentences together."""
-    values = np.stack([one.values for one in seeds])
-    return crossed([one.score for one in seeds], values, seeds[0].groups.drawn)
+    values = np.stack([seed.values for seed in seeds])
+    return crossed([seed.score for seed in seeds], values, seeds[0].groups.drawn)
 
 
 def bootstrapped(a: Sequence[OverSentences], b: Sequence[OverSentences]) -> Estimate:
     """Return the difference of two means over seeds with its interval over sentences alone."""
-    one, two = (np.mean([seed.samples for seed in side], axis=0) for side in (a, b))
+    mean_a, mean_b = (np.mean([seed.samples for seed in side], axis=0) for side in (a, b))
     value = np.mean([x.score - y.score for x, y in zip(a, b, strict=True)])
-    return estimate(float(value), one - two, a[0].groups)
+    return estimate(float(value), mean_a - mean_b, a[0].groups)
 
 
 def gather(
@@ -103,13 +101,13 @@ def gather(
     """
     beside = [_beside(run, runs, split, metric) for run in runs]
     resampled = iter(
-        over_sentences([one for one in beside if isinstance(one, Predictions)], bootstrap)
+        over_sentences([run for run in beside if isinstance(run, Predictions)], bootstrap)
     )
     return [
-        Evidence(_recorded(run, split, metric), why_not=one)
-        if isinstance(one, str)
+        Evidence(_recorded(run, split, metric), why_not=predictions)
+        if isinstance(predictions, str)
         else Evidence(_recorded(run, split, metric), next(resampled))
-        for run, one in zip(runs, beside, strict=True)
+        for run, predictions in zip(runs, beside, strict=True)
     ]
 
 
@@ -122,8 +120,8 @@ def _beside(
     run: RecordedRun, runs: Sequence[RecordedRun], split: str, metric: str | None
 ) -> Predictions | str:
     """Put the predictions of a run beside those of the first that has any; or say why not."""
-    kept = [one for one in runs if all(r.predictions is not None for r in one.records)]
-    if not any(run is one for one in kept):
+    kept = [run for run in runs if all(r.predictions is not None for r in run.records)]
+    if not any(run is member for member in kept):
         return "no predictions were kept"
     if len(kept) == 1:
         return "no predictions of another run were kept"
@@ -152,22 +150,22 @@ def over_sentences(
     """
     if not runs:
         return []
-    groups = shared_groups((one.name, one.groups) for one in runs)
-    resamplers = [one.scorer.resampler(own) for one in runs for own in one.by_seed.values()]
+    groups = shared_groups((run.name, run.groups) for run in runs)
+    resamplers = [run.scorer.resampler(seed) for run in runs for seed in run.by_seed.values()]
 
     def score(counts: Counts) -> PerSample:
         return np.stack([resampler(counts) for resampler in resamplers], axis=1)
 
-    values = [pseudo_values(one.scorer, [*one.by_seed.values()], groups) for one in runs]
+    values = [pseudo_values(run.scorer, [*run.by_seed.values()], groups) for run in runs]
     columns = iter(bootstrap.resample(groups, score).T)
     return [
         {
             seed: OverSentences(
-                one.scorer.score(own)[one.scorer.name], added, next(columns), groups
+                run.scorer.score(predicted)[run.scorer.name], added, next(columns), groups
             )
-            for (seed, own), added in zip(one.by_seed.items(), of_seeds, strict=True)
+            for (seed, predicted), added in zip(run.by_seed.items(), of_seeds, strict=True)
         }
-        for one, of_seeds in zip(runs, values, strict=True)
+        for run, of_seeds in zip(runs, values, strict=True)
     ]
 
 
@@ -235,23 +233,23 @@ def judge(
     """
     least = SAMPLES_EACH * sum(map(len, pairs.values()))
     bootstrap = replace(bootstrap, samples=max(bootstrap.samples, least))
-    found = []
+    judged = []
     for together in pairs.values():
         runs = list({id(run): run for pair in together for run in reversed(pair)}.values())
         evidence = gather(runs, split, metric, bootstrap)
-        known = {id(run): own for run, own in zip(runs, evidence, strict=True)}
-        found += [difference(a, b, known[id(a)], known[id(b)], split, metric) for a, b in together]
-    return family([one for one in found if one is not None])
+        known = dict(zip(map(id, runs), evidence, strict=True))
+        judged += [difference(a, b, known[id(a)], known[id(b)], split, metric) for a, b in together]
+    return family([comparison for comparison in judged if comparison is not None])
 
 
-def family(found: Sequence[Judged]) -> list[Judged]:
+def family(pairs: Sequence[Judged]) -> list[Judged]:
     """Return comparisons with the verdict of each, corrected for their number."""
-    p = holm({place: one.p for place, one in enumerate(found) if one.p is not None})
+    p = holm({n: pair.p for n, pair in enumerate(pairs) if pair.p is not None})
     judged = []
-    for place, one in enumerate(found):
-        way: Literal["higher", "lower"] = "higher" if one.difference > 0 else "lower"
-        sure = place in p and p[place] < LEVEL
-        judged.append(replace(one, corrected=p.get(place), verdict=way if sure else None))
+    for n, pair in enumerate(pairs):
+        way: Literal["higher", "lower"] = "higher" if pair.difference > 0 else "lower"
+        verdict = way if n in p and p[n] < LEVEL else None
+        judged.append(replace(pair, corrected=p.get(n), verdict=verdict))
     return judged
 
 
@@ -280,16 +278,16 @@ def difference(
     seeds = predicted or sorted(a.scores.keys() & b.scores.keys())
     if not seeds:
         return None
-    one, two = ([side.scores[seed] for seed in seeds] for side in (a, b))
-    differences = [x - y for x, y in zip(one, two, strict=True)]
+    scores_a, scores_b = ([side.scores[seed] for seed in seeds] for side in (a, b))
+    differences = [x - y for x, y in zip(scores_a, scores_b, strict=True)]
     judged = Judged(
         a=run_a.text,
         b=run_b.text,
         split=split,
         metric=metric or run_a.records[0].metric,
         n_seeds=len(seeds),
-        score_a=math.fsum(one) / len(one),
-        score_b=math.fsum(two) / len(two),
+        score_a=math.fsum(scores_a) / len(scores_a),
+        score_b=math.fsum(scores_b) / len(scores_b),
         difference=math.fsum(differences) / len(differences),
     )
     if predicted:
@@ -299,9 +297,9 @@ def difference(
 
 
 def _over_sentences(a: Evidence, b: Evidence, seeds: Sequence[int]) -> dict[str, Any]:
-    one, two = ([side.predicted[seed] for seed in seeds] for side in (a, b))
-    both = over_both([x - y for x, y in zip(one, two, strict=True)])
-    sentences = bootstrapped(one, two)
+    seeds_a, seeds_b = ([side.predicted[seed] for seed in seeds] for side in (a, b))
+    both = over_both([x - y for x, y in zip(seeds_a, seeds_b, strict=True)])
+    sentences = bootstrapped(seeds_a, seeds_b)
     p = sentences.p if both.over == "sentences" else max(sentences.p, both.p)
     return {"low": both.low, "high": both.high, "over": both.over, "drawn": both.drawn, "p": p}
 

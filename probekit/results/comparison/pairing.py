@@ -49,7 +49,7 @@ class Predictions:
 
     def resampler(self) -> Resampler:
         """Return what scores samples of sentences: the mean over the seeds."""
-        resamplers = [self.scorer.resampler(own) for own in self.by_seed.values()]
+        resamplers = [self.scorer.resampler(predicted) for predicted in self.by_seed.values()]
         return lambda counts: np.mean([score(counts) for score in resamplers], axis=0)
 
 
@@ -89,7 +89,7 @@ def put_beside(
     return [
         Predictions(
             scorer,
-            {seed: _consumed(kind, own) for seed, own in zip(run.seeds, side, strict=True)},
+            dict(zip(run.seeds, (_consumed(kind, of_seed) for of_seed in side), strict=True)),
             groups,
             run.text,
         )
@@ -118,9 +118,9 @@ def groups_of(runs: Sequence[RecordedRun], sides: Sequence[Sequence[Predicted]])
         RecordError: two of them know other groups.
     """
     return shared_groups(
-        (_origin(run, record), Groups.of(one))
+        (_origin(run, record), Groups.of(predicted))
         for run, side in zip(runs, sides, strict=True)
-        for record, one in zip(run.records, side, strict=True)
+        for record, predicted in zip(run.records, side, strict=True)
     )
 
 
@@ -130,35 +130,35 @@ def _metric_for(metric: str, content: Content) -> type[Metric]:
     return SquaredError if squares else METRICS[metric]
 
 
-def _consumed(metric: type[Metric], found: Predicted) -> np.ndarray:
+def _consumed(metric: type[Metric], predicted: Predicted) -> np.ndarray:
     """Return what a metric scores of predictions."""
     if metric.consumes != "probabilities":
-        return found.predicted
-    if found.row_scores is not None:
-        return found.row_scores
-    rows = np.zeros(len(found.predicted), ROW_SCORES)  # losses of an earlier version
-    rows["loss"] = found.predicted
+        return predicted.predicted
+    if predicted.row_scores is not None:
+        return predicted.row_scores
+    rows = np.zeros(len(predicted.predicted), ROW_SCORES)  # losses of an earlier version
+    rows["loss"] = predicted.predicted
     return rows
 
 
 def _check_scorable(
-    kind: type[Metric], metric: str, found: Predicted, run: RecordedRun, record: Record
+    kind: type[Metric], metric: str, predicted: Predicted, run: RecordedRun, record: Record
 ) -> None:
     """Refuse a metric of what a side file does not hold."""
-    held = {found.content, *(["probabilities"] if found.row_scores is not None else [])}
-    if kind.consumes in held or (kind is LogLoss and found.content == "losses"):
+    held = {predicted.content, *(["probabilities"] if predicted.row_scores is not None else [])}
+    if kind.consumes in held or (kind is LogLoss and predicted.content == "losses"):
         return
-    if kind.consumes == "probabilities" and found.content != "values":
+    if kind.consumes == "probabilities" and predicted.content != "values":
         raise RecordError(
             f"{_origin(run, record)}: {metric} is a score of probabilities, and its predictions "
             "hold none, as an earlier version of probekit wrote them; delete "
             f"{record.predictions} and train again with --predictions."
         )
-    kinds = {name: _metric_for(name, found.content) for name, _ in METRICS.items()}
-    fitting = [name for name, one in kinds.items() if one.consumes in held]
+    kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
+    fitting = [name for name, scorer in kinds.items() if scorer.consumes in held]
     raise RecordError(
         f"{_origin(run, record)}: {metric} scores {kind.consumes}, and its predictions are "
-        f"{found.content}; choose from: {', '.join(fitting)}."
+        f"{predicted.content}; choose from: {', '.join(fitting)}."
     )
 
 
@@ -166,14 +166,14 @@ def _check_runs(a: RecordedRun, b: RecordedRun, split: str) -> None:
     if {record.key for record in a.records} & {record.key for record in b.records}:
         raise OptionError(f"{a.text} and {b.text} are the same run; choose two.")
     for name in ("task", "label", "metric"):
-        one, two = (getattr(run.records[0], name) for run in (a, b))
-        if one != two:
+        value_a, value_b = (getattr(run.records[0], name) for run in (a, b))
+        if value_a != value_b:
             raise RecordError(
-                f"{a.text} has {name} {one}, {b.text} has {two}; runs are compared on the same "
-                "sentences and labels."
+                f"{a.text} has {name} {value_a}, {b.text} has {value_b}; runs are compared on the "
+                "same sentences and labels."
             )
-    one, two = (run.records[0].texts for run in (a, b))
-    if split in one and split in two and one[split] != two[split]:
+    texts_a, texts_b = (run.records[0].texts for run in (a, b))
+    if split in texts_a and split in texts_b and texts_a[split] != texts_b[split]:
         raise RecordError(
             f"the {split} texts of {a.text} and {b.text} are not the same, though their task is "
             f"called {a.records[0].task} in both; runs are compared on the same sentences."
@@ -208,19 +208,20 @@ def read_alike(
         ]
         for run in runs
     ]
-    names = tuple(dict.fromkeys(name for side in read for one in side for name in one.names))
-    sides = [[_renamed(one, names) for one in side] for side in read]
+    names = tuple(dict.fromkeys(name for side in read for seed in side for name in seed.names))
+    sides = [[_renamed(predicted, names) for predicted in side] for side in read]
     reference = sides[0][0]
     scorer = metric(_gold(reference, metric))
     each = [
-        (record, _origin(run, record), one)
+        (record, _origin(run, record), predicted)
         for run, side in zip(runs, sides, strict=True)
-        for record, one in zip(run.records, side, strict=True)
+        for record, predicted in zip(run.records, side, strict=True)
     ]
-    for _, origin, one in each:
-        _check_same(reference, one, _origin(runs[0], first), origin)
-    for record, origin, one in each:
-        score, expected = scorer.score(_consumed(metric, one))[scorer.name], score_on(record, split)
+    for _, origin, predicted in each:
+        _check_same(reference, predicted, _origin(runs[0], first), origin)
+    for record, origin, predicted in each:
+        score = scorer.score(_consumed(metric, predicted))[scorer.name]
+        expected = score_on(record, split)
         if expected is None or not math.isclose(
             score, expected, rel_tol=_TOLERANCE, abs_tol=_TOLERANCE
         ):
@@ -266,33 +267,34 @@ def _read(
     return splits[split]
 
 
-def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None:
+def _check_same(first: Predicted, second: Predicted, origin: str, other: str) -> None:
     """Refuse predictions for other sentences, rows or gold labels."""
-    if len(one.ids) != len(two.ids):
+    if len(first.ids) != len(second.ids):
         raise RecordError(
-            f"{origin} was scored on {len(one.ids)} sentences, {other} on {len(two.ids)}; runs are "
-            "compared on the same ones."
+            f"{origin} was scored on {len(first.ids)} sentences, {other} on {len(second.ids)}; "
+            "runs are compared on the same ones."
         )
-    for e, (left, right) in enumerate(zip(one.ids, two.ids, strict=True)):
+    for e, (left, right) in enumerate(zip(first.ids, second.ids, strict=True)):
         if left != right:
             raise RecordError(
                 f"sentence {e + 1} of {origin} is {left!r}, of {other} {right!r}; runs are "
                 "compared on the same ones (another --hold-out holds out others)."
             )
-    uneven = np.flatnonzero(one.offsets != two.offsets)
+    uneven = np.flatnonzero(first.offsets != second.offsets)
     if len(uneven):
         raise RecordError(
-            f"sentence {one.ids[uneven[0] - 1]!r} has another number of rows in {origin} than in "
+            f"sentence {first.ids[uneven[0] - 1]!r} has another number of rows in {origin} than in "
             f"{other}; runs are compared on the same ones."
         )
-    if one.gold is None or two.gold is None:
+    if first.gold is None or second.gold is None:
         return
-    differing = np.flatnonzero(one.gold != two.gold)
+    differing = np.flatnonzero(first.gold != second.gold)
     if len(differing):
         row = differing[0]
-        sentence = one.ids[np.searchsorted(one.offsets, row, side="right") - 1]
+        sentence = first.ids[np.searchsorted(first.offsets, row, side="right") - 1]
         truth, others = (
-            one.names[gold[row]] if one.names else gold[row] for gold in (one.gold, two.gold)
+            first.names[gold[row]] if first.names else gold[row]
+            for gold in (first.gold, second.gold)
         )
         raise RecordError(
             f"{len(differing)} gold labels differ, first in sentence {sentence!r}: {truth} in "
@@ -300,24 +302,25 @@ def _check_same(one: Predicted, two: Predicted, origin: str, other: str) -> None
         )
 
 
-def _renamed(found: Predicted, names: tuple[str, ...]) -> Predicted:
+def _renamed(predicted: Predicted, names: tuple[str, ...]) -> Predicted:
     """Return predictions of classes as indices into ``names``; all else stays as it is."""
-    if found.content != "classes":
-        return found
-    place = np.array([names.index(name) for name in found.names], dtype=np.int64)
-    gold = None if found.gold is None else place[found.gold]
-    kept = None if found.kept is None else place[found.kept]
-    if kept is None and found.probabilities is not None:
+    if predicted.content != "classes":
+        return predicted
+    index_of = np.array([names.index(name) for name in predicted.names], dtype=np.int64)
+    gold = None if predicted.gold is None else index_of[predicted.gold]
+    kept = None if predicted.kept is None else index_of[predicted.kept]
+    if kept is None and predicted.probabilities is not None:
         # B A, of A B C: the columns of all rows are 1 0; A B, of A B C, are in order
-        columns = place[: found.probabilities.shape[1]]
+        columns = index_of[: predicted.probabilities.shape[1]]
         if not np.array_equal(columns, np.arange(len(columns))):
-            kept = np.broadcast_to(columns, found.probabilities.shape)
-    return replace(found, predicted=place[found.predicted], gold=gold, names=names, kept=kept)
+            kept = np.broadcast_to(columns, predicted.probabilities.shape)
+    indices = index_of[predicted.predicted]
+    return replace(predicted, predicted=indices, gold=gold, names=names, kept=kept)
 
 
-def _gold(found: Predicted, metric: type[Metric]) -> AnyGold:
-    if found.gold is None or metric.consumes in ("losses", "probabilities"):
-        return LossGold(len(found.predicted), found.offsets)
-    if found.content == "values":
-        return ValueGold(found.gold, found.offsets)
-    return Gold(found.gold, found.offsets, found.names)
+def _gold(predicted: Predicted, metric: type[Metric]) -> AnyGold:
+    if predicted.gold is None or metric.consumes in ("losses", "probabilities"):
+        return LossGold(len(predicted.predicted), predicted.offsets)
+    if predicted.content == "values":
+        return ValueGold(predicted.gold, predicted.offsets)
+    return Gold(predicted.gold, predicted.offsets, predicted.names)

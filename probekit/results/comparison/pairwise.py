@@ -7,13 +7,13 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, scale_of
 from probekit.results.comparison.judging import SAMPLES_EACH, Judged, judge
-from probekit.results.comparison.references import (
+from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
+from probekit.results.comparison.runs import (
     all_pairs,
     reference_text,
     settings,
     with_reference,
 )
-from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.grouping import Key
@@ -34,9 +34,9 @@ class Comparisons(list[Judged]):
         samples: bootstrap samples that were asked for.
     """
 
-    def __init__(self, found: Iterable[Judged] = (), samples: int = SAMPLES) -> None:
+    def __init__(self, comparisons: Iterable[Judged] = (), samples: int = SAMPLES) -> None:
         """Keep the comparisons."""
-        super().__init__(found)
+        super().__init__(comparisons)
         self.samples = samples
 
     def _repr_html_(self) -> str:
@@ -79,72 +79,62 @@ def compare_all(
             f"none of {len(heads)} records has {what} on {split}; choose another --split."
         )
     bootstrap = Bootstrap(samples=samples, seed=seed)
-    found = judge(all_pairs(settings(scored)), split, metric, bootstrap)
-    return Comparisons(found, samples)
+    comparisons = judge(all_pairs(settings(scored)), split, metric, bootstrap)
+    return Comparisons(comparisons, samples)
 
 
-def pairs_table(found: Sequence[Judged], samples: int = SAMPLES) -> Table:
+def pairs_table(pairs: Sequence[Judged], samples: int = SAMPLES) -> Table:
     """Return a row for every pair: both scores, their difference, its interval and the verdict.
 
     Args:
-        found: what ``compare_all`` returned.
+        pairs: what ``compare_all`` returned.
         samples: what it was given.
     """
-    names = sorted({one.metric for one in found})
+    names = sorted({pair.metric for pair in pairs})
     metrics = " or ".join(
         metric_text(name) + ", smaller is better" * (not scale_of(name).greater_is_better)
         for name in names
     )
-    pairs = "the only pair" if len(found) == 1 else f"all {len(found)} pairs"
-    split = " or ".join(dict.fromkeys(one.split for one in found))
+    count = "the only pair" if len(pairs) == 1 else f"all {len(pairs)} pairs"
+    split = " or ".join(dict.fromkeys(pair.split for pair in pairs))
     return Table(
-        _pair_columns(found),
-        notes=method_text(found, samples),
-        caption=f"{split} {metrics}, means over the seeds of both; {pairs}",
-        objects=[asdict(one) for one in found],
-        plain=_pair_columns(found, ends=True),
+        _pair_columns(pairs),
+        notes=method_text(pairs, samples),
+        caption=f"{split} {metrics}, means over the seeds of both; {count}",
+        objects=[asdict(pair) for pair in pairs],
+        plain=_pair_columns(pairs, ends=True),
     )
 
 
-def _pair_columns(found: Sequence[Judged], *, ends: bool = False) -> list[Column]:
+def _pair_columns(pairs: Sequence[Judged], *, ends: bool = False) -> list[Column]:
     """Return the columns of `pairs_table`; the ends of intervals have their own for programs."""
-    low = _scores("95 % interval, low", found, [one.low for one in found], signed=True)
-    high = _scores("95 % interval, high", found, [one.high for one in found], signed=True)
+    low = _scores("95 % interval, low", pairs, "low", "+")
+    high = _scores("95 % interval, high", pairs, "high", "+")
     both = zip(low.cells, high.cells, strict=True)
     cells = [NOTHING if NOTHING in pair else " to ".join(pair) for pair in both]
+    p, corrected = [pair.p for pair in pairs], [pair.corrected for pair in pairs]
     return [
-        Column("a", [one.a for one in found], words=True),
-        Column("b", [one.b for one in found], words=True),
-        Column("seeds", [str(one.n_seeds) for one in found]),
-        _scores("score a", found, [one.score_a for one in found]),
-        _scores("score b", found, [one.score_b for one in found]),
-        _scores("difference", found, [one.difference for one in found], signed=True),
+        Column("a", [pair.a for pair in pairs], words=True),
+        Column("b", [pair.b for pair in pairs], words=True),
+        Column("seeds", [str(pair.n_seeds) for pair in pairs]),
+        _scores("score a", pairs, "score_a"),
+        _scores("score b", pairs, "score_b"),
+        _scores("difference", pairs, "difference", "+"),
         *([low, high] if ends else [Column("95 % interval", cells)]),
-        *(
-            Column(heading, list(map(_p_text, values)), values=values)
-            for heading, values in (
-                ("p", [one.p for one in found]),
-                ("p (Holm)", [one.corrected for one in found]),
-            )
-        ),
-        Column("a is", [one.verdict or "open" for one in found], words=True),
+        Column("p", list(map(_p_text, p)), values=p),
+        Column("p (Holm)", list(map(_p_text, corrected)), values=corrected),
+        Column("a is", [pair.verdict or "open" for pair in pairs], words=True),
     ]
 
 
-def _scores(
-    heading: str, found: Sequence[Judged], scores: Sequence[float | None], *, signed: bool = False
-) -> Column:
+def _scores(heading: str, pairs: Sequence[Judged], field: str, sign: str = "") -> Column:
     """Return a column of scores, each as its metric is shown."""
-    scales = [scale_of(one.metric) for one in found]
-    values = [
-        None if score is None else score * scale.factor
-        for score, scale in zip(scores, scales, strict=True)
-    ]
-    sign = "+" if signed else ""
-    cells = [
-        NOTHING if value is None else f"{value:{sign}z.{scale.decimals}f}"
-        for value, scale in zip(values, scales, strict=True)
-    ]
+    cells, values = [], []
+    for pair in pairs:
+        score, scale = getattr(pair, field), scale_of(pair.metric)
+        value = None if score is None else score * scale.factor
+        values.append(value)
+        cells.append(NOTHING if value is None else f"{value:{sign}z.{scale.decimals}f}")
     return Column(heading, cells, values=values)
 
 
@@ -197,33 +187,35 @@ def verdicts(
     scored = [record for record in records if score_on(record, split) is not None]
     runs = settings(scored)
     pairs = with_reference(scored, runs, against)
-    found = judge(pairs, split, bootstrap=Bootstrap(samples=samples, seed=seed))
+    judged = judge(pairs, split, bootstrap=Bootstrap(samples=samples, seed=seed))
     keys = {run.text: key for key, run in runs.items()}
-    references = {id(two) for own in pairs.values() for _, two in own}
-    without = len(runs) - len(references) - len(found)
+    references = {id(two) for of_data in pairs.values() for _, two in of_data}
+    without = len(runs) - len(references) - len(judged)
     lines = [
         f"{HIGHER} {LOWER} {split} higher or lower than {reference_text(pairs, scored)} (5 %)",
-        *method_text(found, samples),
+        *method_text(judged, samples),
         f"{without} rows have no reference on the same data" * bool(without),
     ]
-    return Verdicts(split, {keys[one.a]: one for one in found}, [line for line in lines if line])
+    return Verdicts(
+        split, {keys[pair.a]: pair for pair in judged}, [line for line in lines if line]
+    )
 
 
-def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
+def method_text(pairs: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     """Return lines that say how some comparisons were made, and what could not be known.
 
     Args:
-        found: a family.
+        pairs: a family.
         samples: bootstrap samples that were asked for.
     """
-    tested = [one for one in found if one.p is not None]
-    samples = max(samples, SAMPLES_EACH * len(found))
-    ways = dict.fromkeys(one.over for one in sorted(tested, key=_place))
-    by = [_by_text([one for one in tested if one.over == over], samples) for over in ways]
+    tested = [pair for pair in pairs if pair.p is not None]
+    samples = max(samples, SAMPLES_EACH * len(pairs))
+    ways = dict.fromkeys(pair.over for pair in sorted(tested, key=_place))
+    by = [_by_text([pair for pair in tested if pair.over == over], samples) for over in ways]
     size = f"all {len(tested)} corrected together (Holm 1979)" * (len(tested) > 1)
     lines = ["; ".join(part for part in (*by, size) if part)]
     lines += _few_seeds(tested)
-    unknown = [one for one in found if one.p is None]
+    unknown = [pair for pair in pairs if pair.p is None]
     if unknown:
         lines.append(
             f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
@@ -232,19 +224,19 @@ def method_text(found: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     return [line for line in lines if line]
 
 
-def _place(one: Judged) -> int:
+def _place(pair: Judged) -> int:
     """Return the place of a comparison's way in what is said: both, sentences, seeds."""
-    return 2 if one.drawn is None else one.over == one.drawn.noun
+    return 2 if pair.drawn is None else pair.over == pair.drawn.noun
 
 
-def _by_text(found: Sequence[Judged], samples: int) -> str:
+def _by_text(pairs: Sequence[Judged], samples: int) -> str:
     """Return how some comparisons over the same were made."""
-    drawn = [one.drawn for one in found if one.drawn is not None]
+    drawn = [pair.drawn for pair in pairs if pair.drawn is not None]
     if not drawn:
         return "p over seeds alone (flipped signs)"
     units = drawn_text(drawn)
     how = f"paired bootstrap, {samples:,} samples"
-    if found[0].over != drawn[0].noun:
+    if pairs[0].over != drawn[0].noun:
         more = f"the larger one of a {how}, and of crossed variance components"
         return f"p over seeds and {units} ({more})"
     if drawn[0].noun != "sentences":
@@ -254,13 +246,13 @@ def _by_text(found: Sequence[Judged], samples: int) -> str:
 
 def _few_seeds(tested: Sequence[Judged]) -> list[str]:
     """Return what keeps those that are over seeds alone from a verdict, if anything does."""
-    alone = [one for one in tested if one.over == "seeds"]
-    few = sorted({one.n_seeds for one in alone if least_p(one.n_seeds) >= LEVEL})
+    alone = [pair for pair in tested if pair.over == "seeds"]
+    few = sorted({pair.n_seeds for pair in alone if least_p(pair.n_seeds) >= LEVEL})
     if not few:
         return []
     return [
         f"{range_text(few)} seeds alone cannot go below p = {least_p(max(few)):.2g}, so that "
-        f"{_listed([one for one in alone if one.n_seeds in few])} can have no verdict; not over "
+        f"{_listed([pair for pair in alone if pair.n_seeds in few])} can have no verdict; not over "
         f"sentences: {alone[0].why_not}. Train with --predictions, or more seeds"
     ]
 
@@ -268,9 +260,9 @@ def _few_seeds(tested: Sequence[Judged]) -> list[str]:
 _MANY = 4
 
 
-def _listed(found: Sequence[Judged]) -> str:
+def _listed(pairs: Sequence[Judged]) -> str:
     """Return the first settings of some comparisons, or how many there are."""
-    names = list(dict.fromkeys(one.a for one in found))
+    names = list(dict.fromkeys(pair.a for pair in pairs))
     if len(names) > _MANY:
-        return f"{len(found)} comparisons"
+        return f"{len(pairs)} comparisons"
     return ", ".join(names)

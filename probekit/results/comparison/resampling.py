@@ -98,8 +98,8 @@ class Groups:
     def drawn(self) -> Drawn:
         """How many of what are resampled."""
         if self.whole is None:
-            one = f"all of one {self.grouped_by}" if self.numbers is not None else ""
-            return Drawn(self.n_sentences, remark=one)
+            remark = f"all of one {self.grouped_by}" if self.numbers is not None else ""
+            return Drawn(self.n_sentences, remark=remark)
         n = int(self.whole.max()) + 1
         noun = "documents" if self.grouped_by == "document" else f"groups by {self.grouped_by}"
         return Drawn(n, noun, "so few that intervals are rough" * (n < FEW))
@@ -177,7 +177,7 @@ class Estimate:
         """Return it times a factor as ``12.3 (10.1 to 14.6)``; the value, and its interval."""
         plus = "+" if signed else ""
         value, low, high = (
-            f"{one * factor:{plus}z.{decimals}f}" for one in (self.value, self.low, self.high)
+            f"{number * factor:{plus}z.{decimals}f}" for number in (self.value, self.low, self.high)
         )
         return value if self.low == self.high else f"{value} ({low} to {high})"
 
@@ -236,7 +236,9 @@ class Bootstrap:
         """Return each of some statistics of a split's sentences with its interval."""
         values = statistics(np.ones((1, groups.n_sentences)))[0].tolist()
         samples = self.resample(groups, statistics).T
-        return [estimate(value, own, groups) for value, own in zip(values, samples, strict=True)]
+        return [
+            estimate(value, drawn, groups) for value, drawn in zip(values, samples, strict=True)
+        ]
 
 
 def counts(block: Draws, groups: Groups) -> Counts:

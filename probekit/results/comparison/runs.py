@@ -1,15 +1,17 @@
-"""A run: one setting of a results file, with a record per seed."""
+"""Runs: settings of a results file, with a record per seed; which are compared with which."""
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
-from probekit.errors import RecordError
+from probekit.errors import OptionError, RecordError
 from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import (
+    Key,
     check_seeds,
     distinguishing,
     grouped,
@@ -17,8 +19,14 @@ from probekit.results.summaries.grouping import (
     option_of,
     varying,
 )
-from probekit.results.summaries.select import matching
-from probekit.results.summaries.wording import listed_text, value_text
+from probekit.results.summaries.select import condition_names, matching
+from probekit.results.summaries.wording import (
+    OPTIONS,
+    listed_text,
+    option_text,
+    options_text,
+    value_text,
+)
 
 _MANY = 6  # values that a message lists
 _SAID = ("head", "layers", "entry")
@@ -50,6 +58,9 @@ class RecordedRun:
     def seeds(self) -> list[int]:
         """The seeds, ascending."""
         return [record.seed for record in self.records]
+
+
+Pair = tuple[RecordedRun, RecordedRun]
 
 
 def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
@@ -96,12 +107,12 @@ def _check_one_setting(records: Sequence[Record], text: str, parts: Sequence[str
     names = distinguishing(records, [])
     if not names:
         return
-    found = "; ".join(f"{name}: {_values(records, name)}" for name in names)
+    differing = "; ".join(f"{name}: {_values(records, name)}" for name in names)
     first = records[0]
     example = ",".join(f"{name}={value_text(name, option_of(first, name))}" for name in names)
     joint = "," if parts and "=" in parts[-1] else "#"
     raise RecordError(
-        f"{text}: {len(records)} records that differ in {found}. A run is one setting with its "
+        f"{text}: {len(records)} records that differ in {differing}. A run is one setting with its "
         f"seeds: write {_typed(f'{text}{joint}{example}')}, or choose for both runs with --where "
         f"{_typed(example)}."
     )
@@ -125,15 +136,184 @@ def differing(a: RecordedRun, b: RecordedRun) -> dict[str, tuple[Any, Any]]:
     Left out are the head, which the runs' names say, and layers and entry, which follow from
     other options.
     """
-    one, two = a.records[0], b.records[0]
-    names = [name for name in varying([one, two]) if name not in _SAID]
-    return {name: (option_of(one, name), option_of(two, name)) for name in names}
+    first, second = a.records[0], b.records[0]
+    names = [name for name in varying([first, second]) if name not in _SAID]
+    return {name: (option_of(first, name), option_of(second, name)) for name in names}
 
 
 def run_names(a: RecordedRun, b: RecordedRun) -> tuple[str, str]:
     """Return a name for either run: its head, and whatever tells it from the other one."""
     named = names_by_key([*a.records, *b.records])
-    one, two = named[a.records[0].key], named[b.records[0].key]
-    if one != two:
-        return one, two
-    return f"{one}, seed {a.seeds[0]}", f"{two}, seed {b.seeds[0]}"
+    name_a, name_b = named[a.records[0].key], named[b.records[0].key]
+    if name_a != name_b:
+        return name_a, name_b
+    return f"{name_a}, seed {a.seeds[0]}", f"{name_b}, seed {b.seeds[0]}"
+
+
+SAME_DATA = (
+    "model", "task", "label", "texts", "labels_fingerprint", "entry", "protocol", "shots",
+    "fraction", "metric",
+)  # fmt: skip
+"""What two settings that are compared with each other have in common."""
+
+REFERENCE = "last"
+"""The head that others are compared with, if none is named."""
+
+_WITH_IT = {
+    "model": ("entry", "layers", "labels_fingerprint"),
+    "task": ("entry", "texts", "labels_fingerprint"),
+}
+"""What differs as well where a reference of another model or task is asked for."""
+
+
+def settings(records: Sequence[Record]) -> dict[Key, RecordedRun]:
+    """Return the runs of some records, named by what tells them apart, by their options.
+
+    Args:
+        records: any records.
+    """
+    names = names_by_key(records)
+    return {
+        key: RecordedRun.of(names[members[0].key], members)
+        for key, members in grouped(records, tuple(OPTIONS)).items()
+    }
+
+
+def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
+    """Return every pair of settings of the same data, by the data.
+
+    Raises:
+        RecordError: there is none.
+    """
+    together = _by_data(runs, SAME_DATA)
+    pairs = {data: list(combinations(alike, 2)) for data, alike in together.items()}
+    pairs = {data: of_data for data, of_data in pairs.items() if of_data}
+    if not pairs:
+        none = (
+            "one setting, and a pair needs two"
+            if len(runs) == 1
+            else f"{len(runs)} settings, no two of which were run on the same data"
+        )
+        raise RecordError(
+            f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
+            "several heads."
+        )
+    return pairs
+
+
+def with_reference(
+    records: Sequence[Record], runs: Mapping[Key, RecordedRun], against: str | None
+) -> dict[Key, list[Pair]]:
+    """Return every setting with its reference, by the data that both were run on.
+
+    A reference meets the condition, and shares data and depth with the setting, save for what the
+    condition names; of several the one that has the most other options in common.
+
+    Args:
+        records: all records of the runs.
+        runs: as ``settings`` returns them.
+        against: a head, or conditions such as ``head=last,normalize=none``; None is ``last``.
+
+    Raises:
+        OptionError: a condition is malformed, or several references are as near.
+        RecordError: no record meets the condition, or no other setting has a reference.
+    """
+    condition = _condition(against)
+    chosen = {record.key for record in references(records, against)}
+    named = condition_names([condition])
+    free = {*named, *(other for name in named for other in _WITH_IT.get(name, ()))}
+    same = [name for name in (*SAME_DATA, "depth") if name not in free]
+    pairs: dict[Key, list[Pair]] = {}
+    for data, members in _by_data(runs, same).items():
+        near = [run for run in members if run.records[0].key in chosen]
+        others = [run for run in members if run.records[0].key not in chosen]
+        if near and others:
+            pairs[data] = [(run, _nearest(run, near, condition)) for run in others]
+    if not pairs:
+        raise RecordError(
+            f"--against {condition}: no other setting was run on the same data, and to the same "
+            "depth, as one of these. Give records that differ in head or options."
+        )
+    return pairs
+
+
+def _condition(against: str | None) -> str:
+    text = REFERENCE if against is None else against
+    return text if "=" in text.partition(",")[0] else f"head={text}"
+
+
+def references(records: Sequence[Record], against: str | None = None) -> list[Record]:
+    """Return the records that others are compared with.
+
+    Raises:
+        OptionError: a condition is malformed.
+        RecordError: there is none.
+    """
+    try:
+        return matching(records, [_condition(against)])
+    except RecordError as error:
+        hint = "" if against else " Name a reference with --against, such as --against mean."
+        raise RecordError(f"no reference to compare with: {error}{hint}") from None
+
+
+def _by_data(runs: Mapping[Key, RecordedRun], same: Sequence[str]) -> dict[Key, list[RecordedRun]]:
+    groups: dict[Key, list[RecordedRun]] = {}
+    for run in runs.values():
+        first = run.records[0]
+        groups.setdefault(tuple(option_of(first, name) for name in same), []).append(run)
+    return groups
+
+
+def _nearest(run: RecordedRun, references: Sequence[RecordedRun], condition: str) -> RecordedRun:
+    """Return the reference with the most options in common."""
+    apart = [len(varying([run.records[0], reference.records[0]])) for reference in references]
+    nearest = [reference for reference, n in zip(references, apart, strict=True) if n == min(apart)]
+    if len(nearest) == 1:
+        return nearest[0]
+    first, second = (run.records[0] for run in nearest[:2])
+    differing = {name: option_of(first, name) for name in varying([first, second])}
+    example = ",".join(f"{name}={value}" for name, value in differing.items() if value is not None)
+    raise OptionError(
+        f"{run.text} could be compared with {len(nearest)} references, which differ in "
+        f"{', '.join(differing)}; name one, such as --against {condition},{example}, or choose "
+        "with --where."
+    )
+
+
+def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record]) -> str:
+    """Return what rows were compared with, and in what some differ from it beside the head.
+
+    Args:
+        pairs: what ``with_reference`` returned.
+        records: all records of the table.
+    """
+    every = [pair for of_data in pairs.values() for pair in of_data]
+    firsts = {id(reference): reference.records[0] for _, reference in every}.values()
+    names = {_brief(record, records) for record in firsts}
+    heads = " or ".join(sorted({record.head for record in firsts}))
+    name = names.pop() if len(names) == 1 else f"{heads} at the options nearest to a row's,"
+    varied = dict.fromkeys(
+        option
+        for run, reference in every
+        for option in varying([run.records[0], reference.records[0]])
+    )
+    more = [option for option in varied if option not in _FOLLOWS]
+    also = f" (some differ from it in {', '.join(more)} too)" if more else ""
+    return f"{name} on the same data{also}"
+
+
+_FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
+
+
+def _brief(reference: Record, records: Sequence[Record]) -> str:
+    """Return a reference's head, and its options where others of that head have other ones."""
+    same = [record for record in records if record.head == reference.head]
+    names = [
+        name
+        for name in OPTIONS
+        if name not in (*SAME_DATA, "layers", "head")
+        and len({option_of(record, name) for record in same}) > 1
+    ]
+    values: dict[str, Any] = {name: option_of(reference, name) for name in names}
+    text = options_text(values)
+    return ", ".join(part for part in (option_text("head", reference.head), text) if part)

@@ -1,12 +1,8 @@
 """Overthinking and early exit: what the probe of each depth says of each example."""
 
 from probekit.results.overthinking.depth_predictions import DepthCurve, depth_curves
-from probekit.results.overthinking.early_exit import EarlyExit
-from probekit.results.overthinking.measure import (
-    Overthinking,
-    early_exit,
-    overthinking,
-)
+from probekit.results.overthinking.early_exit import EarlyExit, early_exit
+from probekit.results.overthinking.measure import Overthinking, overthinking
 
 __all__ = [
     "DepthCurve",

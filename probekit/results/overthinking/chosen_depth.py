@@ -42,10 +42,10 @@ def choosers(
     if dev is not None:
         every = np.ones(reported.n_sentences, bool)
         return (Chooser(on=dev, choosing=np.ones((1, dev.n_sentences)), judged=every),)
-    one, two = halves(reported.groups, seed)
+    first, second = halves(reported.groups, seed)
     return tuple(
         Chooser(on=reported, choosing=choosing[None].astype(np.float64), judged=judged)
-        for judged, choosing in ((one, two), (two, one))
+        for judged, choosing in ((first, second), (second, first))
     )
 
 
@@ -111,11 +111,11 @@ def choose_depth(
     chosen = right[:, places[owners], np.arange(right.shape[2])]
     repairs, breaks = chosen & ~right[:, -1], right[:, -1] & ~chosen
     expected = expected_of(reported).of_each[:, places[owners], np.arange(right.shape[2])]
-    found = [repairs.mean(0), breaks.mean(0), expected.mean(0)]
-    rows = np.stack([*found, found[0] - found[1], found[0] - found[2]], axis=1)
+    shares = [repairs.mean(0), breaks.mean(0), expected.mean(0)]
+    rows = np.stack([*shares, shares[0] - shares[1], shares[0] - shares[2]], axis=1)
     estimates = bootstrap.estimates(reported.groups, mean_of_rows(reported, rows))
     counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
-    used = [reported.depths[place] for place in dict.fromkeys(places.tolist())]
+    used = [reported.depths[index] for index in dict.fromkeys(places.tolist())]
     return ChosenDepth(
         depths=tuple(used),
         chosen_on=chosen_on(dev),
@@ -125,7 +125,7 @@ def choose_depth(
         expected=estimates[2],
         excess=estimates[4],
         counts=tuple(counts),
-        p=() if reported.groups.whole is not None else tuple(mcnemar(*one) for one in counts),
+        p=() if reported.groups.whole is not None else tuple(mcnemar(*pair) for pair in counts),
     )
 
 
@@ -134,15 +134,15 @@ def _places(
 ) -> Int64[np.ndarray, " sentences"]:
     """Return the place among the depths that stands in for the last one, by sentence."""
     places = np.zeros(reported.n_sentences, np.int64)
-    for one in choosers(reported, dev, seed):
-        places[one.judged] = best_place(one.on, one.choosing)
+    for chooser in choosers(reported, dev, seed):
+        places[chooser.judged] = best_place(chooser.on, chooser.choosing)
     return places
 
 
-def best_place(found: DepthPredictions, counts: Counts) -> int:
+def best_place(probes: DepthPredictions, counts: Counts) -> int:
     """Return the place of the earlier depth with the best score; of equals the first."""
-    scores: Float64[np.ndarray, " depths"] = found.scores(counts)[0, :-1]
-    return int(np.argmax(found.scorer.scale.sign * scores))
+    scores: Float64[np.ndarray, " depths"] = probes.scores(counts)[0, :-1]
+    return int(np.argmax(probes.scorer.scale.sign * scores))
 
 
 def mcnemar(repairs: int, breaks: int) -> float:

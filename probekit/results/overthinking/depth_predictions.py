@@ -82,24 +82,24 @@ def depth_curves(records: Sequence[Record]) -> list[DepthCurve]:
         RecordError: there is no probe of a depth, or of one depth alone, or none of the last
             depth; or depths have other seeds. The message says what to do.
     """
-    probes = [one for one in records if one.depth is not None and not one.trial]
+    probes = [record for record in records if record.depth is not None and not record.trial]
     if not probes:
         raise RecordError(
             "no record is of a probe at a truncated depth; run `probekit depth MODEL TASK` first."
         )
     tasks = grouped(probes, _TASK)
-    found = []
+    curves = []
     for of, task in tasks.items():
         said = f" ({', '.join(map(str, of))})" * (len(tasks) > 1)
-        for name, own in series(task, given=["depth"]).items():
+        for name, members in series(task, given=["depth"]).items():
             runs = {}
-            for (depth,), group in grouped(own, ["depth"]).items():
+            for (depth,), group in grouped(members, ["depth"]).items():
                 text = f"{name}{said}, depth {depth}"
                 check_seeds(group, text)
                 runs[depth] = RecordedRun.of(text, group)
             _check_depths(name + said, runs)
-            found.append(DepthCurve(name=name, probes=runs))
-    return found
+            curves.append(DepthCurve(name=name, probes=runs))
+    return curves
 
 
 def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
@@ -198,8 +198,8 @@ class DepthPredictions:
         self, counts: Float64[np.ndarray, "samples sentences"]
     ) -> Float64[np.ndarray, "samples depths"]:
         """Return the score of every depth on some samples of sentences, mean over the seeds."""
-        found = [[self.scorer.combine(counts @ own) for own in seed] for seed in self.parts]
-        return np.asarray(np.mean(found, axis=0)).T
+        scores = [[self.scorer.combine(counts @ depth) for depth in seed] for seed in self.parts]
+        return np.asarray(np.mean(scores, axis=0)).T
 
 
 def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
@@ -222,18 +222,18 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
         seeds=tuple(runs[0].seeds),
         scorer=metric(Gold(reference.gold, reference.offsets, reference.names)),
         groups=groups_of(runs, probes),
-        predicted=np.stack([[one.predicted for one in group] for group in probes], axis=1),
+        predicted=np.stack([[seed.predicted for seed in group] for group in probes], axis=1),
         found=probes,
     )
 
 
 def probabilities_of(
-    predictions: DepthPredictions, seed: int
+    probes: DepthPredictions, seed: int
 ) -> list[tuple[Float[np.ndarray, "rows kept"], Int64[np.ndarray, "rows kept"] | None]]:
     """Return the probabilities that each depth gave, and which classes they are of.
 
     Args:
-        predictions: of a curve.
+        probes: of a curve.
         seed: the place of a seed.
 
     Returns:
@@ -243,18 +243,18 @@ def probabilities_of(
     Raises:
         RecordError: a side file holds none.
     """
-    found = []
-    for run, group in zip(predictions.curve.probes.values(), predictions.found, strict=True):
-        one, record = group[seed], run.records[seed]
-        if one.probabilities is None:
+    kept = []
+    for run, group in zip(probes.curve.probes.values(), probes.found, strict=True):
+        predicted, record = group[seed], run.records[seed]
+        if predicted.probabilities is None:
             raise RecordError(
                 f"{run.text}, seed {record.seed}: {record.predictions} holds predictions without "
                 "probabilities (of an earlier version, or of a decoder that has none). Delete the "
                 "file and train again with --predictions, with a decoder that gives them, such as "
                 "linear."
             )
-        found.append((one.probabilities.astype(np.float32), one.kept))
-    return found
+        kept.append((predicted.probabilities.astype(np.float32), predicted.kept))
+    return kept
 
 
 def read_reported(

@@ -19,8 +19,11 @@ from probekit.results.overthinking.chosen_depth import Chooser, choosers, chosen
 from probekit.results.overthinking.depth_predictions import (
     CurveReport,
     DepthPredictions,
+    depth_curves,
     probabilities_of,
+    read_reported,
 )
+from probekit.results.record import Record
 
 Signal = Float64[np.ndarray, "depths sentences"]
 Exits = Int64[np.ndarray, " sentences"]
@@ -43,7 +46,6 @@ class ExitRule:
 
     Attributes:
         text: what tables and legends call it.
-        source: where it is from.
         signal: predictions and the place of a seed to its signal; the larger, the sooner a sentence
             leaves.
         thresholds: a signal and the depths to as many thresholds whatever the signal, from the
@@ -52,48 +54,46 @@ class ExitRule:
     """
 
     text: str
-    source: str
     signal: Callable[[DepthPredictions, int], Signal]
     thresholds: Callable[[Signal, Sequence[int]], Thresholds]
     word: str
 
 
-def _confidence(found: DepthPredictions, seed: int) -> Signal:
+def _confidence(probes: DepthPredictions, seed: int) -> Signal:
     """Return the probability of the most probable class, of the least sure word."""
-    probabilities = probabilities_of(found, seed)
-    return _per_sentence(found, np.stack([values.max(1) for values, _ in probabilities]))
+    probabilities = probabilities_of(probes, seed)
+    return _per_sentence(probes, np.stack([values.max(1) for values, _ in probabilities]))
 
 
-def _unchanged(found: DepthPredictions, seed: int) -> Signal:
+def _unchanged(probes: DepthPredictions, seed: int) -> Signal:
     """Return over how many depths in a row no word's prediction changed."""
     # Predictions A A B B B of one text: 0 1 0 1 2.
-    predicted = found.predicted[seed]
-    same = _per_sentence(found, (predicted[1:] == predicted[:-1]).astype(np.float64)) > 0
+    predicted = probes.predicted[seed]
+    same = _per_sentence(probes, (predicted[1:] == predicted[:-1]).astype(np.float64)) > 0
     counts = np.zeros((len(predicted), same.shape[1]))
     for depth, unchanged in enumerate(same, start=1):
         counts[depth] = (counts[depth - 1] + 1) * unchanged
     return counts
 
 
-def _depth(found: DepthPredictions, seed: int) -> Signal:
+def _depth(probes: DepthPredictions, seed: int) -> Signal:
     """Return the depth itself, of all sentences."""
-    return np.repeat(np.array(found.depths, np.float64)[:, None], found.n_sentences, axis=1)
+    return np.repeat(np.array(probes.depths, np.float64)[:, None], probes.n_sentences, axis=1)
 
 
-def _per_sentence(found: DepthPredictions, rows: Float[np.ndarray, "depths rows"]) -> Signal:
+def _per_sentence(probes: DepthPredictions, rows: Float[np.ndarray, "depths rows"]) -> Signal:
     """Return the least value of each sentence's rows; a sentence without rows has 1."""
     # Three sentences of 2, 0 and 1 rows: `reduceat` takes the starts of the first and the third,
     # each up to the next one, since it would give an empty one the row that follows.
-    held = found.lengths > 0
-    least = np.ones((len(rows), found.n_sentences))
-    least[:, held] = np.minimum.reduceat(rows, found.scorer.gold.offsets[:-1][held], axis=1)
+    held = probes.lengths > 0
+    least = np.ones((len(rows), probes.n_sentences))
+    least[:, held] = np.minimum.reduceat(rows, probes.scorer.gold.offsets[:-1][held], axis=1)
     return least
 
 
 RULES: Mapping[str, ExitRule] = {
     "confidence": ExitRule(
         text="confidence",
-        source="Kaya and Dumitras (2019), section 5",
         signal=_confidence,
         thresholds=lambda signal, depths: np.append(
             np.quantile(signal[:-1], np.linspace(0, 1, LEVELS)), np.inf
@@ -102,20 +102,22 @@ RULES: Mapping[str, ExitRule] = {
     ),
     "patience": ExitRule(
         text="patience",
-        source="PABEE (Zhou et al. 2020), section 3.2",
         signal=_unchanged,
         thresholds=lambda signal, depths: np.append(np.arange(1.0, len(depths)), np.inf),
         word="{:g} unchanged",
     ),
     "fixed": ExitRule(
         text="fixed depth",
-        source="a model cut at one depth",
         signal=_depth,
         thresholds=lambda signal, depths: np.append(np.array(depths[:-1], np.float64), np.inf),
         word="depth {:g}",
     ),
 }
-"""Rules by name, in the order of tables; the last is what the others must be better than."""
+"""Rules by name, in the order of tables; the last is what the others must be better than.
+
+Confidence is from Kaya and Dumitras (2019), section 5; patience is PABEE (Zhou et al. 2020),
+section 3.2; a fixed depth is a model cut there.
+"""
 
 TEXTS: Mapping[str, str] = {
     "last": "whole model",
@@ -201,6 +203,35 @@ class EarlyExit(CurveReport):
     curves: tuple[ExitCurve, ...]
 
 
+def early_exit(
+    records: Sequence[Record],
+    *,
+    split: str | None = None,
+    tolerance: float = TOLERANCE,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> list[EarlyExit]:
+    """Measure early exit from the predictions of the probes of every depth.
+
+    Args:
+        records: of ``probekit depth``.
+        split: ``test`` or ``dev``; None is test where all have one, else dev.
+        tolerance: loss of score against the last depth that is allowed where thresholds are chosen.
+        samples: bootstrap samples.
+        seed: of the bootstrap, and of the halves of a split.
+
+    Raises:
+        OptionError: too few samples, or a tolerance below 0 or above 1.
+        UnknownNameError: no such split.
+        RecordError: depths, predictions, probabilities or classes are missing.
+        MissingFileError: a side file of predictions does not exist.
+    """
+    bootstrap = Bootstrap(samples=samples, seed=seed)
+    check_tolerance(tolerance)
+    pairs = [read_reported(curve, split) for curve in depth_curves(records)]
+    return [measure_exits(*pair, bootstrap, tolerance) for pair in pairs]
+
+
 def measure_exits(
     reported: DepthPredictions,
     dev: DepthPredictions | None,
@@ -227,12 +258,14 @@ def measure_exits(
     words: dict[str, tuple[str, ...]] = {}
     curves = []
     for name, rule in RULES.items():
-        fitted = [_FittedRule.of(rule, reported, choosing, seed) for seed in seeds]
-        levels = [one.choose(tolerance) for one in fitted]
-        leaving[name] = [one.exits(own) for one, own in zip(fitted, levels, strict=True)]
-        said = [word for one, own in zip(fitted, levels, strict=True) for word in one.words(own)]
-        words[name] = tuple(dict.fromkeys(said))
-        curves.append(_curve(name, reported, fitted))
+        by_seed = [_FittedRule.of(rule, reported, choosing, seed) for seed in seeds]
+        levels = [fitted.choose(tolerance) for fitted in by_seed]
+        chosen = list(zip(by_seed, levels, strict=True))
+        leaving[name] = [fitted.exits(level) for fitted, level in chosen]
+        words[name] = tuple(
+            dict.fromkeys(w for fitted, level in chosen for w in fitted.words(level))
+        )
+        curves.append(_curve(name, reported, by_seed))
     leaving["oracle"] = [oracle(reported, seed) for seed in seeds]
     return EarlyExit(
         **reported.about,
@@ -272,27 +305,29 @@ class _FittedRule:
         """Return the rule with the thresholds of what chooses."""
         signal = rule.signal(reported, seed)
         fitted = []
-        for one in choosers:
-            own = signal if one.on is reported else rule.signal(one.on, seed)
-            seen = own[:, (one.choosing[0] > 0) & (one.on.lengths > 0)]
-            fitted.append((one, own, rule.thresholds(seen, reported.depths)))
+        for chooser in choosers:
+            on_chooser = signal if chooser.on is reported else rule.signal(chooser.on, seed)
+            seen = on_chooser[:, (chooser.choosing[0] > 0) & (chooser.on.lengths > 0)]
+            fitted.append((chooser, on_chooser, rule.thresholds(seen, reported.depths)))
         return cls(rule, reported, seed, signal, tuple(fitted))
 
     def exits(self, levels: Sequence[int]) -> Exits:
         """Return where sentences leave, given the place of the threshold of each chooser."""
         places = np.zeros(self.reported.n_sentences, np.int64)
-        for (one, _, thresholds), level in zip(self.choosers, levels, strict=True):
-            places[one.judged] = exits(self.signal[:, one.judged], thresholds[level])
+        for (chooser, _, thresholds), level in zip(self.choosers, levels, strict=True):
+            places[chooser.judged] = exits(self.signal[:, chooser.judged], thresholds[level])
         return places
 
     def choose(self, tolerance: float) -> list[int]:
         """Return the place of each chooser's threshold, which may lose so much of the score."""
         chosen = []
-        for one, signal, thresholds in self.choosers:
-            places = [exits(signal, threshold) for threshold in thresholds]
-            scores = np.array([_score(one.on, self.seed, p, one.choosing)[0] for p in places])
-            scores *= one.on.scorer.scale.sign
-            layers = np.array([_layers(one.on, p, one.choosing)[0] for p in places])
+        for chooser, signal, thresholds in self.choosers:
+            outcomes = [
+                _outcome(chooser.on, {self.seed: exits(signal, threshold)}, chooser.choosing)
+                for threshold in thresholds
+            ]
+            scores, layers = np.array(outcomes)[:, :, 0].T
+            scores = scores * chooser.on.scorer.scale.sign
             allowed = scores >= scores[-1] - tolerance - _ROUNDING  # of the last depth
             fewest = np.where(allowed, layers, np.inf)
             chosen.append(int(np.lexsort((-scores, fewest))[0]))
@@ -300,8 +335,11 @@ class _FittedRule:
 
     def words(self, levels: Sequence[int]) -> list[str]:
         """Return the thresholds in words."""
-        chosen = [own[level] for (_, _, own), level in zip(self.choosers, levels, strict=True)]
-        return ["never" if np.isinf(one) else self.rule.word.format(float(one)) for one in chosen]
+        texts = []
+        for (_, _, thresholds), level in zip(self.choosers, levels, strict=True):
+            threshold = float(thresholds[level])
+            texts.append("never" if np.isinf(threshold) else self.rule.word.format(threshold))
+        return texts
 
 
 def exits(signal: Signal, threshold: float) -> Exits:
@@ -312,28 +350,28 @@ def exits(signal: Signal, threshold: float) -> Exits:
     return np.asarray(reached.argmax(0))
 
 
-def oracle(found: DepthPredictions, seed: int) -> Exits:
+def oracle(probes: DepthPredictions, seed: int) -> Exits:
     """Return the first depth that has as many words of a sentence right as any; else the last.
 
     Of a text that is the first depth that is right. Where no depth has a word right, it is the
     last.
     """
-    right = found.right[seed]
-    offsets = found.scorer.gold.offsets
+    right = probes.right[seed]
+    offsets = probes.scorer.gold.offsets
     words = per_example(right.T.astype(np.float64), offsets).T  # depths, sentences
     most = words.max(0)
     return exits(((words == most) & (most > 0)).astype(np.float64), 1.0)
 
 
-def _curve(name: str, reported: DepthPredictions, fitted: Sequence[_FittedRule]) -> ExitCurve:
+def _curve(name: str, reported: DepthPredictions, by_seed: Sequence[_FittedRule]) -> ExitCurve:
     every = np.ones((1, reported.n_sentences))
     layers, scores = [], []
-    for level in range(len(fitted[0].choosers[0][2])):
-        places = [one.exits([level] * len(one.choosers)) for one in fitted]
-        layers.append(np.mean([_layers(reported, own, every)[0] for own in places]))
-        seeds = enumerate(places)
-        scores.append(np.mean([_score(reported, seed, own, every)[0] for seed, own in seeds]))
-    return ExitCurve(rule=name, layers=tuple(map(float, layers)), scores=tuple(map(float, scores)))
+    for level in range(len(by_seed[0].choosers[0][2])):
+        leaving = {fitted.seed: fitted.exits([level] * len(fitted.choosers)) for fitted in by_seed}
+        score, used = _outcome(reported, leaving, every)
+        scores.append(float(score[0]))
+        layers.append(float(used[0]))
+    return ExitCurve(rule=name, layers=tuple(layers), scores=tuple(scores))
 
 
 def _points(
@@ -348,40 +386,42 @@ def _points(
     def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
         columns: list[np.ndarray] = []
         for places in leaving.values():  # the first is the whole model
-            seeds = enumerate(places)
-            score = np.mean([_score(reported, seed, own, counts) for seed, own in seeds], axis=0)
-            layers = np.mean([_layers(reported, own, counts) for own in places], axis=0)
+            score, layers = _outcome(reported, dict(enumerate(places)), counts)
             whole = columns[0] if columns else score
             columns += [score, sign * (whole - score), layers, 1 - layers / deepest]
         return np.column_stack(columns)
 
     estimates = iter(bootstrap.estimates(reported.groups, statistics))
-    each = zip(leaving, estimates, estimates, estimates, estimates, strict=True)
     return tuple(
         ExitPoint(
             rule=name,
             thresholds=words.get(name, ()),
-            score=score,
-            loss=loss,
-            layers=layers,
-            saved=saved,
+            score=next(estimates),
+            loss=next(estimates),
+            layers=next(estimates),
+            saved=next(estimates),
         )
-        for name, score, loss, layers, saved in each
+        for name in leaving
     )
 
 
-def _score(found: DepthPredictions, seed: int, places: Exits, counts: Counts) -> np.ndarray:
-    """Return the score on each sample of what sentences predict where they leave.
+def _outcome(
+    probes: DepthPredictions, leaving: Mapping[int, Exits], counts: Counts
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the score and the mean layers on each sample, means over some seeds.
 
     The predictions of a sentence are those of one depth, and a metric's sums are over sentences, so
-    that they are the sums of these.
+    that they are the sums of these. Sentences without rows use no layers.
+
+    Args:
+        probes: of a curve.
+        leaving: by the place of a seed, where its sentences leave.
+        counts: how often each sentence was drawn, (samples, sentences).
     """
-    parts = found.parts[seed, places, np.arange(found.n_sentences)]
-    return np.asarray(found.scorer.combine(counts @ parts))
-
-
-def _layers(found: DepthPredictions, places: Exits, counts: Counts) -> np.ndarray:
-    """Return the mean layers on each sample; sentences without rows do not count."""
-    used = np.array(found.depths, np.float64)[places]
-    held = (found.lengths > 0).astype(np.float64)
-    return np.asarray(counts @ (used * held) / np.maximum(counts @ held, 1.0))
+    sentences, depths = np.arange(probes.n_sentences), np.array(probes.depths, np.float64)
+    held = (probes.lengths > 0).astype(np.float64)
+    scores, layers = [], []
+    for seed, places in leaving.items():
+        scores.append(probes.scorer.combine(counts @ probes.parts[seed, places, sentences]))
+        layers.append(counts @ (depths[places] * held) / np.maximum(counts @ held, 1.0))
+    return np.mean(scores, axis=0), np.mean(layers, axis=0)

@@ -7,10 +7,9 @@ from probekit.metrics import scale_of
 from probekit.results.comparison.resampling import Estimate
 from probekit.results.overthinking.chosen_depth import ChosenDepth
 from probekit.results.overthinking.early_exit import TEXTS, EarlyExit
-from probekit.results.overthinking.examples import ShownExample
-from probekit.results.overthinking.measure import Overthinking
+from probekit.results.overthinking.measure import Overthinking, ShownExample
 from probekit.results.summaries.typeset import Column, text_table
-from probekit.results.summaries.wording import metric_text, model_text
+from probekit.results.summaries.wording import metric_text, model_text, seeds_text
 
 _LEAST_P = 1e-16
 
@@ -21,56 +20,60 @@ _LEGEND = (
 )
 
 
-def overthinking_text(found: Sequence[Overthinking]) -> str:
+def overthinking_text(measured: Sequence[Overthinking]) -> str:
     """Return the tables of shares, what follows from them, and the examples."""
-    return "\n".join(map(_shares_text, found))
+    return "\n".join(map(_shares_text, measured))
 
 
-def _shares_text(found: Overthinking) -> str:
-    kinds = found.shares
-    shares = [one.share.text(1.0 if one.name == "layers wasted" else 100.0) for one in kinds]
+def _shares_text(measured: Overthinking) -> str:
+    kinds = measured.shares
+    shares = [share.share.text(1.0 if share.name == "layers wasted" else 100.0) for share in kinds]
     columns = [
-        Column("", ["right at the last depth", *(one.name for one in kinds)], words=True),
-        Column(f"% of {found.unit}", [found.right.text(100), *shares]),
-        Column("expected", ["", *(_percent(one.expected) for one in kinds)]),
-        Column("excess", ["", *(_signed(one.excess) for one in kinds)]),
+        Column("", ["right at the last depth", *(share.name for share in kinds)], words=True),
+        Column(f"% of {measured.unit}", [measured.right.text(100), *shares]),
+        Column("expected", ["", *(_percent(share.expected) for share in kinds)]),
+        Column("excess", ["", *(_signed(share.excess) for share in kinds)]),
     ]
-    right = found.right.value
-    wasteful, destructive = (one.share.value for one in kinds[:2])
+    right = measured.right.value
+    wasteful, destructive = (share.share.value for share in kinds[:2])
     parts = [
         f"{share / of:.0%} of what the last depth has {what} was right at an earlier one"
         for share, of, what in ((wasteful, right, "right"), (destructive, 1 - right, "wrong"))
         if of > 0
     ]
-    lines = [_title_text(found), "", text_table(columns), *parts, ""]
-    lines += [_depths_table(found), *_chosen_texts(found.chosen), "", _LEGEND]
-    return "\n".join([*lines, _intervals_text(found), *map(_example_text, found.examples), ""])
-
-
-def _title_text(found: Overthinking | EarlyExit) -> str:
-    """Return what was measured on how much."""
-    what = ", ".join([model_text(found.model), found.task, found.label, found.split])
-    seeds = "one seed" if found.n_seeds == 1 else f"{found.n_seeds} seeds"
-    return (
-        f"{found.name} ({what}): {found.n_sentences:,} sentences, {seeds}, depths "
-        f"{found.depths[0]} to {found.depths[-1]}"
+    lines = [_title_text(measured), "", text_table(columns), *parts, ""]
+    lines += [_depths_table(measured), *_chosen_texts(measured.chosen), "", _LEGEND]
+    return "\n".join(
+        [*lines, _intervals_text(measured), *map(_example_text, measured.examples), ""]
     )
 
 
-def _intervals_text(found: Overthinking | EarlyExit) -> str:
-    return f"in brackets: 95 % bootstrap intervals over {found.drawn.text}"
+def _title_text(measured: Overthinking | EarlyExit) -> str:
+    """Return what was measured on how much."""
+    what = ", ".join([model_text(measured.model), measured.task, measured.label, measured.split])
+    seeds = seeds_text([measured.n_seeds])
+    return (
+        f"{measured.name} ({what}): {measured.n_sentences:,} sentences, {seeds}, depths "
+        f"{measured.depths[0]} to {measured.depths[-1]}"
+    )
 
 
-def _depths_table(found: Overthinking) -> str:
+def _intervals_text(measured: Overthinking | EarlyExit) -> str:
+    return f"in brackets: 95 % bootstrap intervals over {measured.drawn.text}"
+
+
+def _depths_table(measured: Overthinking) -> str:
     """Return a line per depth: what it has right, and where the last one is wrong."""
-    by_depth = found.by_depth
+    by_depth = measured.by_depth
     earlier = by_depth.earlier
     columns = [
         Column("depth", [f"{depth}" for depth in by_depth.depths]),
-        Column(f"% of {found.unit} right", [one.text(100) for one in by_depth.right]),
-        Column("% right where the last is wrong", [*(one.right.text(100) for one in earlier), ""]),
-        Column("expected", [*(_percent(one.expected) for one in earlier), ""]),
-        Column("excess", [*(_signed(one.excess) + "*" * one.knows for one in earlier), ""]),
+        Column(f"% of {measured.unit} right", [estimate.text(100) for estimate in by_depth.right]),
+        Column(
+            "% right where the last is wrong", [*(depth.right.text(100) for depth in earlier), ""]
+        ),
+        Column("expected", [*(_percent(depth.expected) for depth in earlier), ""]),
+        Column("excess", [*(_signed(depth.excess) + "*" * depth.knows for depth in earlier), ""]),
     ]
     gold = _percent(by_depth.gold)
     return (
@@ -123,21 +126,21 @@ def _example_text(example: ShownExample) -> str:
             depths = dict.fromkeys(str(example.depths[at]) for at in (places[0], places[-1]))
             known = [p for p in (row.probability[at] for at in places) if p is not None]
             ends = dict.fromkeys((min(known), max(known))) if known else ()
-            probability = "-".join(f"{one:.2f}" for one in ends) or "?"
+            probability = "-".join(f"{end:.2f}" for end in ends) or "?"
             runs.append(f"{'-'.join(depths)} {label} ({probability})")
         name = "" if row.word is None else f"{row.word}: "
         lines.append(f"  {name}gold {row.gold}, {row.kind}: {', '.join(runs)}")
     return "\n".join(lines)
 
 
-def exit_text(found: Sequence[EarlyExit]) -> str:
+def exit_text(measured: Sequence[EarlyExit]) -> str:
     """Return a table of rules per curve, and what was chosen how."""
-    return "\n".join(map(_exit_text, found))
+    return "\n".join(map(_exit_text, measured))
 
 
-def _exit_text(found: EarlyExit) -> str:
-    scale = scale_of(found.metric)
-    points = found.points
+def _exit_text(measured: EarlyExit) -> str:
+    scale = scale_of(measured.metric)
+    points = measured.points
     leaves = [
         ", ".join(said) if len(said) < 4 else f"{said[0]}, ... ({len(said)})"
         for said in (point.thresholds for point in points)
@@ -145,19 +148,19 @@ def _exit_text(found: EarlyExit) -> str:
     columns = [
         Column("rule", [TEXTS[point.rule] for point in points], words=True),
         Column("leaves at", leaves, words=True),
-        Column(f"{found.split} {metric_text(found.metric)}",
+        Column(f"{measured.split} {metric_text(measured.metric)}",
                [point.score.text(scale.factor) for point in points]),
         Column("lost", [point.loss.text(scale.factor, signed=True) for point in points]),
         Column("mean layers", [point.layers.text(decimals=2) for point in points]),
         Column("% saved", [point.saved.text(100) for point in points]),
     ]  # fmt: skip
     how = (
-        f"each half of {found.split} has the thresholds of the other"
-        if found.chosen_on == "halves"
-        else f"thresholds are chosen on {found.chosen_on}"
+        f"each half of {measured.split} has the thresholds of the other"
+        if measured.chosen_on == "halves"
+        else f"thresholds are chosen on {measured.chosen_on}"
     )
     note = (
-        f"{how}: the fewest layers that lose at most {found.tolerance * scale.factor:g} against "
-        f"the whole model there; {_intervals_text(found)}"
+        f"{how}: the fewest layers that lose at most {measured.tolerance * scale.factor:g} against "
+        f"the whole model there; {_intervals_text(measured)}"
     )
-    return f"{_title_text(found)}\n\n{text_table(columns)}\n{note}\n"
+    return f"{_title_text(measured)}\n\n{text_table(columns)}\n{note}\n"

@@ -102,18 +102,18 @@ class SharesByDepth:
     gold: Estimate
 
 
-def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
+def shares(probes: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
     """Return the shares of `NAMES`, the destructive one beside what is expected of it."""
-    right, expected = found.right, expected_of(found)
+    right, expected = probes.right, expected_of(probes)
     last, some = right[:, -1], right[:, :-1].any(1)
     # Depths 0, 1, 2 and 3, of which 1 is right: the earliest has place 1, and 3 - 1 = 2 layers
     # come after it.
-    depths = np.array(found.depths)
+    depths = np.array(probes.depths)
     after = (depths[-1] - depths[right[:, :-1].argmax(1)]) * some
     by_chance = expected.of_any
     kinds = [last & some, ~last & some, last | some, last * after, by_chance]
-    sums = per_example(_means(kinds), found.scorer.gold.offsets)
-    sizes = np.diff(found.scorer.gold.offsets).astype(np.float64)
+    sums = per_example(_means(kinds), probes.scorer.gold.offsets)
+    sizes = np.diff(probes.scorer.gold.offsets).astype(np.float64)
 
     def statistics(counts: Counts) -> Float64[np.ndarray, "samples k"]:
         wasteful, destructive, cumulative, wasted, chance = (counts @ sums).T
@@ -121,7 +121,7 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
         of_rows = _part(np.stack(parts, 1), (counts @ sizes)[:, None])
         return np.column_stack([of_rows, _part(wasted, wasteful)])
 
-    found_all = bootstrap.estimates(found.groups, statistics)
+    found_all = bootstrap.estimates(probes.groups, statistics)
     *three, chance, excess, wasted = found_all
     return [
         Share(name=NAMES[0], share=three[0]),
@@ -131,12 +131,12 @@ def shares(found: DepthPredictions, bootstrap: Bootstrap) -> list[Share]:
     ]
 
 
-def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDepth:
+def shares_by_depth(probes: DepthPredictions, bootstrap: Bootstrap) -> SharesByDepth:
     """Return what each depth has right, and the earlier ones where the last is wrong."""
-    right, expected = found.right, expected_of(found)
-    wrong, earlier = ~right[:, -1:], len(found.depths) - 1
+    right, expected = probes.right, expected_of(probes)
+    wrong, earlier = ~right[:, -1:], len(probes.depths) - 1
     per_row = _means([*right.swapaxes(0, 1)])
-    estimates = bootstrap.estimates(found.groups, mean_of_rows(found, per_row))
+    estimates = bootstrap.estimates(probes.groups, mean_of_rows(probes, per_row))
     repaired = (right[:, :-1] & wrong).swapaxes(0, 1)
     columns = [
         *repaired,
@@ -145,16 +145,16 @@ def shares_by_depth(found: DepthPredictions, bootstrap: Bootstrap) -> SharesByDe
         expected.gold * wrong[:, 0],
     ]
     where = bootstrap.estimates(
-        found.groups, mean_of_rows(found, _means(columns), _means([wrong[:, 0]])[:, 0])
+        probes.groups, mean_of_rows(probes, _means(columns), _means([wrong[:, 0]])[:, 0])
     )
     each = [where[n * earlier : (n + 1) * earlier] for n in range(3)]
-    corrected = holm({n: one.p for n, one in enumerate(each[2])})
+    corrected = holm({n: excess.p for n, excess in enumerate(each[2])})
     return SharesByDepth(
-        depths=found.depths,
+        depths=probes.depths,
         right=estimates,
         earlier=tuple(
             EarlierDepth(depth=depth, right=a, expected=b, excess=c, corrected=corrected[n])
-            for n, (depth, a, b, c) in enumerate(zip(found.depths[:-1], *each, strict=True))
+            for n, (depth, a, b, c) in enumerate(zip(probes.depths[:-1], *each, strict=True))
         ),
         gold=where[-1],
     )
@@ -166,16 +166,16 @@ def _means(kinds: Sequence[np.ndarray]) -> PerRow:
 
 
 def mean_of_rows(
-    found: DepthPredictions, rows: PerRow, among: Float64[np.ndarray, " rows"] | None = None
+    probes: DepthPredictions, rows: PerRow, among: Float64[np.ndarray, " rows"] | None = None
 ) -> Statistics:
     """Return the statistics that are means of numbers of each row.
 
     Args:
-        found: the predictions.
+        probes: of a curve.
         rows: the numbers.
         among: how much each row counts; None counts all alike.
     """
-    offsets = found.scorer.gold.offsets
+    offsets = probes.scorer.gold.offsets
     counted = np.ones(len(rows)) if among is None else among
     values, sizes = per_example(rows, offsets), per_example(counted[:, None], offsets)
     return lambda counts: _part(counts @ values, counts @ sizes)
@@ -202,21 +202,23 @@ class Expected:
     gold: Float64[np.ndarray, "seeds rows"]
 
 
-def expected_of(found: DepthPredictions) -> Expected:
+def expected_of(probes: DepthPredictions) -> Expected:
     """Return what the last depth expects.
 
     Raises:
         RecordError: its predictions were kept without probabilities.
     """
     each, some, gold = [], [], []
-    for seed, predicted in enumerate(found.predicted):
-        last = _Calibrated(found, seed)
-        own = np.stack([last.of(names) for names in predicted[:-1]]) * (predicted[:-1] != last.said)
+    for seed, predicted in enumerate(probes.predicted):
+        last = _Calibrated(probes, seed)
+        of_earlier = np.stack([last.of(names) for names in predicted[:-1]]) * (
+            predicted[:-1] != last.said
+        )
         # What a depth names counts once: depths that name A, B and A say no more than A and B.
         new = np.stack([(names != predicted[:n]).all(0) for n, names in enumerate(predicted[:-1])])
-        each.append(own)
-        some.append((own * new).sum(0))
-        gold.append(last.of(found.scorer.gold.ids))
+        each.append(of_earlier)
+        some.append((of_earlier * new).sum(0))
+        gold.append(last.of(probes.scorer.gold.ids))
     return Expected(of_each=np.stack(each), of_any=np.stack(some), gold=np.stack(gold))
 
 
@@ -227,12 +229,12 @@ class _Calibrated:
         said: class that it predicts of each row.
     """
 
-    def __init__(self, found: DepthPredictions, seed: int) -> None:
+    def __init__(self, probes: DepthPredictions, seed: int) -> None:
         from sklearn.isotonic import IsotonicRegression  # slow to import
 
-        self.said = found.predicted[seed, -1]
-        held = found.found[-1][seed]
-        values, self._kept = probabilities_of(found, seed)[-1]
+        self.said = probes.predicted[seed, -1]
+        held = probes.found[-1][seed]
+        values, self._kept = probabilities_of(probes, seed)[-1]
         self._values = values.astype(np.float64)
         n_classes = len(held.names) if self._kept is not None else values.shape[1]
         self._unkept = max(n_classes - values.shape[1], 1)
@@ -240,7 +242,7 @@ class _Calibrated:
         self._sure = self._raw(self.said)
         # The sum of all others tells 0.9999 from 0.99999, which float16 does not.
         rest = np.maximum(self._values.sum(1) + self._left - self._sure, _TINY)
-        gold = found.scorer.gold.ids
+        gold = probes.scorer.gold.ids
         right = self.said == gold
         fitted = IsotonicRegression(y_min=0, y_max=1, increasing=False)
         self._right = fitted.fit_transform(rest, right.astype(np.float64))
@@ -264,11 +266,11 @@ class _Calibrated:
         """
         from scipy.optimize import minimize_scalar  # slow to import
 
-        own = np.log(np.maximum(by_gold, _LEAST))
+        log_gold = np.log(np.maximum(by_gold, _LEAST))
 
         def loss(log_power: float) -> float:
             power = np.exp(log_power)
-            return float((np.log(self._sum_of_others(power, wrong)) - power * own).sum())
+            return float((np.log(self._sum_of_others(power, wrong)) - power * log_gold).sum())
 
         return float(np.exp(minimize_scalar(loss, bounds=np.log(_POWERS), method="bounded").x))
 
@@ -290,8 +292,8 @@ class _Calibrated:
         rows = np.arange(len(names))
         if self._kept is None:
             known = names < self._values.shape[1]  # gold may be a class that has no logit
-            found = self._values[rows, np.where(known, names, 0)]
-            return np.where(known, found, 0.0)
+            values = self._values[rows, np.where(known, names, 0)]
+            return np.where(known, values, 0.0)
         match = self._kept == names[:, None]
-        found = (self._values * match).sum(1)
-        return np.where(match.any(1), found, self._left / self._unkept)
+        values = (self._values * match).sum(1)
+        return np.where(match.any(1), values, self._left / self._unkept)

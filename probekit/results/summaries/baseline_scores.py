@@ -112,7 +112,7 @@ def is_baseline(record: Record) -> bool:
 
 def rivals(records: Sequence[Record]) -> list[Record]:
     """Return the baselines that are scored as heads are: guesses, and random weights."""
-    return [one for one in records if one.head in BASELINES or _DRAWN.is_one(one)]
+    return [record for record in records if record.head in BASELINES or _DRAWN.is_one(record)]
 
 
 def beside_heads(records: Sequence[Record], kept: Sequence[Record] = ()) -> list[Record]:
@@ -128,17 +128,17 @@ def beside_heads(records: Sequence[Record], kept: Sequence[Record] = ()) -> list
         kept: those that stay as they are, whatever they belong to.
     """
     stay = {record.key for record in kept}
-    found = {record.key: record for record in records}
+    by_record_key = {record.key: record for record in records}
     heads = without_baselines(records)
     for sort in _SORTS:
-        baselines = [one for one in records if sort.is_one(one) and one.key not in stay]
-        by_key = {sort.key(one): one for one in baselines}
+        baselines = [record for record in records if sort.is_one(record) and record.key not in stay]
+        by_key = {sort.key(baseline): baseline for baseline in baselines}
         for head in heads if by_key else ():
             baseline = by_key.get(sort.key(head))
             if baseline is not None and (scores := sort.scores(head, baseline)):
-                held = found[head.key]
+                held = by_record_key[head.key]
                 diverged = held.diverged or baseline.diverged
                 merged = {**scores, **held.scores}  # what training wrote goes before
-                found[head.key] = replace(held, scores=merged, diverged=diverged)
-                found.pop(baseline.key, None)
-    return list(found.values())
+                by_record_key[head.key] = replace(held, scores=merged, diverged=diverged)
+                by_record_key.pop(baseline.key, None)
+    return list(by_record_key.values())

@@ -83,7 +83,9 @@ def best_options(records: Sequence[Record], on: str = "dev") -> BestOptions:
     for group in grouped(records, compared).values():
         settings = grouped(group, tuple(OPTIONS))
         _check_seeds(settings, group)
-        means = {key: interval(r.eval_score for r in own).mean for key, own in settings.items()}
+        means = {
+            key: interval(r.eval_score for r in members).mean for key, members in settings.items()
+        }
         chosen = scale_of(group[0].metric).best(means)
         best += settings[chosen]
         among[chosen] = len(settings)
@@ -93,13 +95,13 @@ def best_options(records: Sequence[Record], on: str = "dev") -> BestOptions:
 
 def _check_seeds(settings: dict[Key, list[Record]], group: Sequence[Record]) -> None:
     """Refuse to choose among settings of other seeds: their means are over other draws."""
-    seeds = {key: sorted(record.seed for record in own) for key, own in settings.items()}
-    texts = [", ".join(map(str, own)) for own in seeds.values()]
+    seeds = {key: sorted(record.seed for record in members) for key, members in settings.items()}
+    texts = [", ".join(map(str, numbers)) for numbers in seeds.values()]
     if len(set(texts)) < 2:
         return
     names = names_by_key(group)
-    named = [names[own[0].key] for own in settings.values()]
-    other = next(place for place, text in enumerate(texts) if text != texts[0])
+    named = [names[members[0].key] for members in settings.values()]
+    other = next(index for index, text in enumerate(texts) if text != texts[0])
     raise RecordError(
         f"--best-on dev: {named[0]} has seeds {texts[0]}, {named[other]} has {texts[other]}, and "
         "means over other seeds cannot be compared. Train the missing ones, or choose with --where "

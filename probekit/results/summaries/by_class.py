@@ -1,13 +1,14 @@
 """Single classes in records: their F1, their layer weights, and what they are taken for."""
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import partial
 
 import numpy as np
 
 from probekit.errors import OptionError, RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds
-from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.scored import Scored, mean_values
 
 
@@ -21,13 +22,13 @@ def class_order(name: str) -> tuple[bool, str, str]:
 def class_scores(record: Record, split: Scored) -> dict[str, float]:
     """Return the F1 of every class: of spans by type, else of rows after the confusion on dev."""
     start = f"{split}/f1/"
-    found = {
+    scores = {
         name.removeprefix(start): score
         for name, score in record.scores.items()
         if name.startswith(start)
     }
-    if found or record.confusion is None or split != "dev":
-        return found
+    if scores or record.confusion is None or split != "dev":
+        return scores
     names, counts = total_confusion([record])
     right, gold, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
     f1 = 2 * right / np.maximum(gold + predicted, 1)
@@ -52,15 +53,16 @@ def mean_class_weights(records: Sequence[Record], what: str) -> dict[str, dict[i
     """
     check_seeds(records, what)
     names = sorted({name for record in records for name in record.class_weights}, key=class_order)
-    return {
-        name: _mean([r.class_weights[name] for r in records if name in r.class_weights])
-        for name in names
-    }
+    means = {}
+    for name in names:
+        weights = partial(_weights_of, name)
+        by_layer = mean_values([r for r in records if weights(r)], weights, what)
+        means[name] = {layer: by_layer[layer].mean for layer in sorted(by_layer)}
+    return means
 
 
-def _mean(weights: Sequence[Mapping[int, float]]) -> dict[int, float]:
-    layers = sorted({layer for one in weights for layer in one})
-    return {layer: interval(one[layer] for one in weights if layer in one).mean for layer in layers}
+def _weights_of(name: str, record: Record) -> Mapping[int, float]:
+    return record.class_weights.get(name, {})
 
 
 def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
@@ -75,11 +77,11 @@ def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
     tables = [record.confusion for record in records if record.confusion is not None]
     sides = [name for table in tables for name in (*table["rows"], *table["columns"])]
     names = sorted(set(sides), key=class_order)
-    place = {name: index for index, name in enumerate(names)}
+    index_of = {name: index for index, name in enumerate(names)}
     counts = np.zeros((len(names), len(names)))
     for table in tables:
-        rows = [place[name] for name in table["rows"]]
-        columns = [place[name] for name in table["columns"]]
+        rows = [index_of[name] for name in table["rows"]]
+        columns = [index_of[name] for name in table["columns"]]
         if rows and columns:
             counts[np.ix_(rows, columns)] += np.array(table["counts"])
     return names, counts
@@ -97,16 +99,16 @@ def class_support(records: Sequence[Record], names: Collection[str]) -> dict[str
         return {}
     classes, counts = total_confusion(held)
     rows = dict(zip(classes, counts.sum(1) / len(held), strict=True))
-    found = {}
+    support = {}
     for name in names:
         begins = [rows[f"{mark}-{name}"] for mark in "BSU" if f"{mark}-{name}" in rows]
         if name in rows:
-            found[name] = round(rows[name])
+            support[name] = round(rows[name])
         elif begins:
-            found[name] = round(sum(begins))
+            support[name] = round(sum(begins))
         elif f"I-{name}" in rows:
-            found[name] = round(rows[f"I-{name}"])
-    return found
+            support[name] = round(rows[f"I-{name}"])
+    return support
 
 
 def by_support(names: Collection[str], support: Mapping[str, int]) -> list[str]:
@@ -119,23 +121,12 @@ def support_text(name: str, support: Mapping[str, int]) -> str:
     return f"{name} ({support[name]:,})" if name in support else name
 
 
-def frequent_classes(records: Sequence[Record], names: Sequence[str], most: int) -> list[str]:
-    """Return at most ``most`` of some classes: those with the most dev rows, these first.
-
-    Records without a confusion do not count; where none has one, the first names are returned.
-    """
-    sizes = dict.fromkeys(names, 0.0)
-    classes, counts = total_confusion([r for r in records if r.confusion is not None])
-    sizes |= {n: c for n, c in zip(classes, counts.sum(1), strict=True) if n in sizes}
-    return sorted(sorted(names, key=class_order), key=lambda name: -sizes[name])[:most]
-
-
-def check_classes(classes: Sequence[str], found: Collection[str]) -> None:
+def check_classes(classes: Sequence[str], held: Collection[str]) -> None:
     """Raise OptionError, with the classes that there are, if one of ``classes`` was not found."""
-    if unknown := set(classes).difference(found):
+    if unknown := set(classes).difference(held):
         raise OptionError(
             f"no class {', '.join(sorted(unknown))} in these records; choose from "
-            f"{', '.join(sorted(found, key=class_order))}."
+            f"{', '.join(sorted(held, key=class_order))}."
         )
 
 
@@ -172,4 +163,4 @@ def merged_others(
     size = len(kept) + (others > 0)
     merged = np.zeros((size, size))
     np.add.at(merged, (into[:, None], into[None, :]), counts)
-    return [*(names[place] for place in kept), *[f"{others} others"] * (others > 0)], merged
+    return [*(names[index] for index in kept), *[f"{others} others"] * (others > 0)], merged

@@ -80,14 +80,14 @@ def _with_places(trouble: str, records: Sequence[Record]) -> str:
     alone = len(settings) == 1 and bool(_depths(records))  # a curve by itself needs no name
     places = []
     for name, members in settings.items():
-        own = [record for record in members if trouble in record.troubles]
-        at = {record.depth for record in own}
+        troubled = [record for record in members if trouble in record.troubles]
+        at = {record.depth for record in troubled}
         there = [record for record in members if record.depth in at]
         what = "seeds" if len(at) == 1 else "runs"
-        count = "" if len(own) == len(there) else f"({len(own)} of {len(there)} {what})"
+        count = "" if len(troubled) == len(there) else f"({len(troubled)} of {len(there)} {what})"
         head, _, others = ("" if alone else name).partition(", ")
-        parts = (head, others and f"({others})", _depths_text(own, members), count)
-        if own:
+        parts = (head, others and f"({others})", _depths_text(troubled, members), count)
+        if troubled:
             places.append(" ".join(part for part in parts if part))
     if len(places) > _PLACES:
         return f"{trouble} in {n_hit} of {len(records)} runs"
@@ -119,9 +119,9 @@ def _drawn_text(records: Sequence[Record]) -> str:
     parts = []
     for name in ("absent", "single"):
         if counts := _counts(records, name):
-            one = max(counts) == 1
-            classes = f"{range_text(counts)} {'class' if one else 'classes'}"
-            have = f"{classes} {'has' if one else 'have'} one example"
+            single = max(counts) == 1
+            classes = f"{range_text(counts)} {'class' if single else 'classes'}"
+            have = f"{classes} {'has' if single else 'have'} one example"
             text = f"drawn without {classes}" if name == "absent" else have
             of = f" in {len(counts)} of {len(records)} runs"
             parts.append(text + of * (len(counts) < len(records)))
@@ -139,7 +139,7 @@ def _same_text(records: Sequence[Record]) -> str:
     seeds: dict[str, set[int]] = {}
     for record in filter(same_for_all_seeds, records):
         seeds.setdefault(record.head, set()).add(record.seed)
-    heads = ", ".join(head for head, own in seeds.items() if len(own) > 1)
+    heads = ", ".join(head for head, numbers in seeds.items() if len(numbers) > 1)
     return f"no seed differs from another: {heads} (solved on all of train)" * bool(heads)
 
 
@@ -149,7 +149,7 @@ def _chosen_texts(records: Sequence[Record]) -> list[str]:
     if few := _counts(records, "folds"):
         runs = f"{len(few)} of {len(records)} runs"
         lines = [f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"]
-    given = {one.l2 for one in records if one.fitter in SOLVERS and one.l2 is not None}
+    given = {record.l2 for record in records if record.fitter in SOLVERS and record.l2 is not None}
     values = ", ".join(f"{value:g}" for value in sorted(given, reverse=True))
     return [*lines, f"L2 {values} given, not chosen: without --l2 it is" * bool(given)]
 
@@ -164,7 +164,7 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
     """
     shares: dict[tuple[tuple[str, bool], str], list[float]] = {}
     several = len({record.task for record in records}) > 1
-    for record in [one for one in records if _DROPPED not in one.protocol]:
+    for record in [record for record in records if _DROPPED not in record.protocol]:
         for split, among in record.duplicates.items():
             counts = among.get("train", {})
             if counts.get("texts"):
@@ -174,9 +174,11 @@ def copied_texts(records: Sequence[Record]) -> list[str]:
                 key = (unit, split == "train"), f"{of} {unit}"
                 shares.setdefault(key, []).append(share)
     said: dict[tuple[str, bool], list[str]] = {}
-    for (kind, of), found in shares.items():
-        if max(found) >= SAID_FROM:
-            low_high = dict.fromkeys(f"{100 * share:.1f}" for share in (min(found), max(found)))
+    for (kind, of), of_split in shares.items():
+        if max(of_split) >= SAID_FROM:
+            low_high = dict.fromkeys(
+                f"{100 * share:.1f}" for share in (min(of_split), max(of_split))
+            )
             said.setdefault(kind, []).append(f"{' to '.join(low_high)} % of {of}")
     return [f"{_listed(parts)} {_WORDS[kind]}" for kind, parts in said.items()]
 

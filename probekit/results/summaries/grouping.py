@@ -1,6 +1,6 @@
 """Group records over seeds: which options differ, and which records belong to one mean."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -119,15 +119,10 @@ def naming(
     for name in order:
         if settings and name in settings[0]:
             by = tuple(settled_by(name, named))
-            if not _follows((tuple(one[other] for other in by), one[name]) for one in settings):
+            pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
+            if len(pairs) > len({causes for causes, _ in pairs}):  # one value does not follow
                 named.append(name)
     return named
-
-
-def _follows(pairs: Iterable[tuple[Hashable, Any]]) -> bool:
-    """Say whether the second of each pair is a function of the first."""
-    seen: dict[Hashable, Any] = {}
-    return all(seen.setdefault(given, value) == value for given, value in pairs)
 
 
 def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]:
@@ -142,13 +137,13 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
         if name in DATA and name not in given:
             return ["task"] if name == "label" and "task" in named else []
         follows = OPTIONS[name].by_amount or name in given
-        return [*(one for one in given if follows or one not in _AMOUNTS), *named]
+        return [*(option for option in given if follows or option not in _AMOUNTS), *named]
 
-    settings = [options_of(one) for one in records]
-    rules = {one["select"] for one in settings} - {None}
-    for one in settings:
-        if len(rules) == 1 and 0 in (one["shots"], one["fraction"]):  # nothing to choose by it
-            (one["select"],) = rules
+    settings = [options_of(record) for record in records]
+    rules = {options["select"] for options in settings} - {None}
+    for options in settings if len(rules) == 1 else ():
+        if 0 in (options["shots"], options["fraction"]):  # nothing to choose by it
+            (options["select"],) = rules
     return naming(settings, settled_by)
 
 
@@ -169,7 +164,7 @@ def series(
     options = [dict(zip(names, key, strict=True)) for key in groups]
     texts: list[str] = []
     for how in ({}, {"full_model": True}, {"full_model": True, "exact": True}):
-        texts = [options_text(one, **how) for one in options]
+        texts = [options_text(values, **how) for values in options]
         if len(set(texts)) == len(texts):
             break
     return dict(zip(texts, groups.values(), strict=True))
@@ -177,12 +172,29 @@ def series(
 
 def names_by_key(records: Sequence[Record]) -> dict[str, str]:
     """Return what tells each record from others of another setting, by its key."""
-    return {record.key: name for name, own in series(records).items() for record in own}
+    return {record.key: name for name, members in series(records).items() for record in members}
 
 
 def full_depth(records: Sequence[Record]) -> list[Record]:
     """Return the records that are not of a truncated depth; all where there are no others."""
     return [record for record in records if record.depth is None] or list(records)
+
+
+def holding(records: Sequence[Record], holds: Callable[[Record], Any], absent: str) -> list[Record]:
+    """Return the records that hold something; of full and truncated depths, the full ones.
+
+    Args:
+        records: any records.
+        holds: what is asked of each; nothing (None, or empty) where it holds none.
+        absent: what it is, and how records come to hold it, for the message.
+
+    Raises:
+        RecordError: no record holds any.
+    """
+    held = [record for record in records if holds(record)]
+    if not held:
+        raise RecordError(f"none of {len(records)} records holds {absent}")
+    return full_depth(held)
 
 
 def check_seeds(records: Sequence[Record], what: str) -> None:

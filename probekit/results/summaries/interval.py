@@ -125,6 +125,6 @@ def holm(p: Mapping[K, float]) -> dict[K, float]:
     # three comparisons of 0.04, 0.01, 0.03: ascending 0.01 * 3, 0.03 * 2, 0.04 * 1, of which none
     # may be below the one before it: 0.03, 0.06, 0.06
     ordered = sorted(p, key=lambda key: p[key])
-    raised = [p[key] * (len(ordered) - place) for place, key in enumerate(ordered)]
+    raised = [p[key] * (len(ordered) - rank) for rank, key in enumerate(ordered)]
     corrected = dict(zip(ordered, itertools.accumulate(raised, max), strict=True))
     return {key: min(1.0, corrected[key]) for key in p}

@@ -10,11 +10,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-from probekit.errors import OptionError, RecordError
+from probekit.errors import OptionError
 from probekit.metrics import METRICS
 from probekit.results.record import BY_MEAN, BY_REFIT, Record
 from probekit.results.summaries.diagnosis import SOLVERS
-from probekit.results.summaries.grouping import full_depth, series
+from probekit.results.summaries.grouping import holding, series
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import mean_values
 
@@ -54,10 +54,10 @@ def distances_text(columns: Mapping[str, Sequence[Record]]) -> list[str]:
     """
     lines = []
     for name, members in columns.items():
-        started = [one for one in members if one.initial_weights]
-        moved = [distance(one.weights, one.initial_weights) for one in started]
-        apart = _apart([one.weights for one in members])
-        before = _apart([one.initial_weights for one in started])
+        started = [record for record in members if record.initial_weights]
+        moved = [distance(record.weights, record.initial_weights) for record in started]
+        apart = _apart([record.weights for record in members])
+        before = _apart([record.initial_weights for record in started])
         parts = []
         if moved:
             mean = interval(moved)
@@ -71,9 +71,9 @@ def distances_text(columns: Mapping[str, Sequence[Record]]) -> list[str]:
     return [*lines, meaning] if lines else []
 
 
-def _apart(found: Sequence[Mapping[int, float]]) -> float | None:
+def _apart(weights: Sequence[Mapping[int, float]]) -> float | None:
     """Return the mean distance of all pairs; None where there is no pair."""
-    pairs = [distance(*pair) for pair in combinations(found, 2)]
+    pairs = [distance(*pair) for pair in combinations(weights, 2)]
     return math.fsum(pairs) / len(pairs) if pairs else None
 
 
@@ -114,10 +114,7 @@ class LayerMeasure:
         Raises:
             RecordError: no record holds any.
         """
-        held = [record for record in records if self.values(record)]
-        if not held:
-            raise RecordError(f"none of {len(records)} records holds {self.absent}")
-        return full_depth(held)
+        return holding(records, self.values, self.absent)
 
     def lost(self, records: Sequence[Record], held: Sequence[Record]) -> list[Record]:
         """Return the records that hold none because they diverged, of the heads of ``held``."""
@@ -164,7 +161,9 @@ def _raw_weights_line(held: Sequence[Record]) -> str:
 
 
 def _ablation_line(held: Sequence[Record]) -> str:
-    numbers = {METRICS[one.metric].consumes == "values" for one in held if one.metric in METRICS}
+    numbers = {
+        METRICS[record.metric].consumes == "values" for record in held if record.metric in METRICS
+    }
     unit = "squared error" if numbers == {True} else "nats per row"
     how = {
         BY_MEAN: "its rows are their mean in training (mean, nothing fitted again)",

@@ -37,8 +37,8 @@ def score_on(record: Record, split: str, metric: str | None = None) -> float | N
     if metric not in (None, record.metric):
         return record.scores.get(f"{split}/{metric}")
     if split in SCORE_OF:
-        found: float | None = getattr(record, SCORE_OF[split])
-        return found
+        score: float | None = getattr(record, SCORE_OF[split])
+        return score
     return record.scores.get(f"{split}/{record.metric}")
 
 
@@ -122,11 +122,11 @@ def mean_values(
         RecordError: a seed occurs twice.
     """
     check_seeds(group, what)
-    found: dict[K, list[float]] = {}
+    by_key: dict[K, list[float]] = {}
     for record in group:
         for key, value in values(record).items():
-            found.setdefault(key, []).append(value)
-    return {key: interval(each) for key, each in found.items()}
+            by_key.setdefault(key, []).append(value)
+    return {key: interval(each) for key, each in by_key.items()}
 
 
 def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:

@@ -45,10 +45,10 @@ def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Recor
         UnknownNameError: a name is no option of a record.
         RecordError: no record is left; the message lists the values that occur.
     """
-    separate = [one for text in conditions for one in _separate(text)]
+    separate = [condition for text in conditions for condition in _separate(text)]
     kept = list(records)
     for name, why in _SERVING.items():
-        if not any(one.startswith(f"{name}=") for one in separate):
+        if not any(condition.startswith(f"{name}=") for condition in separate):
             kept = _without(kept, name, why)
     for condition in separate:
         name, equals, values = condition.partition("=")
@@ -65,7 +65,9 @@ def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Recor
 
 def condition_names(conditions: Sequence[str]) -> set[str]:
     """Return the options that some conditions are about."""
-    return {one.partition("=")[0].strip() for text in conditions for one in _separate(text)}
+    return {
+        condition.partition("=")[0].strip() for text in conditions for condition in _separate(text)
+    }
 
 
 def _without(records: Sequence[Record], name: str, why: str) -> list[Record]:
@@ -82,13 +84,13 @@ def _without(records: Sequence[Record], name: str, why: str) -> list[Record]:
 
 def _separate(text: str) -> list[str]:
     """Return the conditions in a text: after a comma, a name with ``=`` begins another one."""
-    found: list[str] = []
+    conditions: list[str] = []
     for piece in _PIECE.findall(text):
-        if found and not _BEGIN.match(piece):
-            found[-1] += f",{piece}"
+        if conditions and not _BEGIN.match(piece):
+            conditions[-1] += f",{piece}"
         else:
-            found.append(piece.strip())
-    return found or [text]
+            conditions.append(piece.strip())
+    return conditions or [text]
 
 
 def _with_values(records: Sequence[Record], name: str, values: str) -> list[Record]:
@@ -129,7 +131,7 @@ def _is(record: Record, name: str, wanted: str) -> bool:
 
 def _occurring(records: Sequence[Record], name: str) -> str:
     if name in _BESIDE:
-        found = {getattr(record, name) for record in records}
-        values = sorted(found, key=lambda value: (value is not None, value))
-        return " or ".join("none" if one is None else value_text(name, one) for one in values)
+        occurring = {getattr(record, name) for record in records}
+        values = sorted(occurring, key=lambda value: (value is not None, value))
+        return " or ".join("none" if value is None else value_text(name, value) for value in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

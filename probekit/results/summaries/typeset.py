@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from probekit.base.markup import (
     MOST_ROWS,
@@ -14,6 +14,7 @@ from probekit.base.markup import (
     spelled_out_lines,
 )
 from probekit.base.registry import choose
+from probekit.metrics import Scale
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.wording import layer_text
 from probekit.tasks.label_names import is_number
@@ -22,14 +23,7 @@ if TYPE_CHECKING:
     import pandas
 
 Style = Literal["text", "markdown", "html", "latex", "csv", "jsonl"]
-STYLES: dict[str, Style] = {
-    "text": "text",
-    "markdown": "markdown",
-    "html": "html",
-    "latex": "latex",
-    "csv": "csv",
-    "jsonl": "jsonl",
-}
+STYLES: dict[str, Style] = {style: style for style in get_args(Style)}
 
 NOTHING = "-"
 
@@ -112,7 +106,7 @@ class Table:
         """
         choose("table style", style, STYLES)
         if style == "jsonl":
-            return "".join(json.dumps(one, ensure_ascii=False) + "\n" for one in self.objects)
+            return "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in self.objects)
         if style == "csv":
             # the last bits of a score times 100 are none that it has
             return str(self.to_pandas().to_csv(
@@ -154,8 +148,8 @@ class Table:
         import pandas  # slow to import
 
         shown = self.columns if self.plain is None else self.plain
-        columns = [one for column in shown for one in _plain(column)]
-        frame = pandas.DataFrame({n: pandas.Series(own) for n, (_, own) in enumerate(columns)})
+        columns = [pair for column in shown for pair in _plain(column)]
+        frame = pandas.DataFrame({n: pandas.Series(cells) for n, (_, cells) in enumerate(columns)})
         frame.columns = pandas.Index([_no_formula(heading.strip()) for heading, _ in columns])
         return frame
 
@@ -167,7 +161,8 @@ def _plain(column: Column) -> Iterator[tuple[str, list[Any]]]:
         yield column.heading, [None if text == NOTHING else _no_formula(text) for text in texts]
         return
     pairs = [
-        (one.mean, one.half) if isinstance(one, Interval) else (one, None) for one in column.values
+        (value.mean, value.half) if isinstance(value, Interval) else (value, None)
+        for value in column.values
     ]
     yield column.heading, [value for value, _ in pairs]
     if any(half is not None for _, half in pairs):
@@ -208,7 +203,7 @@ def html_columns(columns: Sequence[Column], most: int | None = MOST_ROWS) -> str
         most: rows that are shown; None shows all.
     """
     rows = [[cell.strip() for cell in line] for line in _rows(columns)]
-    headings, words = [one.heading for one in columns], [one.words for one in columns]
+    headings, words = [column.heading for column in columns], [column.words for column in columns]
     return html_table(headings, rows, words, most)
 
 
@@ -222,9 +217,9 @@ def html_layers(measures: Mapping[str, Mapping[int, float]]) -> str:
     layers = sorted({layer for values in held.values() for layer in values})
     if not layers:
         return ""
-    columns = [Column("layer", [layer_text(one) for one in layers], words=True)]
+    columns = [Column("layer", [layer_text(layer) for layer in layers], words=True)]
     for name, values in held.items():
-        cells = [f"{values[one]:.3f}" if one in values else "" for one in layers]
+        cells = [f"{values[layer]:.3f}" if layer in values else "" for layer in layers]
         columns.append(Column(name, cells))
     return html_columns(columns)
 
@@ -242,12 +237,12 @@ def _latex(columns: Sequence[Column], notes: Sequence[str], caption: str) -> str
     """Return a ``tabular`` with the rules of booktabs; a ``table`` if something is said of it."""
     import pandas  # slow to import
 
-    cells = {n: [_latex_cell(cell) for cell in one.cells] for n, one in enumerate(columns)}
+    cells = {n: [_latex_cell(cell) for cell in column.cells] for n, column in enumerate(columns)}
     tabular = pandas.DataFrame(cells).to_latex(
         index=False,
         escape=False,
         header=[_latex_cell(column.heading) for column in columns],
-        column_format=f"@{{}}{''.join('l' if one.words else 'r' for one in columns)}@{{}}",
+        column_format=f"@{{}}{''.join('l' if column.words else 'r' for column in columns)}@{{}}",
     )
     if not notes and not caption:
         return tabular
@@ -270,51 +265,37 @@ def _latex_cell(cell: str) -> str:
     return f"{{}}{text}" if text[:1] in ("[", "*") else text
 
 
-def interval_cells(values: Sequence[Interval | None], decimals: int | Sequence[int]) -> list[str]:
-    """Return ``mean ± half width`` with the signs one below the other; a dash for None.
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A score as it is recorded, how it is printed, and what stands right after it."""
 
-    Args:
-        values: one per cell.
-        decimals: of all cells, or of each.
-    """
-    digits = [decimals] * len(values) if isinstance(decimals, int) else decimals
-    means = [
-        NOTHING if one is None else _number(one.mean, n)
-        for one, n in zip(values, digits, strict=True)
-    ]
-    halves = [
-        "" if one is None or one.half is None else _number(one.half, n)
-        for one, n in zip(values, digits, strict=True)
-    ]
-    width = max(map(len, halves), default=0)
-    room = width + 3 if width else 0
-    return [
-        f"{mean} ± {half:>{width}}" if half else mean + " " * room
-        for mean, half in zip(means, halves, strict=True)
-    ]
+    score: Interval
+    scale: Scale
+    mark: str = ""
 
 
-def interval_column(
-    heading: str,
-    values: Sequence[Interval | None],
-    decimals: int | Sequence[int],
-    marks: Sequence[str] | None = None,
-) -> Column:
-    """Return numbers with their half widths, each with its mark right after it.
+def score_column(heading: str, cells: Sequence[Cell | None]) -> Column:
+    """Return scores as ``mean ± half width`` with the signs one below the other.
 
     Args:
         heading: of the column.
-        values: one per cell; a dash stands for None, which has no mark.
-        decimals: of all cells, or of each.
-        marks: one per cell; None marks nothing.
+        cells: one per row; a dash stands for None.
     """
-    marks = [""] * len(values) if marks is None else marks
-    width = max(map(len, marks), default=0)
-    cells = [
-        (cell.rstrip() + ("" if cell.strip() == NOTHING else mark)).ljust(len(cell) + width)
-        for cell, mark in zip(interval_cells(values, decimals), marks, strict=True)
-    ]
-    return Column(heading, cells, values=values)
+    values = [cell.score.scaled(cell.scale.factor) if cell else None for cell in cells]
+    means, halves, marks = [], [], []
+    for cell, value in zip(cells, values, strict=True):
+        decimals = cell.scale.decimals if cell else 0
+        means.append(_number(value.mean, decimals) if value else NOTHING)
+        halves.append(_number(value.half, decimals) if value and value.half is not None else "")
+        marks.append(cell.mark if cell else "")
+    half_width, mark_width = (max(map(len, texts), default=0) for texts in (halves, marks))
+    room = half_width + 3 if half_width else 0
+    texts = []
+    for mean, half, mark in zip(means, halves, marks, strict=True):
+        text = f"{mean} ± {half:>{half_width}}" if half else mean
+        full_width = len(mean) + room + mark_width
+        texts.append(f"{text}{mark}".ljust(full_width))
+    return Column(heading, texts, values=values)
 
 
 def _number(value: float, decimals: int) -> str:

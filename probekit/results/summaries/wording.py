@@ -1,7 +1,7 @@
 """What the options of a record are called, and how options, metrics and layers are written."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
@@ -120,7 +120,7 @@ def neighbours(numbers: Sequence[int], among: Sequence[int]) -> list[list[int]]:
         among: all that there are, ascending: 0, 2 and 4 are neighbours if no other lies between.
     """
     # 0, 2 and 6 among 0, 2, 4, 6: two that are held, one that is not, one that is
-    return [list(run) for held, run in groupby(among, lambda one: one in numbers) if held]
+    return [list(run) for held, run in groupby(among, lambda number: number in numbers) if held]
 
 
 def numbers_text(numbers: Sequence[int], among: Sequence[int]) -> str:
@@ -138,6 +138,16 @@ def range_text(counts: Sequence[int]) -> str:
     """Return the least and the largest of some counts, such as ``3 to 5``; or the only one."""
     low, high = min(counts), max(counts)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def seeds_text(counts: Iterable[int]) -> str:
+    """Return how many seeds something is over, such as ``5 seeds`` or ``3 to 5 seeds``.
+
+    Args:
+        counts: the number of seeds behind each thing that is shown.
+    """
+    numbers = list(counts)
+    return "one seed" if max(numbers) == 1 else f"{range_text(numbers)} seeds"
 
 
 def model_text(model: str) -> str:
@@ -171,7 +181,9 @@ def rates_text(rates: Mapping[str, float]) -> str:
 
 def plugins_text(plugins: Mapping[str, Mapping[str, str]]) -> str:
     """Return which code the plug-ins of third parties are, such as ``head 1a2b3c4d``."""
-    code = {kind: own.get("code") or own.get("package", "") for kind, own in plugins.items()}
+    code = {
+        kind: origin.get("code") or origin.get("package", "") for kind, origin in plugins.items()
+    }
     return ", ".join(f"{kind} {text}" for kind, text in sorted(code.items()))
 
 

@@ -6,7 +6,6 @@ from probekit.results.tables.pivot import pivot
 from probekit.results.tables.scores import (
     ScoreRow,
     caption,
-    score_columns,
     score_table,
     summarise,
     table,
@@ -21,7 +20,6 @@ __all__ = [
     "depth_table",
     "measure_table",
     "pivot",
-    "score_columns",
     "score_table",
     "summarise",
     "table",

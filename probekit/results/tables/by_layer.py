@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from probekit.errors import RecordError
-from probekit.metrics import scale_of
+from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.depths import BestDepth, best_depths
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks, marks_along, notes
@@ -20,7 +20,7 @@ from probekit.results.summaries.scored import (
     score_curve,
     shown,
 )
-from probekit.results.summaries.typeset import Column, Table, interval_column
+from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import layer_text
 from probekit.results.tables.scores import caption, summarise
 
@@ -30,22 +30,19 @@ NEAR = "~"
 
 @dataclass(frozen=True)
 class _Layers:
-    """One column: values by layer, also before training, their runs' troubles, the best depth.
-
-    ``factor`` and ``decimals`` are how the values are written.
-    """
+    """One column: values by layer, also before training, their runs' troubles, the best depth."""
 
     values: Mapping[int, Interval]
+    scale: Scale
     before: Mapping[int, Interval] = field(default_factory=dict)
-    factor: float = 1.0
-    decimals: int = 2
     troubles: Mapping[int, Sequence[str]] = field(default_factory=dict)
     best: BestDepth | None = None
 
-    def mark(self, layer: int) -> str:
-        """Return what follows a cell."""
+    def cell(self, layer: int) -> Cell | None:
+        """Return what a table prints of a layer."""
         near = NEAR if self.best and layer in self.best.within else ""
-        return near + (MARK if self.troubles.get(layer) else "")
+        mark = near + (MARK if self.troubles.get(layer) else "")
+        return Cell(self.values[layer], self.scale, mark) if layer in self.values else None
 
     def to_json(self, layer: int) -> dict[str, Any]:
         """Return a cell, its value as in the records."""
@@ -82,17 +79,18 @@ def depth_table(records: Sequence[Record], split: Scored | None = None) -> Table
     both = split == "dev" and has_two_scores(records)
     best = best_depths(records)
     columns = {
-        (f"{name}: {SCORE_TEXT[one]}" if both else name): _Layers(
-            values=score_curve(members, "depth", one, name),
-            factor=scale_of(members[0].metric).factor,
-            decimals=scale_of(members[0].metric).decimals,
+        (f"{name}: {SCORE_TEXT[field_name]}" if both else name): _Layers(
+            values=score_curve(members, "depth", field_name, name),
+            scale=scale_of(members[0].metric),
             troubles=marks_along(members, "depth"),
-            best=best.get(name) if one == score else None,
+            best=best.get(name) if field_name == score else None,
         )
         for name, members in series(records, given=["depth"]).items()
-        for one in (("eval_score", "eval_last") if both else (score,))
+        for field_name in (("eval_score", "eval_last") if both else (score,))
     }
-    named = [one.text if len(best) == 1 else f"{name}: {one.text}" for name, one in best.items()]
+    named = [
+        depth.text if len(best) == 1 else f"{name}: {depth.text}" for name, depth in best.items()
+    ]
     heading = "layer" if both else f"layer, {split}"
     lines = [*named, *notes(records)]
     return _layer_table(columns, heading, lines, caption(summarise(records)))
@@ -126,15 +124,12 @@ def measure_table(records: Sequence[Record], measure: LayerMeasure) -> Table:
     """
     held = measure.held(records)
     settings = measure.columns(held)
+    scale = Scale(percent=False, decimals=measure.decimals)
     columns = {}
     for name, members in settings.items():
-        values = measure.means(members, name)
-        columns[name] = _Layers(
-            values,
-            before=measure.means_before(members, name),
-            decimals=measure.decimals,
-            troubles=dict.fromkeys(values, marks(members)),
-        )
+        values, before = measure.means(members, name), measure.means_before(members, name)
+        troubles = dict.fromkeys(values, marks(members))
+        columns[name] = _Layers(values, scale, before, troubles)
     lines = [*measure.distances(settings), *notes(held)]
     rows = summarise([*held, *measure.lost(records, held)])
     return _layer_table(columns, "layer", lines, caption(rows, measure.text(held)))
@@ -144,12 +139,9 @@ def _layer_table(
     columns: Mapping[str, _Layers], heading: str, lines: Sequence[str], below: str
 ) -> Table:
     layers = sorted({layer for column in columns.values() for layer in column.values})
-    table = [Column(heading, [layer_text(one) for one in layers], words=True, values=layers)]
+    table = [Column(heading, list(map(layer_text, layers)), words=True, values=layers)]
     for name, column in columns.items():
-        found = [column.values.get(layer) for layer in layers]
-        scaled = [value and value.scaled(column.factor) for value in found]
-        signs = [column.mark(layer) for layer in layers]
-        table.append(interval_column(name, scaled, column.decimals, signs))
+        table.append(score_column(name, [column.cell(layer) for layer in layers]))
     objects = [
         {"series": name, "layer": layer, **column.to_json(layer)}
         for name, column in columns.items()

@@ -6,7 +6,7 @@ from typing import Any
 
 from probekit.base.selection import FIXED
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import OF_PROBABILITIES, scale_of
+from probekit.metrics import OF_PROBABILITIES, Scale, scale_of
 from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
@@ -16,13 +16,7 @@ from probekit.results.summaries.diagnosis import MARK, marks, notes
 from probekit.results.summaries.grouping import check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
-from probekit.results.summaries.typeset import (
-    NOTHING,
-    Column,
-    Style,
-    Table,
-    interval_column,
-)
+from probekit.results.summaries.typeset import NOTHING, Cell, Column, Style, Table, score_column
 from probekit.results.summaries.wording import (
     OPTIONS,
     metric_text,
@@ -31,19 +25,20 @@ from probekit.results.summaries.wording import (
     value_text,
 )
 
-BESIDE: Mapping[str, tuple[str, float | None]] = {
-    "dev-mm/accuracy": ("dev-mm", 100),
+_RAW = Scale(percent=False)
+BESIDE: Mapping[str, tuple[str, Scale | None]] = {
+    "dev-mm/accuracy": ("dev-mm", Scale()),
     "majority": ("majority", None),
     "memorised": ("memorised", None),
     RANDOM: (RANDOM, None),
-    "accuracy": ("accuracy", 100),
-    "control/accuracy": ("control accuracy", 100),
-    "selectivity": ("selectivity", 100),
-    "bits per label": ("bits per label", 1),
-    "compression": ("compression", 1),
+    "accuracy": ("accuracy", Scale()),
+    "control/accuracy": ("control accuracy", Scale()),
+    "selectivity": ("selectivity", Scale()),
+    "bits per label": ("bits per label", _RAW),
+    "compression": ("compression", _RAW),
 }
 """Scores that a table shows where there are some, such as MNLI's mismatched dev and what baselines
-add: title of the column, and factor; None is that of the row's metric."""
+add: title of the column, and scale; None is that of the row's metric."""
 
 _HELD = tuple(metric.name for metric in OF_PROBABILITIES)
 
@@ -78,7 +73,7 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
     """
     held = dict.fromkeys(name for record in records for name in record.scores)
     for name in also:
-        if any(_answers(one, [name]) for one in held):
+        if any(_answers(score, [name]) for score in held):
             continue
         if name.rpartition("/")[2] in _HELD:
             raise OptionError(
@@ -86,7 +81,7 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
                 "an earlier version neither loss, ece nor brier; for those, run the command that "
                 "trained them again with another --out."
             )
-        choices = dict.fromkeys(one.partition("/")[2] or one for one in held)
+        choices = dict.fromkeys(score.partition("/")[2] or score for score in held)
         raise OptionError(
             f"--also {name}: no record has such a score; choose from: {', '.join(sorted(choices))}."
         )
@@ -101,18 +96,18 @@ def other_columns(
         rows: metric of each row, and its other scores by name.
         also: ``loss`` for that of every split, or ``test/loss`` for one.
     """
-    held = dict.fromkeys(name for _, row in rows for name in row)
-    titles: dict[str, tuple[str, float | None, int]]
-    titles = {name: (*BESIDE[name], 2) for name in BESIDE if name in held}
-    for name in (one for asked in also for one in held if _answers(one, [asked])):
+    held = dict.fromkeys(name for _, scores in rows for name in scores)
+    titles = {name: BESIDE[name] for name in BESIDE if name in held}
+    for name in (name for asked in also for name in held if _answers(name, [asked])):
         split, _, score = name.partition("/")
         scale = scale_of(score)
-        title = f"{split} {score}" + " (%)" * scale.percent
-        titles.setdefault(name, (title, scale.factor, scale.decimals))
-    for name, (title, factor, decimals) in titles.items():
-        found = [(row.get(name), factor or scale_of(metric).factor) for metric, row in rows]
-        values = [one and one.scaled(by) for one, by in found]
-        yield interval_column(title, values, decimals)
+        titles.setdefault(name, (f"{split} {score}" + " (%)" * scale.percent, scale))
+    for name, (title, own_scale) in titles.items():
+        cells = [
+            Cell(scores[name], own_scale or scale_of(metric)) if name in scores else None
+            for metric, scores in rows
+        ]
+        yield score_column(title, cells)
 
 
 def _answers(name: str, asked: Sequence[str]) -> bool:
@@ -286,7 +281,7 @@ def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] =
 
 
 def _table(rows: Sequence[ScoreRow], also: Sequence[str]) -> Table:
-    columns = score_columns(rows, also)
+    columns = [*_option_columns(rows), *_result_columns(rows, also)]
     objects = [row.to_json() for row in rows]
     return Table(columns, objects=objects, plain=[*columns, *_said_columns(rows)])
 
@@ -342,21 +337,26 @@ def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
     return values.pop() if len(values) == 1 else None
 
 
-def score_columns(rows: Sequence[ScoreRow], also: Sequence[str] = ()) -> list[Column]:
-    """Return the columns of a table of scores, as `table` lays them out."""
-    return [*_option_columns(rows), *_result_columns(rows, also)]
-
-
 def _option_columns(rows: Sequence[ScoreRow]) -> list[Column]:
+    """Return head and amount, the options that differ, those that dev chose, and rates' origin."""
     names = list(rows[0].options) if rows else list(ALWAYS)
     options = [row.options for row in rows]
     differing = naming(
         options, lambda name, _: [other for other in OPTIONS[name].settled_by if other in names]
     )
-    shown = {*_always(rows), *differing, *(name for row in rows for name in row.chosen)}
+    fractions = [row.options.get("fraction") is not None for row in rows]
+    always = ("head", "fraction") if rows and all(fractions) else ALWAYS
+    shown = {*always, *["fraction"] * any(fractions), *differing}
+    shown.update(name for row in rows for name in row.chosen)
     columns = [option_column(name, options) for name in names if name in shown]
-    place = next((n for n, column in enumerate(columns, 1) if column.heading == "lr"), len(columns))
-    return [*columns[:place], *_rate_column(rows), *columns[place:]]
+    origins = [row.rate_from for row in rows]
+    if not set(origins) <= {None, FIXED}:
+        headings = [column.heading for column in columns]
+        behind = headings.index("lr") + 1 if "lr" in headings else len(columns)
+        columns.insert(
+            behind, Column("rate", [origin or NOTHING for origin in origins], words=True)
+        )
+    return columns
 
 
 def option_column(name: str, rows: Sequence[Mapping[str, Any]]) -> Column:
@@ -367,22 +367,6 @@ def option_column(name: str, rows: Sequence[Mapping[str, Any]]) -> Column:
         for row in rows
     ]
     return Column(name.replace("_", " "), cells, words=not OPTIONS[name].number)
-
-
-def _rate_column(rows: Sequence[ScoreRow]) -> list[Column]:
-    """Return where the rates are from, unless none was searched or published."""
-    found = [row.rate_from for row in rows]
-    if set(found) <= {None, FIXED}:
-        return []
-    return [Column("rate", [one or NOTHING for one in found], words=True)]
-
-
-def _always(rows: Sequence[ScoreRow]) -> tuple[str, ...]:
-    """Return the columns that every table has: head, and how much of train was read."""
-    fractions = [row.options.get("fraction") is not None for row in rows]
-    if not any(fractions):
-        return ALWAYS
-    return ("head", "fraction") if all(fractions) else (*ALWAYS, "fraction")
 
 
 def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[Column]:
@@ -399,21 +383,19 @@ def _result_columns(rows: Sequence[ScoreRow], also: Sequence[str]) -> Iterator[C
     params = [row.n_params for row in rows]
     yield Column("params", [f"{n:,}" for n in params], values=params)
     seconds = [row.train_seconds for row in rows]
-    yield Column("seconds", [f"{one:.1f}" for one in seconds], values=seconds)
+    yield Column("seconds", [f"{n:.1f}" for n in seconds], values=seconds)
 
 
 def _scores(
-    title: str, rows: Sequence[ScoreRow], found: Sequence[Interval | None], split: str = ""
+    title: str, rows: Sequence[ScoreRow], scores: Sequence[Interval | None], split: str = ""
 ) -> Column:
     """Return a column of scores, marked; a verdict stands at the split that it is about."""
-    scales = [scale_of(row.metric) for row in rows]
-    values = [one and one.scaled(by.factor) for one, by in zip(found, scales, strict=True)]
-    arrows = [
-        ARROWS[row.verdict.verdict] if row.verdict and row.verdict.split == split else ""
-        for row in rows
-    ]
-    signs = [MARK * bool(row.marks) + arrow for row, arrow in zip(rows, arrows, strict=True)]
-    return interval_column(title, values, [one.decimals for one in scales], signs)
+    cells = []
+    for row, score in zip(rows, scores, strict=True):
+        judged = row.verdict if row.verdict and row.verdict.split == split else None
+        mark = MARK * bool(row.marks) + ARROWS[judged.verdict if judged else None]
+        cells.append(Cell(score, scale_of(row.metric), mark) if score else None)
+    return score_column(title, cells)
 
 
 def _said_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
@@ -421,9 +403,9 @@ def _said_columns(rows: Sequence[ScoreRow]) -> Iterator[Column]:
     if any(row.marks for row in rows):
         yield Column("troubles", ["; ".join(row.marks) for row in rows], words=True)
     if any(row.verdict for row in rows):
-        found = [row.verdict for row in rows]
-        yield Column("against", [one.b if one else "" for one in found], words=True)
-        p = [one.corrected if one else None for one in found]
+        judged = [row.verdict for row in rows]
+        yield Column("against", [verdict.b if verdict else "" for verdict in judged], words=True)
+        p = [verdict.corrected if verdict else None for verdict in judged]
         yield Column("p (Holm)", ["" for _ in rows], values=p)
-        words = [(one.verdict or "open") if one else "" for one in found]
+        words = [(verdict.verdict or "open") if verdict else "" for verdict in judged]
         yield Column("verdict", words, words=True)

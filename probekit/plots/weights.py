@@ -6,6 +6,7 @@ tasks, each with the layers of its own model.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -207,18 +208,16 @@ def plot_weights(
     _check_count(drawing.panels)
     if ax is None:
         drawing = _that_fits(drawing)
-    grids = drawing.grids()
-    groups = [group for panel in drawing.panels for group in panel.rows.values()]
-    runs = runs_text(groups, measure.lost(given, records))
-    colours = drawing.colours(grids)
+    runs = runs_text(drawing.groups, measure.lost(given, records))
+    colours = drawing.colours
     return heatmap_figure(
-        grids,
+        drawing.grids,
         [panel.title for panel in drawing.panels],
         _TEXTS[what] + colours.said,
         colours,
-        notes="; ".join([runs, *drawing.notes(grids), *_left_out(given, records, measure, what)]),
-        columns=drawing.columns(grids),
-        decimals=drawing.decimals(grids),
+        notes="; ".join([runs, *drawing.notes, *_left_out(given, records, measure, what)]),
+        columns=drawing.columns,
+        decimals=drawing.decimals,
         ax=ax,
         look=look,
     )
@@ -241,18 +240,14 @@ def _that_fits(drawing: "_Drawing") -> "_Drawing":
     Raises:
         RecordError: it would still be too tall.
     """
-    grids = drawing.grids()
-    columns = drawing.columns(grids)
-    height = sum(stacked_heights(grids, columns))
-    wide = drawing.width >= 2 * COLUMN_WIDTH
-    if height > _TALL and wide and len(grids) > 1 and columns == 1:
+    below = len(drawing.grids) > 1 and drawing.columns == 1
+    if drawing.height > _TALL and drawing.width >= 2 * COLUMN_WIDTH and below:
         drawing = replace(drawing, width=COLUMN_WIDTH, halves=True)
-        height = sum(stacked_heights(drawing.grids(), 2))
-    if height > _TALLEST:
-        groups = [row for panel in drawing.panels for row in panel.rows.values()]
+    if drawing.height > _TALLEST:
         raise RecordError(
-            f"{len(grids)} heatmaps of {len(groups)} rows would be {height:.0f} inches tall (at "
-            f"most {_TALLEST:.0f}); {choice_text(groups)}."
+            f"{len(drawing.grids)} heatmaps of {len(drawing.groups)} rows would be "
+            f"{drawing.height:.0f} inches tall (at most {_TALLEST:.0f}); "
+            f"{choice_text(drawing.groups)}."
         )
     return drawing
 
@@ -314,11 +309,21 @@ class _Drawing:
     width: float
     halves: bool = False
 
-    @property
+    @cached_property
     def panels(self) -> list[WeightPanel]:
         """The panels; in two columns, those that are alike beside each other."""
         panels = weight_panels(self.records, self.measure, self.width)
         return sorted(panels, key=lambda panel: -len(panel.rows)) if self.halves else panels
+
+    @property
+    def groups(self) -> list[Sequence[Record]]:
+        """The records of every row."""
+        return [group for panel in self.panels for group in panel.rows.values()]
+
+    @property
+    def height(self) -> float:
+        """Height of all heatmaps, inches."""
+        return sum(stacked_heights(self.grids, self.columns))
 
     @property
     def _compact(self) -> bool:
@@ -326,8 +331,9 @@ class _Drawing:
         panels = self.panels
         return self.halves or len(panels) > 2 or max(len(panel.rows) for panel in panels) > _MANY
 
+    @cached_property
     def grids(self) -> list[Grid]:
-        """Return a heatmap for each panel."""
+        """A heatmap for each panel."""
         return [self._grid(panel, self._compact) for panel in self.panels]
 
     def _grid(self, panel: WeightPanel, compact: bool) -> Grid:
@@ -350,22 +356,25 @@ class _Drawing:
             numbers=not (compact or self.per_seed),
         )
 
-    def columns(self, grids: Sequence[Grid]) -> int:
-        """Return how many heatmaps stand beside each other; those of other rows do not."""
+    @property
+    def columns(self) -> int:
+        """How many heatmaps stand beside each other; those of other rows do not."""
         if self.halves:
             return 2
-        names = list(grids[0].names)
-        if not self._compact or any(list(grid.names) != names for grid in grids):
+        names = list(self.grids[0].names)
+        if not self._compact or any(list(grid.names) != names for grid in self.grids):
             return 1
         longest = max(len(line) for name in names for line in name.split("\n"))
         room = line_length(self.width, "ytick.labelsize") - longest
-        length = line_length(max(grid.width for grid in grids), "ytick.labelsize") + _GAP
-        most = max(1, min(len(grids), room // length))
-        return -(-len(grids) // -(-len(grids) // most))  # 4 panels, 3 of which fit: 2 and 2
+        length = line_length(max(grid.width for grid in self.grids), "ytick.labelsize") + _GAP
+        count = len(self.grids)
+        most = max(1, min(count, room // length))
+        return -(-count // -(-count // most))  # 4 panels, 3 of which fit: 2 and 2
 
-    def colours(self, grids: Sequence[Grid]) -> Colours:
-        """Return the colours that all panels share."""
-        drawn = np.concatenate([grid.coloured.ravel() for grid in grids])
+    @property
+    def colours(self) -> Colours:
+        """The colours that all panels share."""
+        drawn = np.concatenate([grid.coloured.ravel() for grid in self.grids])
         if not self.measure.signed:
             return lift_colours(drawn)
         if self.what == "raw":
@@ -375,33 +384,36 @@ class _Drawing:
         # a task's losses rise by nats, another one's by hundredths
         return signed_colours(drawn, linear=reach_of(drawn) / _LINEAR)
 
-    def decimals(self, grids: Sequence[Grid]) -> int | list[int]:
-        """Return the decimals of numbers: of lifts two, of others as their row's largest needs."""
+    @property
+    def decimals(self) -> int | list[int]:
+        """The decimals of numbers: of lifts two, of others as their row's largest needs."""
         if self.measure.lifted:
-            largest = max(np.nanmax(np.abs(grid.values)) for grid in grids)
+            largest = max(np.nanmax(np.abs(grid.values)) for grid in self.grids)
             return 2 if largest < 9.995 else 1
-        return _decimals(grids[0]) if len(grids) == 1 else max(map(max, map(_decimals, grids)))
+        decimals = [_decimals(grid) for grid in self.grids]
+        return decimals[0] if len(decimals) == 1 else max(map(max, decimals))
 
-    def notes(self, grids: Sequence[Grid]) -> list[str]:
-        """Return what is drawn, and what it should not be taken for."""
+    @property
+    def notes(self) -> list[str]:
+        """What is drawn, and what it should not be taken for."""
         parts = ["one strip per seed" if self.per_seed else ""]
         parts += [_notes(self.records, self.what), caution_text(self.records)]
-        if not self.per_seed and any(grid.halves is not None for grid in grids):
-            parts.append(f"±\u00a095\u00a0% interval, at most {self._widest(grids)}")
+        if not self.per_seed and any(grid.halves is not None for grid in self.grids):
+            parts.append(f"±\u00a095\u00a0% interval, at most {self._widest()}")
         if any(panel.sized for panel in self.panels):
             parts.append("rows by the examples fitted on, fewest first")
         return [part for part in parts if part]
 
-    def _widest(self, grids: Sequence[Grid]) -> str:
+    def _widest(self) -> str:
         """Return the half of the widest interval, in the unit of the colours."""
-        pairs = [(grid.halves, grid.values) for grid in grids if grid.halves is not None]
+        pairs = [(grid.halves, grid.values) for grid in self.grids if grid.halves is not None]
         if self.what == "raw":
             largest = [np.nanmax(np.abs(values), 1, keepdims=True) for _, values in pairs]
             parts = [
                 half / (top + (top == 0)) for (half, _), top in zip(pairs, largest, strict=True)
             ]
             return f"{max(map(np.nanmax, parts)):.0%} of the largest of its row"
-        decimals = self.decimals(grids)
+        decimals = self.decimals
         most = decimals if isinstance(decimals, int) else max(decimals)
         return f"{max(np.nanmax(half) for half, _ in pairs):.{most}f}"
 

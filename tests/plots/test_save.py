@@ -6,11 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from matplotlib.figure import Figure
 from PIL import Image
 
 from probekit import plot_depth, plot_weights, save_figure
 from probekit.errors import OptionError, StorageError
-from tests.results.samples import HEADS, make_record
+from tests.results.samples import make_record
 
 ROOT = Path(__file__).parents[2]
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -18,8 +19,9 @@ WRITE = "import sys; from tests.plots.test_save import write; write(sys.argv[1])
 
 
 def figures():
-    depths = [make_record("p32", seed, depth=depth) for depth in range(5) for seed in (0, 1)]
-    return {"weights": plot_weights([make_record(h) for h in HEADS]), "depth": plot_depth(depths)}
+    depths = [make_record("p32", seed, depth=depth) for depth in range(3) for seed in (0, 1)]
+    heads = [make_record(head) for head in ("p32", "dwatt")]
+    return {"weights": plot_weights(heads), "depth": plot_depth(depths)}
 
 
 def write(folder):
@@ -41,8 +43,12 @@ def test_same_figure_gives_same_bytes_in_another_process(tmp_path):
         assert b"Matplotlib v" not in content and b"<dc:date>" not in content
 
 
-def test_png_has_200_dots_per_inch(tmp_path):
-    figure = figures()["depth"]
+@pytest.fixture
+def figure():
+    return plot_depth([make_record("p32", depth=depth) for depth in range(3)])
+
+
+def test_png_has_200_dots_per_inch(tmp_path, figure):
     with Image.open(save_figure(figure, tmp_path / "new" / "depth.png")) as image:
         expected = [round(200 * inches) for inches in figure.get_size_inches()]
         assert image.size == pytest.approx(expected, abs=1)
@@ -52,23 +58,23 @@ def test_png_has_200_dots_per_inch(tmp_path):
 @pytest.mark.parametrize("name", ["depth.jpg", "depth"])
 def test_other_suffix_lists_the_three(tmp_path, name):
     with pytest.raises(OptionError, match=r"\.png, \.svg, \.pdf"):
-        save_figure(figures()["depth"], tmp_path / name)
+        save_figure(Figure(), tmp_path / name)
     assert list(tmp_path.iterdir()) == []
 
 
 def test_unwritable_place(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match="cannot write the figure"):
-        save_figure(figures()["depth"], tmp_path / "file" / "depth.png")
+        save_figure(Figure(), tmp_path / "file" / "depth.png")
 
 
 @pytest.mark.parametrize("kind", ["png", "svg", "pdf"])
-def test_full_disk(tmp_path, kind):
+def test_full_disk(tmp_path, kind, figure):
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**12, before[1]))
     try:
         with pytest.raises(StorageError, match="cannot write the figure \\(File too large\\)"):
-            save_figure(figures()["depth"], tmp_path / f"depth.{kind}")
+            save_figure(figure, tmp_path / f"depth.{kind}")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert list(tmp_path.iterdir()) == []

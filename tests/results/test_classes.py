@@ -23,13 +23,10 @@ def test_tags_stand_by_type_and_o_last():
     assert sorted(names, key=class_order) == expected
 
 
-def test_scores_of_spans_come_from_the_metric():
-    record = make_record(scores={"dev/f1": 0.9, "dev/f1/LOC": 0.5, "test/f1/LOC": 0.25})
-    assert class_scores(record, "dev") == {"LOC": 0.5}
-    assert class_scores(record, "test") == {"LOC": 0.25}
-
-
-def test_scores_of_rows_come_from_the_confusion():
+def test_scores_come_from_the_metric_of_spans_or_from_the_confusion():
+    spans = make_record(scores={"dev/f1": 0.9, "dev/f1/LOC": 0.5, "test/f1/LOC": 0.25})
+    assert class_scores(spans, "dev") == {"LOC": 0.5}
+    assert class_scores(spans, "test") == {"LOC": 0.25}
     draw = np.random.default_rng(0)
     gold, predicted = draw.integers(0, 3, 200), draw.integers(0, 4, 200)
     counts = confusion_matrix(gold, predicted, labels=range(4))[:3]

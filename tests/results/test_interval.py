@@ -32,17 +32,11 @@ def test_covers_the_true_mean():
     assert covered == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
 
 
-def test_one_value_has_no_interval():
+def test_values_that_are_one_or_the_same_have_no_interval():
+    """They say nothing of their spread: a solver on all of train draws nothing."""
     assert interval([0.25]) == Interval(0.25, None, 1)
     assert interval([0.25]).low == interval([0.25]).high == 0.25
-
-
-def test_values_that_are_the_same_have_no_interval():
-    """They say nothing of their spread: a solver on all of train draws nothing."""
     assert interval([0.7, 0.7, 0.7]) == Interval(0.7, None, 3)
-
-
-def test_scaled():
     assert Interval(0.5, 0.25, 3).scaled(100) == Interval(50.0, 25.0, 3)
     assert Interval(0.5, None, 1).scaled(100) == Interval(50.0, None, 1)
 

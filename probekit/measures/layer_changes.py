@@ -4,23 +4,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from torch import Tensor
 
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
-from probekit.measures.measured_rows import (
-    BLOCK_BYTES,
-    default_array,
-    drawn_places,
-    rows_with_states,
-)
+from probekit.measures.measured_rows import MeasuredRows, default_array
 from probekit.measures.measuring import ROWS, defined, find_measured
 from probekit.results.layer_geometry import Change, LayerChange
 from probekit.store import Entry
-from probekit.store.feature_array import FeatureArray
 from probekit.version import __version__
 
 
@@ -66,9 +59,9 @@ def change(
         split=manifest.split,
         entry=manifest.key,
         entry_before=before.manifest.key,
-        array=pairs.after.spec.name,
-        rows=len(pairs.places),
-        of_rows=pairs.of_rows,
+        array=pairs.after.array.spec.name,
+        rows=len(pairs.after),
+        of_rows=pairs.after.of_rows,
         seed=seed,
         layers=tuple(layer_change(pairs, layer) for layer in pairs.layers),
         version=__version__,
@@ -80,17 +73,13 @@ class PairedRows:
     """The same rows of two entries.
 
     Attributes:
-        after: the array of one.
-        before: that of the other.
-        places: numbers of the rows in both, (rows, 2).
-        of_rows: how many there are to draw from.
+        after: rows of one.
+        before: those of the other.
         layers: those that both hold, ascending.
     """
 
-    after: FeatureArray
-    before: FeatureArray
-    places: Int64[np.ndarray, "rows 2"]
-    of_rows: int
+    after: MeasuredRows
+    before: MeasuredRows
     layers: tuple[int, ...]
 
     @classmethod
@@ -98,46 +87,37 @@ class PairedRows:
         cls, after: Entry, before: Entry, array: str | None, *, most: int | None, seed: int
     ) -> "PairedRows":
         """Choose rows; see `change`."""
-        name = default_array(after) if array is None else array
-        for entry in (after, before):
-            if name not in entry.arrays:
-                held = ", ".join(entry.arrays)
-                raise OptionError(f"--array {name}: {entry.path} holds {held}; choose one of both.")
         _check_same_texts(after, before)
-        first, second = after.arrays[name], before.arrays[name]
+        name = default_array(after) if array is None else array
+        # one seed draws the same of as many
+        first, second = (MeasuredRows.draw(e, name, most=most, seed=seed) for e in (after, before))
         layers = tuple(sorted(set(first.layers) & set(second.layers)))
-        if first.dim != second.dim or not layers:
+        if first.array.dim != second.array.dim or not layers:
             widths = [
-                f"layers {','.join(map(str, e.layers))} {e.dim} wide" for e in (first, second)
+                f"layers {','.join(map(str, rows.layers))} {rows.array.dim} wide"
+                for rows in (first, second)
             ]
             raise OptionError(
                 f"{after.path} and {before.path} share no layer of one width ({widths[0]}; "
                 f"{widths[1]}): only layers of the same number are compared."
             )
-        every = [rows_with_states(entry, name) for entry in (after, before)]
-        if len(every[0]) != len(every[1]):
+        if first.of_rows != second.of_rows:
             raise DataError(
-                f"{after.path} and {before.path} have {len(every[0]):,} and {len(every[1]):,} "
+                f"{after.path} and {before.path} have {first.of_rows:,} and {second.of_rows:,} "
                 f"{name} with a state: their models read the texts otherwise, and their rows are "
                 "not the same."
             )
-        places = np.stack(every, 1)[drawn_places(len(every[0]), most, seed)]
-        return cls(after=first, before=second, places=places, of_rows=len(every[0]), layers=layers)
+        return cls(after=first, before=second, layers=layers)
 
     def blocks(self, layer: int) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield the rows of a layer block by block, after and before, (rows, dim) in float64."""
-        size = max(BLOCK_BYTES // (16 * self.after.dim), 1)
-        for start in range(0, len(self.places), size):
-            part = self.places[start : start + size]
-            yield (
-                self.after.read(part[:, 0].copy(), [layer])[:, 0].double(),
-                self.before.read(part[:, 1].copy(), [layer])[:, 0].double(),
-            )
+        pairs = zip(self.after.blocks([layer]), self.before.blocks([layer]), strict=True)
+        return ((after[0], before[0]) for after, before in pairs)
 
 
 def layer_change(pairs: PairedRows, layer: int) -> LayerChange:
     """Measure one layer, in two passes over its rows: for the means, and for what is about them."""
-    shares, totals = [], torch.zeros(2, pairs.after.dim, dtype=torch.float64)
+    shares, totals = [], torch.zeros(2, pairs.after.array.dim, dtype=torch.float64)
     for after, before in pairs.blocks(layer):
         norm = before.norm(dim=1)
         shares.append(((after - before).norm(dim=1) / norm)[norm > 0])
@@ -147,13 +127,13 @@ def layer_change(pairs: PairedRows, layer: int) -> LayerChange:
         layer=layer,
         change=defined(float(share.mean())),
         deviation=defined(float(share.std(correction=0))),
-        cka=defined(_cka(pairs, layer, totals / len(pairs.places))),
+        cka=defined(_cka(pairs, layer, totals / len(pairs.after))),
     )
 
 
 def _cka(pairs: PairedRows, layer: int, means: Float64[Tensor, "2 dim"]) -> float:
     """Return linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred rows X and Y (Frobenius)."""
-    dim = pairs.after.dim
+    dim = pairs.after.array.dim
     cross, of_x, of_y = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(3))
     for after, before in pairs.blocks(layer):
         x, y = after - means[0], before - means[1]

@@ -16,10 +16,10 @@ from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
 
 BLOCK_BYTES = 64 * 2**20
-"""What a block of rows of all layers takes in float64."""
+"""What a block of rows takes in float64."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class MeasuredRows:
     """Rows of one array.
 
@@ -27,14 +27,14 @@ class MeasuredRows:
         array: what they are read from.
         rows: their numbers, ascending.
         of_rows: how many there are to draw from.
-        block: rows that are read at once.
+        block: rows that are read at once; None is what ``BLOCK_BYTES`` hold.
         where: the entry and array, for messages.
     """
 
     array: FeatureArray
     rows: Int64[np.ndarray, " rows"]
     of_rows: int
-    block: int
+    block: int | None
     where: str
 
     @classmethod
@@ -68,15 +68,8 @@ class MeasuredRows:
         chosen = drawn_places(len(every), most, seed)
         if not len(every):
             raise EntryError(f"{entry.path}: no row of {name!r} has a state to measure.")
-        fitting = max(BLOCK_BYTES // (8 * len(stored.layers) * stored.dim), 1)
         where = f"{name!r} of {entry.path}"
-        return cls(
-            array=stored,
-            rows=every[chosen],
-            of_rows=len(every),
-            block=block or fitting,
-            where=where,
-        )
+        return cls(stored, every[chosen], len(every), block, where)
 
     def __len__(self) -> int:
         """Return how many rows are measured."""
@@ -93,8 +86,10 @@ class MeasuredRows:
         """Yield the rows block by block, of all layers or of some."""
         # Not prefetched: of rows as dense as these, what the system reads around each is the next
         # ones, and asking for each page by itself took longer on a disk (3.4 against 5.1 s).
-        for start in range(0, len(self.rows), self.block):
-            part = self.rows[start : start + self.block]
+        row_bytes = 8 * len(self.layers if layers is None else layers) * self.array.dim
+        size = self.block or max(BLOCK_BYTES // row_bytes, 1)
+        for start in range(0, len(self.rows), size):
+            part = self.rows[start : start + size]
             yield self.array.read(part, layers).permute(1, 0, 2).double()
 
     def sample(self, layer: int, count: int, seed: int) -> Float64[np.ndarray, "rows dim"]:

@@ -72,7 +72,7 @@ def test_what_cannot_be_compared_is_refused(root, tmp_path):
     place = Location(cache=root)
     with pytest.raises(DataError, match="are of other texts"):
         probekit.change(AFTER, MODEL, TASK, split="dev", location=place)
-    with pytest.raises(OptionError, match="holds words, tokens; choose one of both"):
+    with pytest.raises(OptionError, match="holds words, tokens; choose one of these"):
         probekit.change(AFTER, MODEL, TASK, array="cls", location=place)
     with pytest.raises(OptionError, match="expected at least 1"):
         probekit.change(AFTER, MODEL, TASK, rows=-1, location=place)

@@ -8,13 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from probekit import (
-    plot_depth,
-    plot_exit,
-    plot_fewshot,
-    plot_fraction,
-    plot_learning,
-)
+from probekit import plot_depth, plot_exit, plot_fewshot, plot_fraction, plot_learning
 from probekit.errors import RecordError, UnknownNameError
 from probekit.results.comparison import best_depths
 from probekit.results.tables import depth_table
@@ -127,7 +121,7 @@ def test_a_panel_may_hold_the_embeddings_alone():
     assert sorted(axes.lines[0].get_xdata().tolist() for axes in figure.axes) == [[0], [0, 1]]
 
 
-@pytest.mark.parametrize(("top", "last_label"), [(6, 6), (12, 12), (24, 24), (30, 30), (22, 21)])
+@pytest.mark.parametrize(("top", "last_label"), [(6, 6), (24, 24), (22, 21)])
 def test_layer_axis_labels_at_most_nine(top, last_label):
     figure = plot_depth(sample_records(("last",), seeds=1, n_blocks=top, depths=range(top + 1)))
     axes = figure.axes[0]
@@ -168,8 +162,8 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
 
 
-@pytest.mark.parametrize("decades", [1.5, 3.0, 3.5, 3.7, 5, 9, 12, 25, 40, 120])
-@pytest.mark.parametrize("start", [1.0, 3.0, 27.5])
+@pytest.mark.parametrize("decades", [1.5, 3.5, 3.7, 9, 40, 120])
+@pytest.mark.parametrize("start", [1.0, 27.5])
 def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
     axes = plot_depth(_perplexities(start, start * 10**decades), split="dev").axes[0]
     axes.figure.draw_without_rendering()
@@ -198,24 +192,20 @@ def test_depths_at_one_number_of_shots_are_left_out_of_curves(caplog):
     assert len(plot_fewshot(spread).axes) == 3
 
 
-def test_interval_of_few_seeds_stays_within_what_a_score_can_be():
+@pytest.mark.parametrize(
+    ("metric", "scores", "low"),
+    [("span-f1", (0.1, 0.9), 0.0), ("spearman", (0.05, 0.06), 5.5 - 6.353)],
+)
+def test_an_interval_stays_within_what_a_score_can_be(metric, scores, low):
+    """Of few seeds it is wide; that of a correlation may be negative."""
     records = [
-        make_record("last", seed, shots=k, eval_score=score)
+        make_record("last", seed, shots=k, metric=metric, eval_score=score)
         for k in (8, 16)
-        for seed, score in enumerate((0.1, 0.9))
+        for seed, score in enumerate(scores)
     ]
     for line in plot_fewshot(records, split="dev").axes[0].lines[1:]:
-        assert line.get_ydata().tolist() == [0.0, 100.0]
-
-
-def test_interval_of_a_correlation_may_be_negative():
-    records = [
-        make_record("last", seed, shots=k, metric="spearman", eval_score=score)
-        for k in (8, 16)
-        for seed, score in enumerate((0.05, 0.06))
-    ]
-    for line in plot_fewshot(records, split="dev").axes[0].lines[1:]:
-        assert line.get_ydata()[0] == pytest.approx(5.5 - 6.353, abs=0.001)
+        assert line.get_ydata()[0] == pytest.approx(low, abs=0.001)
+        assert line.get_ydata()[1] <= 100
 
 
 @pytest.mark.parametrize(
@@ -270,35 +260,27 @@ def test_learning_needs_a_curve():
         plot_learning([make_record(curve=[(1, 0.5, 0.5)])])
 
 
-@pytest.mark.parametrize("draw", [plot_depth, plot_fewshot, plot_fraction])
-def test_curves_of_test_scores(draw):
-    options = [{"depth": 1}, {"depth": 2}]
-    if draw is plot_fewshot:
-        options = [{"shots": 8}, {"shots": 16}]
-    if draw is plot_fraction:
-        options = [{"fraction": 0.1}, {"fraction": 0.5}]
-    scores = [0.25, 0.5]
-    records = [
-        make_record("last", test_score=score, **option)
-        for option, score in zip(options, scores, strict=True)
-    ]
-    axes = draw(records, split="test").axes[0]
+@pytest.mark.parametrize(
+    ("draw", "option", "values"),
+    [
+        (plot_depth, "depth", (1, 2)),
+        (plot_fewshot, "shots", (8, 16)),
+        (plot_fraction, "fraction", (0.1, 0.5)),
+    ],
+)
+def test_test_is_shown_where_all_the_records_have_it(draw, option, values):
+    """Dev chose strengths and checkpoints, so that its scores are too good."""
+    pairs = zip(values, (0.25, 0.5), strict=True)
+    records = [make_record("last", test_score=score, **{option: n}) for n, score in pairs]
+    axes = draw(records).axes[0]
     assert axes.get_ylabel() == "test span F1 (%)"
     assert list(axes.lines[0].get_ydata()) == [25, 50]
-    untested = [make_record("last", test_score=None, **option) for option in options]
+    untested = [replace(record, test_score=None) for record in records]
+    assert draw([untested[0], records[1]]).axes[0].get_ylabel() == "dev span F1 (%)"
     with pytest.raises(RecordError, match="none of 2 records has a test score; extract the test"):
         draw(untested, split="test")
     with pytest.raises(UnknownNameError, match="unknown split 'tset'"):
         draw(records, split="tset")
-
-
-def test_test_is_shown_where_all_the_records_have_it():
-    """Dev chose strengths and checkpoints, so that its scores are too good."""
-    deep = sample_records(("last",), depths=range(3))
-    for plot, records in ((plot_depth, deep), (plot_fewshot, fewshot_records(heads=("last",)))):
-        assert plot(records).axes[0].get_ylabel() == "test span F1 (%)"
-        some = [replace(records[0], test_score=None), *records[1:]]
-        assert plot(some).axes[0].get_ylabel() == "dev span F1 (%)"
 
 
 def test_exits_of_one_metric_share_an_axis_that_ends_at_what_a_score_can_be():

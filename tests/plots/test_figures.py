@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 from matplotlib.text import Text
 
-from probekit import plot_depth, plot_fewshot
+from probekit import plot_fewshot
 from probekit.errors import RecordError
 from probekit.plots import PLOTS
 from probekit.plots.curves import curve_styles
@@ -135,13 +135,6 @@ def test_too_many_panels_and_curves():
         plot_fewshot(many)
 
 
-def test_curves_can_be_told_apart_without_colour():
-    figure = plot_fewshot(fewshot_records())
-    lines = figure.legends[0].get_lines()[: len(HEADS)]  # a ground of an amount follows
-    assert len(lines) == len(HEADS) == len({line.get_marker() for line in lines})
-    assert len({line.get_color() for line in lines}) == len(HEADS)
-
-
 def test_every_head_and_baseline_has_a_style_of_its_own():
     names = [*ALL_HEADS, *GUESSES]
     alone = {name: curve_styles([name])[name] for name in names}
@@ -156,15 +149,3 @@ def test_a_head_keeps_its_style_where_its_name_says_more():
     two = curve_styles(["dwatt, lr 0.001", "dwatt, lr 0.01", "last"])
     assert two["last"] == plain["last"]
     assert len({style.colour for style in two.values()}) == 3
-
-
-def test_a_head_has_one_colour_in_every_figure():
-    few, deep = (
-        plot_fewshot(fewshot_records()),
-        plot_depth(sample_records(("dwatt",), depths=(0, 1))),
-    )
-    colours = {
-        text.get_text(): line.get_color()
-        for text, line in zip(few.legends[0].get_texts(), few.legends[0].get_lines(), strict=True)
-    }
-    assert deep.axes[0].lines[0].get_color() == colours["dwatt"]

@@ -112,21 +112,6 @@ def test_classes_in_another_order_are_the_same_labels(file):
     assert (found.difference, found.p) == (0.0, 1.0)
 
 
-def test_files_of_the_first_version_are_read(file):
-    for record in load_records(file):
-        table = pq.read_table(record.predictions)
-        pq.write_table(table.replace_schema_metadata(None), record.predictions)
-    assert compare(*runs(file), samples=100).p < 0.05
-
-
-def test_results_that_were_moved_keep_their_side_files(file, tmp_path):
-    moved = tmp_path / "elsewhere"
-    moved.mkdir()
-    for path in (file, file.parent / "runs-predictions"):
-        path.rename(moved / path.name)
-    assert compare(*runs(moved / file.name), samples=100).n_seeds == 3
-
-
 # what is refused
 
 

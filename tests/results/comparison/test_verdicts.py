@@ -126,16 +126,6 @@ def test_side_files_that_are_gone_are_said(file, tmp_path):
     assert "again with --predictions. Train with --predictions, or more seeds" in text
 
 
-def test_files_that_were_moved_keep_their_predictions(file, tmp_path):
-    moved = tmp_path / "moved"
-    moved.mkdir()
-    (moved / file.name).write_text(file.read_text().replace(str(file.parent), "/nowhere"))
-    (moved / "runs-predictions").symlink_to(file.parent / "runs-predictions")
-    records = load_records(moved)
-    found = verdicts(records, samples=500)
-    assert [one.over for one in found.rows.values()].count("seeds and sentences") == 4
-
-
 # which reference
 
 

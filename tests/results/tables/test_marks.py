@@ -35,23 +35,6 @@ def test_a_marked_row_as_text(records):
     ]
 
 
-def test_a_marked_row_as_markdown(records):
-    text = score_table(records).text("markdown")
-    rows = text.splitlines()
-    assert rows[2].startswith("| last | all | 1 | 50.00 | 25.00 |")
-    assert rows[3].startswith("| p32 | all | 2 | 53.12 ± 39.71* | 25.00* |")
-    assert text.split("\n\n")[1].startswith(r"\* not converged: p32 (1 of 2 seeds)")
-    assert text.split("\n\n")[2].startswith("conll ner")
-
-
-def test_marks_are_a_list_in_json_lines(records):
-    rows = [json.loads(line) for line in score_table(records).text("jsonl").splitlines()]
-    assert [row["marks"] for row in rows] == [
-        [],
-        ["not converged", "best at the edge of the search (strongest)"],
-    ]
-
-
 def test_a_missing_score_has_no_mark_of_its_own():
     row = scored("p32", select="dev", test_score=None)
     line = table(summarise([row])).splitlines()[2]

@@ -70,7 +70,11 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     entries += [_missing(first[key]) for key, of_key in folders.items() if not of_key]
     texts = {manifest.task: text_source(manifest) for _, manifest in made}
     kinds = {key: own_kind(manifest) for key, manifest in made}
-    models = {record.model: _model_of(record) for record in first.values()}
+    models = {}
+    for record in first.values():
+        blocks = record.seen.get("blocks")
+        read = f"layers read: {layers_text(record.layers)}"
+        models[record.model] = f"{blocks} blocks" if blocks else read
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
     sources = {model: model_source(manifest) for model, manifest in manifests.items()}
     commands = [extract_command(manifest, cache, first[key].task) for key, manifest in made]
@@ -106,7 +110,10 @@ def _fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
     known = {"holds": "-", "stored": "-", "created": "-"}
     if manifest is not None:
         stored = f"{manifest.dtype}, {manifest.backend}; computed in {manifest.compute_dtype}"
-        holds = _holds(manifest, folder.nbytes)
+        held = {name: manifest.counts.get(name, 0) for name in _COUNTED}
+        counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in held.items() if count]
+        limit = "" if manifest.limit is None else f" (limit {manifest.limit:,})"
+        holds = ", ".join([*counts, human_bytes(folder.nbytes)]) + limit
         known = {"holds": holds, "stored": stored, "created": manifest.created[:10]}
     return shown | known | {"verified": verified, "whole": whole}
 
@@ -127,14 +134,6 @@ def _verified(path: Path, *, verify: bool, progress: bool) -> tuple[str, bool]:
     chunks = sum(spec.n_chunks for spec in entry.manifest.arrays)
     files = len(entry.manifest.files)
     return f"all {chunks:,} chunks and {files:,} files match their checksums", True
-
-
-def _holds(manifest: Manifest, nbytes: int) -> str:
-    held = {name: manifest.counts.get(name, 0) for name in _COUNTED}
-    counts = [f"{count:,} {name.replace('_', ' ')}" for name, count in held.items() if count]
-    parts = [*counts, human_bytes(nbytes)]
-    limit = manifest.limit
-    return ", ".join(parts) + (f" (limit {limit:,})" if limit is not None else "")
 
 
 def _missing(record: Record) -> EntryFact:
@@ -158,11 +157,6 @@ def _model_text(manifest: Manifest) -> str:
     return "; ".join(parts)
 
 
-def _model_of(record: Record) -> str:
-    blocks = record.seen.get("blocks")
-    return f"{blocks} blocks" if blocks else f"layers read: {layers_text(record.layers)}"
-
-
 def _facts(records: Sequence[Record], models: dict[str, str]) -> dict[str, str]:
     """Return what a reader wants to know first, by name."""
     facts = {f"model {model_text(name)}": text for name, text in models.items()}
@@ -173,15 +167,9 @@ def _facts(records: Sequence[Record], models: dict[str, str]) -> dict[str, str]:
         facts[f"text {task}"] = f"label {label}{fitted}; scored by {metric}"
     seeds = sorted({record.seed for record in records})
     facts["runs"] = f"{len(records):,} records, seeds {layers_text(seeds)}"
-    facts["versions"] = _versions(records)
-    return facts
-
-
-def _versions(records: Sequence[Record]) -> str:
     versions = [f"probekit {' and '.join(sorted({record.version for record in records}))}"]
     for name in ("torch", "transformers", "python"):
-        held = sorted(
-            {str(record.environment[name]) for record in records if name in record.environment}
-        )
-        versions += [f"{name} {' and '.join(held)}"] if held else []
-    return ", ".join(versions)
+        held = {str(record.environment[name]) for record in records if name in record.environment}
+        versions += [f"{name} {' and '.join(sorted(held))}"] if held else []
+    facts["versions"] = ", ".join(versions)
+    return facts

@@ -18,7 +18,7 @@ from probekit.page.example_grids import packed_grids
 from probekit.page.page_figures import page_figures, task_title
 from probekit.page.rerun_commands import rerun_commands
 from probekit.results import tables
-from probekit.results.comparison import Verdicts, verdicts
+from probekit.results.comparison import verdicts
 from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
@@ -37,6 +37,9 @@ _HOW = {
     name.replace("_", " ") for name, option in OPTIONS.items() if option.origin in ("head", "steps")
 }
 """Headings of how heads were trained: they come last, so that the scores are seen first."""
+
+_NONE = {NOTHING}
+"""Cells of a column that says nothing."""
 
 _STATIC = files("probekit.page") / "static"
 _SCRIPTS = ("page.js", "judges.js", "examples.js")
@@ -231,35 +234,26 @@ def score_tables(
     for group in grouped(records, _SAME).values():
         shown = beside_heads(full_depth(group))
         of_depths = against is None and any(record.depth is not None for record in shown)
-        wanted = not of_depths and len(tables.summarise(shown)) > 1
-        judged = _judged(shown, against, split, samples) if wanted else ""
-        verdict = judged if isinstance(judged, Verdicts) else None
+        verdict, why_not = None, ""
+        if not of_depths and len(tables.summarise(shown)) > 1:
+            heads = without_baselines(shown)
+            try:
+                verdict = verdicts(heads, against, split=split, samples=samples)
+            except ProbekitError as error:
+                why_not = f"no row is compared with a reference: {error}"
         table = tables.score_table(shown, judged=verdict)
-        columns = [
-            column for column in table.columns if any(c.strip() != NOTHING for c in column.cells)
-        ]
+        columns = [column for column in table.columns if {c.strip() for c in column.cells} != _NONE]
         columns.sort(key=lambda column: column.heading in _HOW)
+        cells = [[cell.strip() for cell in column.cells] for column in columns]
         first = group[0]
         yield ScoreTable(
             title=f"{first.task}, {first.label}" if first.label else task_title(first),
             headings=[column.heading for column in columns],
             words=[column.words for column in columns],
-            rows=[
-                *zip(*([cell.strip() for cell in column.cells] for column in columns), strict=True)
-            ],
-            notes=["" if verdict else str(judged), *table.notes, table.caption],
+            rows=[*zip(*cells, strict=True)],
+            notes=[why_not, *table.notes, table.caption],
             csv=table.text("csv"),
         )
-
-
-def _judged(
-    records: Sequence[Record], against: str | None, split: str | None, samples: int
-) -> Verdicts | str:
-    """Return the verdicts against the reference, or why there are none."""
-    try:
-        return verdicts(without_baselines(records), against, split=split, samples=samples)
-    except ProbekitError as error:
-        return f"no row is compared with a reference: {error}"
 
 
 def render(data: Mapping[str, Any]) -> bytes:

@@ -62,7 +62,15 @@ class Tracking:
         if self.tracker is None or serves:
             return
         try:
-            _show(record, name, self.tracker, curves=self.curves)
+            last = int(record.curve[-1][0]) if record.curve else 0
+            self.tracker.start(name, record, options_of_run(record))
+            scored = f"curve/{followed(record)} {record.metric}"
+            for step, loss, score in record.curve if self.curves else ():
+                # names of their own: trackers take the last point of a name for its summary, where
+                # the score of a run is that of its best step
+                self.tracker.log({"curve/train loss": loss, scored: score}, int(step))
+            self.tracker.log(scores_of(record), last)
+            self.tracker.finish(scores_of(record))
         except Exception as error:  # whatever a tracker raises, the run must not be lost
             self.tracker = None
             logger.warning(
@@ -71,19 +79,6 @@ class Tracking:
                 self.name,
                 reason_of(error),
             )
-
-
-def _show(record: Record, name: str, tracker: Tracker, *, curves: bool) -> None:
-    scores, last = scores_of(record), int(record.curve[-1][0]) if record.curve else 0
-    tracker.start(name, record, options_of_run(record))
-    if curves:
-        scored = f"curve/{followed(record)} {record.metric}"
-        for step, loss, score in record.curve:
-            # names of their own: trackers take the last point of a name for its summary, where the
-            # score of a run is that of its best step
-            tracker.log({"curve/train loss": loss, scored: score}, int(step))
-    tracker.log(scores, last)
-    tracker.finish(scores)
 
 
 def scores_of(record: Record) -> dict[str, float]:

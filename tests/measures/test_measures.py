@@ -11,7 +11,6 @@ from scipy.stats import ortho_group
 from sklearn.metrics.pairwise import cosine_similarity
 
 from probekit.errors import EntryError
-from probekit.measures import similarity
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import massive_channels, medians
 from probekit.measures.similarity import (
@@ -178,8 +177,7 @@ def test_the_interval_of_a_dimension_is_as_wide_as_theory_has_it():
         assert found.rows == n
 
 
-def test_the_interval_of_a_dimension_holds_it_as_often_as_it_says(monkeypatch):
-    monkeypatch.setattr(similarity, "_BOOTSTRAP", 200)
+def test_the_interval_of_a_dimension_holds_it_as_often_as_it_says():
     held = []
     for seed in range(40):  # flat, far from any border: the dimension is 2 at every scale
         rows = np.random.default_rng(seed).normal(size=(120, 2))

@@ -280,7 +280,19 @@ def difference(
         return None
     scores_a, scores_b = ([side.scores[seed] for seed in seeds] for side in (a, b))
     differences = [x - y for x, y in zip(scores_a, scores_b, strict=True)]
-    judged = Judged(
+    known: dict[str, Any] = {}
+    if predicted:
+        side_a, side_b = ([side.predicted[seed] for seed in seeds] for side in (a, b))
+        both = over_both([x - y for x, y in zip(side_a, side_b, strict=True)])
+        p = bootstrapped(side_a, side_b).p
+        p = p if both.over == "sentences" else max(p, both.p)
+        known = {"low": both.low, "high": both.high, "over": both.over, "drawn": both.drawn, "p": p}
+    elif len(set(differences)) > 1:  # one seed, or seeds that are all alike, say nothing
+        over = interval(differences)
+        p = sign_flip_p(differences)
+        known = {"low": over.low, "high": over.high, "over": "seeds", "p": p}
+    why_not = None if predicted else a.why_not or b.why_not
+    return Judged(
         a=run_a.text,
         b=run_b.text,
         split=split,
@@ -289,25 +301,6 @@ def difference(
         score_a=math.fsum(scores_a) / len(scores_a),
         score_b=math.fsum(scores_b) / len(scores_b),
         difference=math.fsum(differences) / len(differences),
+        why_not=why_not,
+        **known,
     )
-    if predicted:
-        return replace(judged, **_over_sentences(a, b, predicted))
-    why_not = a.why_not or b.why_not
-    return replace(judged, **_over_seeds(differences), why_not=why_not)
-
-
-def _over_sentences(a: Evidence, b: Evidence, seeds: Sequence[int]) -> dict[str, Any]:
-    seeds_a, seeds_b = ([side.predicted[seed] for seed in seeds] for side in (a, b))
-    both = over_both([x - y for x, y in zip(seeds_a, seeds_b, strict=True)])
-    sentences = bootstrapped(seeds_a, seeds_b)
-    p = sentences.p if both.over == "sentences" else max(sentences.p, both.p)
-    return {"low": both.low, "high": both.high, "over": both.over, "drawn": both.drawn, "p": p}
-
-
-def _over_seeds(differences: Sequence[float]) -> dict[str, Any]:
-    """Return what seeds say alone: nothing where there is one, or all are alike."""
-    if len(set(differences)) < 2:
-        return {}
-    over = interval(differences)
-    p = sign_flip_p(differences)
-    return {"low": over.low, "high": over.high, "over": "seeds", "p": p}

@@ -66,9 +66,32 @@ def notes(records: Sequence[Record]) -> list[str]:
         records: all that the table is made of.
     """
     troubles = "; ".join(_with_places(trouble, records) for trouble in marks(records))
-    said = (f"{MARK} {troubles}" * bool(troubles), _drawn_text(records), _same_text(records))
-    lines = [*said, *_chosen_texts(records), *copied_texts(records)]
-    return [line for line in lines if line]
+    lines = [f"{MARK} {troubles}"] if troubles else []
+    drawn = []
+    for name in ("absent", "single"):
+        if counts := _counts(records, name):
+            single = max(counts) == 1
+            classes = f"{range_text(counts)} {'class' if single else 'classes'}"
+            have = f"{classes} {'has' if single else 'have'} one example"
+            in_some = f" in {len(counts)} of {len(records)} runs"
+            text = f"drawn without {classes}" if name == "absent" else have
+            drawn.append(text + in_some * (len(counts) < len(records)))
+    lines += ["; ".join(drawn)] if drawn else []
+    seeds: dict[str, set[int]] = {}
+    for record in filter(same_for_all_seeds, records):
+        seeds.setdefault(record.head, set()).add(record.seed)
+    if heads := ", ".join(head for head, numbers in seeds.items() if len(numbers) > 1):
+        lines.append(f"no seed differs from another: {heads} (solved on all of train)")
+    if few := _counts(records, "folds"):
+        runs = f"{len(few)} of {len(records)} runs"
+        lines.append(
+            f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
+        )
+    solved = [record for record in records if record.fitter in SOLVERS]
+    if strengths := {record.l2 for record in solved if record.l2 is not None}:
+        values = ", ".join(f"{value:g}" for value in sorted(strengths, reverse=True))
+        lines.append(f"L2 {values} given, not chosen: without --l2 it is")
+    return [*lines, *copied_texts(records)]
 
 
 def _with_places(trouble: str, records: Sequence[Record]) -> str:
@@ -114,44 +137,10 @@ def _counts(records: Sequence[Record], name: str) -> list[int]:
     return [value for value in values if isinstance(value, int) and value]
 
 
-def _drawn_text(records: Sequence[Record]) -> str:
-    """Return which classes of train a draw left out, or has one example of; or nothing."""
-    parts = []
-    for name in ("absent", "single"):
-        if counts := _counts(records, name):
-            single = max(counts) == 1
-            classes = f"{range_text(counts)} {'class' if single else 'classes'}"
-            have = f"{classes} {'has' if single else 'have'} one example"
-            text = f"drawn without {classes}" if name == "absent" else have
-            of = f" in {len(counts)} of {len(records)} runs"
-            parts.append(text + of * (len(counts) < len(records)))
-    return "; ".join(parts)
-
-
 def same_for_all_seeds(record: Record) -> bool:
     """Say whether a run was solved on all of train: then nothing in it is drawn."""
     drawn = record.shots is not None or record.fraction not in (None, 1)
     return record.fitter in SOLVERS and not drawn
-
-
-def _same_text(records: Sequence[Record]) -> str:
-    """Return which heads were solved on all of train, where no seed differs; or nothing."""
-    seeds: dict[str, set[int]] = {}
-    for record in filter(same_for_all_seeds, records):
-        seeds.setdefault(record.head, set()).add(record.seed)
-    heads = ", ".join(head for head, numbers in seeds.items() if len(numbers) > 1)
-    return f"no seed differs from another: {heads} (solved on all of train)" * bool(heads)
-
-
-def _chosen_texts(records: Sequence[Record]) -> list[str]:
-    """Return how many runs chose by fewer folds than others, and which L2 nothing chose."""
-    lines = []
-    if few := _counts(records, "folds"):
-        runs = f"{len(few)} of {len(records)} runs"
-        lines = [f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"]
-    given = {record.l2 for record in records if record.fitter in SOLVERS and record.l2 is not None}
-    values = ", ".join(f"{value:g}" for value in sorted(given, reverse=True))
-    return [*lines, f"L2 {values} given, not chosen: without --l2 it is" * bool(given)]
 
 
 def copied_texts(records: Sequence[Record]) -> list[str]:

@@ -8,6 +8,7 @@ the number of layers read, which is 1 where all count the same.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import combinations
 
 from probekit.errors import OptionError
@@ -149,15 +150,17 @@ class LayerMeasure:
         return mean_values(members, self.before, what)
 
 
-def _weights_line(held: Sequence[Record]) -> str:
-    parts = ["weight of each layer after the softmax"]
-    if any(record.head == "concat" for record in held):
-        parts.append("concat: share of the logits")
-    return "; ".join(filter(None, [*parts, caution_text(held)]))
+_WEIGHING = (
+    "; run `probekit train` with a head that weighs layers, such as --head p32 or --head "
+    "attention-fusion."
+)
 
 
-def _raw_weights_line(held: Sequence[Record]) -> str:
-    return "; ".join(filter(None, ["weight of each layer before the softmax", caution_text(held)]))
+def _weights_line(when: str, held: Sequence[Record]) -> str:
+    concat = when == "after" and any(record.head == "concat" for record in held)
+    shares = "concat: share of the logits" * concat
+    parts = [f"weight of each layer {when} the softmax", shares, caution_text(held)]
+    return "; ".join(filter(None, parts))
 
 
 def _ablation_line(held: Sequence[Record]) -> str:
@@ -175,17 +178,15 @@ def _ablation_line(held: Sequence[Record]) -> str:
 
 WEIGHTS = LayerMeasure(
     lambda record: record.weights,
-    "layer weights; run `probekit train` with a head that weighs layers, such as --head p32 or "
-    "--head attention-fusion.",
-    _weights_line,
+    f"layer weights{_WEIGHING}",
+    partial(_weights_line, "after"),
     distances_text,
     before=lambda record: record.initial_weights,
 )
 RAW_WEIGHTS = LayerMeasure(
     lambda record: record.raw_weights or {},
-    "weights before the softmax; run `probekit train` with a head that weighs layers, such as "
-    "--head p32 or --head attention-fusion.",
-    _raw_weights_line,
+    f"weights before the softmax{_WEIGHING}",
+    partial(_weights_line, "before"),
     lifted=False,
     signed=True,
 )

@@ -47,19 +47,15 @@ class WandB(TrackerSpec):
         mode = self.mode or os.environ.get("WANDB_MODE") or "online"
         folder = make_folder(out.parent if self.folder is None else Path(self.folder), self.name)
         if mode == "online":
-            _log_in()
+            import wandb
+
+            try:
+                logged_in = wandb.login()
+            except Exception as error:  # its own classes change from version to version
+                raise OptionError(f"--track wandb: {reason_of(error)}. {_REMEDY}") from error
+            if not logged_in:
+                raise OptionError(f"--track wandb: nobody is logged in. {_REMEDY}")
         return WandBRuns(self.project, mode, folder)
-
-
-def _log_in() -> None:
-    import wandb
-
-    try:
-        known = wandb.login()
-    except Exception as error:  # its own classes change from version to version
-        raise OptionError(f"--track wandb: {reason_of(error)}. {_REMEDY}") from error
-    if not known:
-        raise OptionError(f"--track wandb: nobody is logged in. {_REMEDY}")
 
 
 _REMEDY = "Run `wandb login` first, or keep the runs here: --track wandb:mode=offline."

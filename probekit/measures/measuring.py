@@ -40,8 +40,8 @@ def medians(rows: MeasuredRows) -> Float64[Tensor, " layers"]:
     middles = ((count - 1) // 2, count // 2)
     upper = torch.zeros(n_layers, _HALF, dtype=torch.int64)
     for block in rows.blocks():
-        for counts_of_layer, bits in zip(upper, _bits(block), strict=True):
-            counts_of_layer += torch.bincount(bits >> 16, minlength=_HALF)
+        for layer_counts, bits in zip(upper, _bits(block), strict=True):
+            layer_counts += torch.bincount(bits >> 16, minlength=_HALF)
     before = upper.cumsum(1)
     halves = [torch.searchsorted(before, torch.full((n_layers, 1), n + 1))[:, 0] for n in middles]
     lower = [torch.zeros(n_layers, _HALF, dtype=torch.int64) for _ in middles]
@@ -94,7 +94,7 @@ def massive_channels(
             counts[index] = counts[index] + hit.sum(0)
             peak = values.amax(0)
             peaks[index] = torch.maximum(peaks[index], peak) if index in peaks else peak
-    channels_of: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
+    massive_by_layer: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
     for index in places:
         hits = torch.as_tensor(counts[index])
         channels = [
@@ -102,10 +102,10 @@ def massive_channels(
             for channel, peak in enumerate(peaks[index])
             if hits[channel]
         ]
-        channels_of[index] = tuple(
+        massive_by_layer[index] = tuple(
             sorted(channels, key=lambda channel: (-channel.rows, channel.channel))
         )
-    return channels_of
+    return massive_by_layer
 
 
 def _is_massive(values: Tensor, median: Tensor) -> Tensor:
@@ -178,12 +178,12 @@ def find_measured(
         if split in (None, entry.manifest.split):
             return entry
         manifest = entry.manifest
-        location_of_entry = Location(
+        entry_location = Location(
             cache=entry.path.resolve().parents[2],
             entry=str(entry.path),
             identity=manifest.request["model"],
         )
-        return find_measured(manifest.model, manifest.task, split, location_of_entry)
+        return find_measured(manifest.model, manifest.task, split, entry_location)
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 

@@ -203,16 +203,16 @@ def _products(
         some_pairs = pairs[start : start + at_once]
         needed = sorted({index for pair in some_pairs for index in pair})
         mean, largest = sums.mean[needed][:, None], sums.largest[needed][:, None, None]
-        sums_of = {pair: torch.zeros(dim, dim, dtype=torch.float64) for pair in some_pairs}
+        totals = {pair: torch.zeros(dim, dim, dtype=torch.float64) for pair in some_pairs}
         for block in rows.blocks([rows.layers[index] for index in needed]):
             centred = dict(zip(needed, (block - mean) / largest, strict=True))
             single = {index: values.float() for index, values in centred.items()}
-            for (first, other), product in sums_of.items():
+            for (first, other), product in totals.items():
                 if first == other:
                     product.addmm_(centred[first].T, centred[first])
                 else:
                     product.add_(single[first].T @ single[other])
-        yield from sums_of.items()
+        yield from totals.items()
 
 
 def effective_rank(covariance: Float64[Tensor, "dim dim"]) -> float:

@@ -104,7 +104,9 @@ def _panel(
     by_class = mean_class_weights(records, title)
     support = class_support(records, by_class)
     drawn = [
-        name_of for name_of in by_support(by_class, support) if name_of in (classes or by_class)
+        class_name
+        for class_name in by_support(by_class, support)
+        if class_name in (classes or by_class)
     ]
     if classes:
         refuse_many(len(drawn), MAX_CLASSES, "classes", "name fewer in --classes")
@@ -117,7 +119,7 @@ def _panel(
         for row, means in overall.items()
         if means
     }
-    weights |= {support_text(name_of, support): by_class[name_of] for name_of in drawn}
+    weights |= {support_text(class_name, support): by_class[class_name] for class_name in drawn}
     factor = len(records[0].layers)
     return name, {
         row: {layer: weight * factor for layer, weight in of_layers.items()}

@@ -48,15 +48,22 @@ def plot_confusion(
         RecordError: no record has a confusion, a panel would add up more than seeds, or there are
             too many panels.
     """
-    held = _confused(records)
+    absent = "a confusion of classes; run `probekit train` on a task with classes first."
+    held = holding(records, lambda record: record.confusion, absent)
     groups = rows(held)
+    refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     width = line_length(look.width or PAGE_WIDTH, "xtick.labelsize")
-    most = _most(held, width)
+    # so many classes that each column has room for its name
+    room = (width - max(map(len, total_confusion(held)[0])) - _AROUND) // _NAME
+    most = max(_FEWEST, min(MAX_CLASSES, room))
     shown = {key: _Shown.of(group, most) for key, group in grouped(held, _TASK).items()}
     grids = {
         name: _grid(name, group, shown[key_of(group[0], _TASK)]) for name, group in groups.items()
     }
-    widest = max(_width(grid) for grid in grids.values())
+    widest = max(  # about how wide a heatmap is with the names of its rows, in characters
+        max(map(len, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))
+        for grid in grids.values()
+    )
     return heatmap_figure(
         list(grids.values()),
         list(grids),
@@ -70,22 +77,6 @@ def plot_confusion(
         ax=ax,
         look=look,
     )
-
-
-def _confused(records: Sequence[Record]) -> list[Record]:
-    """Return the records with a confusion; of full and truncated depths, the full ones."""
-    absent = "a confusion of classes; run `probekit train` on a task with classes first."
-    held = holding(records, lambda record: record.confusion, absent)
-    groups = rows(held)
-    refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
-    return held
-
-
-def _most(records: Sequence[Record], width: int) -> int:
-    """Return how many classes leave each column room for its name, in so many characters."""
-    names, _ = total_confusion(records)
-    room = (width - max(map(len, names)) - _AROUND) // _NAME
-    return max(_FEWEST, min(MAX_CLASSES, room))
 
 
 @dataclass(frozen=True)
@@ -129,8 +120,3 @@ def _grid(name: str, records: Sequence[Record], shown: _Shown) -> Grid:
     shares = 100 * counts[occurs] / sizes[:, None]
     coloured = np.where(np.round(shares) > 0, shares, np.nan)  # what has no number is white
     return Grid(labels, shares, classes=names, cell=_CELL, shades=coloured, blank="0")
-
-
-def _width(grid: Grid) -> int:
-    """Return about how wide a heatmap is with the names of its rows, in characters."""
-    return max(map(len, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))

@@ -261,14 +261,11 @@ def layer_axis(axes: Axes, layers: Sequence[int]) -> None:
     axes.set_xlabel("layer (0 = emb)")
     top = max(layers)
     axes.set_xlim(-0.4 - top * 0.01, top + 0.4 + top * 0.01)
-    axes.xaxis.set_major_locator(MultipleLocator(_layer_step(top)))
-    axes.xaxis.set_minor_locator(FixedLocator(range(top + 1)))
-
-
-def _layer_step(top: int) -> int:
-    """Return a distance of labels that gives at most nine, if possible with one at the top."""
+    # a distance of labels that gives at most nine, if possible with one at the top
     steps = [step for step in range(1, top + 2) if top / step <= 8]
-    return next((step for step in steps[:4] if top % step == 0), steps[0])
+    step = next((step for step in steps[:4] if top % step == 0), steps[0])
+    axes.xaxis.set_major_locator(MultipleLocator(step))
+    axes.xaxis.set_minor_locator(FixedLocator(range(top + 1)))
 
 
 def octave_axis(axes: Axes, label: str, texts: Mapping[float, str]) -> None:
@@ -301,9 +298,12 @@ def score_axis(
     """
     means = [point.mean for curve in curves for point in curve.values()]
     wide = bool(means) and scale.is_wide(min(means), max(means))
-    for axes in group if wide else ():
-        axes.set_yscale("log")
-    lows, highs = zip(*map(_limits, group), strict=True)
+    for axes in group:
+        if wide:
+            axes.set_yscale("log")
+        axes.set_ymargin(0)
+        axes.autoscale_view(scalex=False)
+    lows, highs = zip(*(axes.get_ylim() for axes in group), strict=True)
     low, high = min(lows), max(highs)
     if wide:
         low, high = low / (high / low) ** _MARGIN, high * (high / low) ** _MARGIN
@@ -319,13 +319,6 @@ def score_axis(
             axes.yaxis.set_minor_locator(NullLocator())
             axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
         axes.set_ylim(low, high)
-
-
-def _limits(axes: Axes) -> tuple[float, float]:
-    """Return the ends of a y axis that holds just what is drawn."""
-    axes.set_ymargin(0)
-    axes.autoscale_view(scalex=False)
-    return axes.get_ylim()
 
 
 def _power_text(value: float) -> str:

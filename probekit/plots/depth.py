@@ -204,7 +204,12 @@ def plot_depth(
         references.draw(axes, panel, drawn, split, tops)
         layers = [record.depth for record in panel.records if record.depth is not None]
         relative_axis(axes) if relative else layer_axis(axes, layers)
-    finish(drawn, curves, phrases=_entries(best_of_all), also=list(references.drawn.values()))
+    within = f"within noise of it ({noise_text(best_of_all)})"
+    phrases = [
+        Line2D([], [], color=_GREY, label="best depth on dev", **_RING),
+        Line2D([], [], color=_GREY, label=within, **_PALE),
+    ]
+    finish(drawn, curves, phrases=phrases, also=list(references.drawn.values()))
     return drawn.figure
 
 
@@ -248,10 +253,3 @@ def _mark_best(
         means = [curve[depth].mean for depth in run]
         alone = {"marker": "o", "markersize": _BROAD, "markeredgewidth": 0} if len(run) == 1 else {}
         axes.plot([depth / top for depth in run], means, color=style.colour, **_PALE | alone)
-
-
-def _entries(best: Sequence[BestDepth]) -> list[Line2D]:
-    """Return what the legend says of the best depths."""
-    ring = Line2D([], [], color=_GREY, label="best depth on dev", **_RING)
-    within = f"within noise of it ({noise_text(best)})"
-    return [ring, Line2D([], [], color=_GREY, label=within, **_PALE)]

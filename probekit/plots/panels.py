@@ -190,7 +190,9 @@ def panel_figure(
     styles = curve_styles(list(curves), choice_text(curves.values()))
     titles = [panel.title for panel in panels]
     given = given_axes(ax, titles, look)
-    columns = 1 if given else _columns(len(panels), look.width)
+    most = max(1, int((look.width or PAGE_WIDTH) / _NARROWEST))
+    columns = 2 if len(panels) in (2, 4) and most >= 2 else min(len(panels), most)
+    columns = 1 if given else columns
     grid = given or new_axes(len(panels), columns, height, look)
     for index, (axes, panel) in enumerate(zip(grid, panels, strict=True)):
         label = labels[index] if labels else f"{split} {metric_text(panel.metric)}"
@@ -205,12 +207,6 @@ def panel_figure(
         figure.suptitle(wrap_phrases(look.title, line_length(figure.get_figwidth())))
     placed = list(zip(grid, panels, strict=True))
     return PanelFigure(figure, placed, styles, titles, not given, columns, height)
-
-
-def _columns(count: int, width: float | None) -> int:
-    """Return how many panels stand beside each other."""
-    most = max(1, int((width or PAGE_WIDTH) / _NARROWEST))
-    return 2 if count in (2, 4) and most >= 2 else min(count, most)
 
 
 def new_axes(count: int, columns: int, height: float, look: Look) -> list[Axes]:

@@ -154,26 +154,20 @@ def comparison_table(compared: Comparison) -> Table:
     ]
     ends = (compared.low, compared.high)
     low, high = (f"{end * scale.factor:+z.{scale.decimals}f}" for end in ends)
+    both = compared.over_both
+    seeds = f"{both.n_seeds} seeds and " * bool(both.seed_share)
+    how = "crossed" if seeds else "jackknife"
+    degrees = f"{both.df:,.0f}" if both.df >= 100 else f"{both.df:.3g}"
     lines = [
-        _both_text(compared.over_both),
+        f"± is the half width of the 95 % interval over {seeds}{both.drawn.text} ({how}, "
+        f"Student's t with {degrees} degrees of freedom), p = {both.p:.2g}",
         f"95 % interval of the difference: {low} to {high}, p = {compared.p:.2g} (paired "
-        f"bootstrap, {compared.samples:,} samples of {compared.over_both.drawn.text})",
+        f"bootstrap, {compared.samples:,} samples of {both.drawn.text})",
         _seeds_text(compared.over_seeds.scaled(scale.factor), scale.decimals),
     ]
     if pairs:
         lines.append(f"the runs differ in {', '.join(pairs)}")
     return Table(columns, notes=lines)
-
-
-def _both_text(over: Crossed) -> str:
-    """Return what the half widths of the table are over, and how sure the difference is of both."""
-    seeds = f"{over.n_seeds} seeds and " * bool(over.seed_share)
-    how = "crossed" if seeds else "jackknife"
-    degrees = f"{over.df:,.0f}" if over.df >= 100 else f"{over.df:.3g}"
-    return (
-        f"± is the half width of the 95 % interval over {seeds}{over.drawn.text} ({how}, "
-        f"Student's t with {degrees} degrees of freedom), p = {over.p:.2g}"
-    )
 
 
 def _seeds_text(over: Interval, decimals: int) -> str:

@@ -52,8 +52,8 @@ class BestDepth:
     def text(self) -> str:
         """Best depth and the depths within noise of it, as one line."""
         others = [depth for depth in self.within if depth != self.best]
-        near_text = numbers_text(self.within, self.among) if others else "no other"
-        near = f"~ within noise of it: {near_text} ({noise_text([self])})"
+        depths_text = numbers_text(self.within, self.among) if others else "no other"
+        near = f"~ within noise of it: {depths_text} ({noise_text([self])})"
         return f"best on dev: layer {self.best}; {near}"
 
 

@@ -43,5 +43,20 @@ def meshes_of(axes):
     return [item for item in axes.collections if isinstance(item, QuadMesh)]
 
 
+def cells_of(axes):
+    """What the cells of a heatmap show."""
+    (mesh,) = meshes_of(axes)
+    return mesh.get_array()
+
+
+def row_names(axes):
+    return [" ".join(text.get_text().split()) for text in axes.get_yticklabels()]
+
+
+def notes_of(figure):
+    """What stands below a heatmap."""
+    return " ".join(figure.get_supxlabel().split())
+
+
 def legend_texts(figure):
     return [" ".join(text.get_text().split()) for text in figure.legends[0].get_texts()]

@@ -4,24 +4,15 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from matplotlib.collections import QuadMesh
 
 from probekit import Look, plot_attention, plot_classes, plot_confusion
 from probekit.errors import OptionError, RecordError, UnknownNameError
+from tests.plots.samples import cells_of, row_names
 from tests.results.samples import TYPES, make_record
 
 
 def _records(*heads, seeds=2, **options):
     return [make_record(head, seed, **options) for head in heads for seed in range(seeds)]
-
-
-def _cells(axes):
-    (mesh,) = (item for item in axes.collections if isinstance(item, QuadMesh))
-    return mesh.get_array()
-
-
-def _row_names(axes):
-    return [text.get_text() for text in axes.get_yticklabels()]
 
 
 # classes
@@ -32,7 +23,7 @@ def test_markers_are_means_at_their_class(split):
     records = _records("last", "p32")
     axes = plot_classes(records, split).axes[0]
     names = ["LOC", "PER", "ORG", "MISC"]
-    assert _row_names(axes) == ["LOC (300)", "PER (280)", "ORG (200)", "MISC (120)"]
+    assert row_names(axes) == ["LOC (300)", "PER (280)", "ORG (200)", "MISC (120)"]
     low, high = axes.get_ylim()
     assert low > high  # the first class is on top
     markers = [line for line in axes.lines if len(line.get_xdata()) == len(TYPES)]
@@ -51,7 +42,7 @@ def test_markers_are_means_at_their_class(split):
 
 def test_chosen_classes_alone():
     axes = plot_classes(_records("p32"), classes=["PER", "LOC"]).axes[0]
-    assert _row_names(axes) == ["LOC (300)", "PER (280)"]
+    assert row_names(axes) == ["LOC (300)", "PER (280)"]
     with pytest.raises(OptionError, match=r"no class GPE in these records; choose from LOC, MISC"):
         plot_classes(_records("p32"), classes=["PER", "GPE"])
 
@@ -59,7 +50,7 @@ def test_chosen_classes_alone():
 def test_tasks_have_panels_of_their_own():
     other = _records("p32", task="wnut17", scores={"dev/f1/person": 0.5})
     figure = plot_classes(_records("p32", confusion=None) + other)
-    assert [_row_names(axes) for axes in figure.axes] == [list(TYPES), ["person"]]
+    assert [row_names(axes) for axes in figure.axes] == [list(TYPES), ["person"]]
 
 
 def test_the_support_of_spans_is_how_many_begin():
@@ -68,7 +59,7 @@ def test_the_support_of_spans_is_how_many_begin():
     table = {"rows": names, "columns": names, "counts": counts}
     scores = {f"dev/f1/{name}": 0.5 for name in ("LOC", "ORG", "PER", "MISC")}
     axes = plot_classes(_records("p32", scores=scores, confusion=table)).axes[0]
-    assert _row_names(axes) == ["ORG (20)", "PER (7)", "LOC (5)", "MISC"]
+    assert row_names(axes) == ["ORG (20)", "PER (7)", "LOC (5)", "MISC"]
 
 
 def test_too_many_classes_name_the_option():
@@ -94,9 +85,9 @@ def test_confusion_shows_shares_of_gold_and_how_many():
     table = {"rows": ["A", "O"], "columns": ["A", "B", "O"], "counts": [[6, 2, 2], [0, 0, 40]]}
     figure = plot_confusion(_records("p32", confusion=table))
     axes, bar = figure.axes
-    assert _row_names(axes) == ["O (40)", "A (10)"]  # by support, whatever the names
+    assert row_names(axes) == ["O (40)", "A (10)"]  # by support, whatever the names
     assert [text.get_text() for text in axes.get_xticklabels()] == ["O", "A", "B"]
-    cells = _cells(axes)
+    cells = cells_of(axes)
     assert cells.filled(0).tolist() == [[100, 0, 0], [20, 60, 20]]
     assert cells.mask.tolist() == [[False, True, True], [False] * 3]  # no sea of zeros
     assert [text.get_text() for text in axes.texts] == ["100", "20", "60", "20"]
@@ -121,7 +112,7 @@ def _many_classes(count):
 
 def test_confusion_of_many_classes_draws_those_that_are_confused():
     axes = plot_confusion([make_record(confusion=_many_classes(40))]).axes[0]
-    names = _row_names(axes)
+    names = row_names(axes)
     assert len(names) == 16
     assert {"slot-0 (6)", "slot-1 (2)", "slot-2 (7)", "slot-3 (4)"} < set(names)
     assert names[-1].startswith("25 others (")  # however many rows they have
@@ -172,8 +163,8 @@ def test_attention_shows_means_by_class_below_the_mean_of_all():
         for seed in (0, 1)
     ]
     axes = plot_attention([*records, *_records("p32")]).axes[0]
-    assert _row_names(axes) == ["all", "O (4,000)", "B-A"]
-    cells = _cells(axes)
+    assert row_names(axes) == ["all", "O (4,000)", "B-A"]
+    cells = cells_of(axes)
     assert cells[:, 1:3].tolist() == [[2, 2], [1, 3], [1, 3]]  # times the four layers it read
     assert cells.mask[:, 0].all()
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
@@ -194,8 +185,8 @@ def test_attention_before_training_stands_below_that_of_all():
         for seed in (0, 1)
     ]
     axes = plot_attention(records).axes[0]
-    assert _row_names(axes)[:2] == ["all", "all, before training"]
-    assert _cells(axes)[:2, 1:].tolist() == [[1.5, 0.5], [1, 1]]
+    assert row_names(axes)[:2] == ["all", "all, before training"]
+    assert cells_of(axes)[:2, 1:].tolist() == [[1.5, 0.5], [1, 1]]
 
 
 def test_attention_has_a_panel_per_head_on_one_scale():
@@ -221,7 +212,7 @@ def test_attention_of_named_classes():
     other = make_record("dwatt", task="wnut17", class_weights={"person": {1: 1.0}})
     records = [make_record("dwatt", class_weights=weights), other]
     *panels, _ = plot_attention(records, ["PER", "LOC"]).axes
-    assert [_row_names(axes) for axes in panels] == [["all", "LOC (300)", "PER (280)"]]
+    assert [row_names(axes) for axes in panels] == [["all", "LOC (300)", "PER (280)"]]
 
 
 def test_attention_of_many_classes_draws_the_most_frequent():
@@ -231,10 +222,10 @@ def test_attention_of_many_classes_draws_the_most_frequent():
     record = make_record("dwatt", class_weights=weights, confusion=table)
     axes = plot_attention([record]).axes[0]
     drawn = [f"slot{n:02} ({n // 2})" for n in range(69, 29, -1)]
-    assert sorted(_row_names(axes)[1:]) == sorted(drawn)
-    sizes = [int(name.rpartition("(")[2][:-1]) for name in _row_names(axes)[1:]]
+    assert sorted(row_names(axes)[1:]) == sorted(drawn)
+    sizes = [int(name.rpartition("(")[2][:-1]) for name in row_names(axes)[1:]]
     assert sizes == sorted(sizes, reverse=True)
     title = " ".join(axes.get_title(loc="left").split())
     assert title == "dwatt, 40 of 70 classes, tiny-model, conll, ner"
     axes = plot_attention([make_record("dwatt", class_weights=weights, confusion=None)]).axes[0]
-    assert _row_names(axes) == ["all", *names[:40]]
+    assert row_names(axes) == ["all", *names[:40]]

@@ -6,11 +6,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from probekit import (
-    plot_weights,
-)
+from probekit import plot_weights
 from probekit.errors import RecordError
-from tests.plots.samples import meshes_of, sample_records
+from tests.plots.samples import meshes_of, notes_of, row_names, sample_records
 from tests.results.samples import make_record
 
 
@@ -25,7 +23,7 @@ def test_heatmap_shows_mean_lifts_and_hatches_layers_that_are_not_read():
     records += [make_record("concat", layers=[1, 2], weights={})]
     figure = plot_weights(records)
     axes = figure.axes[0]
-    assert [t.get_text() for t in axes.get_yticklabels()] == ["p32", "scalar-mix"]
+    assert row_names(axes) == ["p32", "scalar-mix"]
     (mesh,) = meshes_of(axes)
     values = mesh.get_array()
     assert values.mask.tolist() == [[True, False, False], [False, False, False]]
@@ -45,17 +43,17 @@ def test_rows_of_one_layer_are_left_out_unless_they_are_all():
     deep, flat = make_record("p32"), make_record("dwatt", weights={4: 1.0})
     for records, names in (([deep, flat], ["p32"]), ([flat], ["dwatt"])):
         axes = plot_weights(records).axes[0]
-        assert [t.get_text() for t in axes.get_yticklabels()] == names
+        assert row_names(axes) == names
 
 
 def _label(figure):
-    return " ".join(f"{figure.axes[-1].get_xlabel()} {figure.get_supxlabel()}".split())
+    return f"{' '.join(figure.axes[-1].get_xlabel().split())} {notes_of(figure)}"
 
 
 def test_constant_weights_are_left_out_with_a_word():
     constant = [make_record(head) for head in ("concat-ffn", "mean", "last")]
     figure = plot_weights([*constant, make_record("p32")])
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
+    assert row_names(figure.axes[0]) == ["p32"]
     assert _label(figure).endswith("; left out: last, mean, concat-ffn (constant)")
     assert "left out" not in _label(plot_weights([make_record("p32")]))
     with pytest.raises(RecordError, match=r"of mean are constant.*run `probekit train`"):
@@ -116,7 +114,7 @@ def test_raw_layers_under_l2_are_not_read_as_knowledge():
 def test_rows_with_a_trouble_have_an_asterisk_that_the_label_explains():
     records = [make_record("p32", s, diagnosis={"converged": s > 0}) for s in (0, 1)]
     figure = plot_weights([*records, make_record("dwatt"), make_record("dwatt", 1)])
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32 *", "dwatt"]
+    assert row_names(figure.axes[0]) == ["p32 *", "dwatt"]
     assert "2 seeds; * not converged" in _label(figure)
 
 
@@ -131,7 +129,7 @@ def test_solvers_beside_descent_do_not_lengthen_names():
 
 def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
-    assert [t.get_text() for t in figure.axes[0].get_yticklabels()] == ["p32"]
+    assert row_names(figure.axes[0]) == ["p32"]
     assert _label(figure) == (
         "weight before the softmax / largest of its row 3 seeds; numbers in cells are undivided; "
         "± 95 % interval, at most 293% of the largest of its row; left out: last, mean, "
@@ -179,7 +177,7 @@ def _row_names(records):
     boxes = [t.get_window_extent(figure.canvas.get_renderer()) for t in axes.get_yticklabels()]
     assert all(box.x0 >= 0 and box.x1 <= axes.get_window_extent().x0 for box in boxes)
     assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
-    names = [" ".join(t.get_text().split()) for t in axes.get_yticklabels()]
+    names = row_names(axes)
     return names, axes.get_title(loc="left")
 
 

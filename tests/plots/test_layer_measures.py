@@ -12,23 +12,17 @@ from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.plots.colours import signed_colours
 from probekit.results.summaries.grouping import series
 from probekit.results.tables import summarise, table, weights_table
-from tests.plots.samples import fewshot_records, meshes_of, sample_records
+from tests.plots.samples import (
+    cells_of,
+    fewshot_records,
+    meshes_of,
+    notes_of,
+    row_names,
+    sample_records,
+)
 from tests.results.samples import make_record
 
 SIZES = {"glue/sst2": 10_000, "glue/rte": 2_490, "conll": 14_041, "glue/mrpc": 3_668}
-
-
-def _names(axes):
-    return [" ".join(text.get_text().split()) for text in axes.get_yticklabels()]
-
-
-def _cells(axes):
-    (mesh,) = meshes_of(axes)
-    return mesh.get_array()
-
-
-def _notes(figure):
-    return " ".join(figure.get_supxlabel().split())
 
 
 def _tasks(heads=("p32",), sizes=SIZES, **options):
@@ -44,25 +38,25 @@ def test_tasks_are_rows_by_the_size_of_what_was_fitted_on():
     records = _tasks()
     figure = plot_weights(records)
     axes = figure.axes[0]
-    assert _names(axes) == [
+    assert row_names(axes) == [
         "glue/rte (n=2,490)",
         "glue/mrpc (n=3,668)",
         "glue/sst2 (n=10,000)",
         "conll (n=14,041)",
     ]
-    assert "rows by the examples fitted on, fewest first" in _notes(figure)
+    assert "rows by the examples fitted on, fewest first" in notes_of(figure)
     assert axes.get_title(loc="left").startswith("p32, tiny-model")
     first = [r for r in records if r.task == "glue/rte"]
     expected = 4 * np.mean([list(r.weights.values()) for r in first], axis=0)
-    assert _cells(axes)[0, 1:].tolist() == pytest.approx(expected)
+    assert cells_of(axes)[0, 1:].tolist() == pytest.approx(expected)
 
 
 def test_tasks_of_unknown_size_come_last_by_name():
     records = [make_record(task=task) for task in ("b", "a")]
-    assert _names(plot_weights(records).axes[0]) == ["a", "b"]
-    assert "fewest" not in _notes(plot_weights(records))
+    assert row_names(plot_weights(records).axes[0]) == ["a", "b"]
+    assert "fewest" not in notes_of(plot_weights(records))
     records += [make_record(task="z", seen={"examples": 5})]
-    assert _names(plot_weights(records).axes[0]) == ["z (n=5)", "a", "b"]
+    assert row_names(plot_weights(records).axes[0]) == ["z (n=5)", "a", "b"]
 
 
 def test_heads_and_models_have_panels_of_their_own_with_the_layers_of_their_model():
@@ -70,7 +64,7 @@ def test_heads_and_models_have_panels_of_their_own_with_the_layers_of_their_mode
     *panels, _ = plot_weights(records).axes
     titles = [axes.get_title(loc="left").split(", ner")[0] for axes in panels]
     assert titles == ["p32, deep", "p32, tiny-model", "dwatt, tiny-model"]
-    assert [_cells(axes).shape for axes in panels] == [(4, 31), (4, 5), (4, 5)]
+    assert [cells_of(axes).shape for axes in panels] == [(4, 31), (4, 5), (4, 5)]
     for axes in panels:  # hatched are the embeddings alone, which these heads do not read
         assert {patch.get_bbox().x1 for patch in axes.patches} == {0.5}
 
@@ -80,7 +74,7 @@ def test_models_have_panels_without_hatches_where_they_have_no_layer():
         ("p32",), model="b", n_blocks=2
     )
     *panels, _ = plot_weights(records).axes
-    assert [_cells(axes).shape for axes in panels] == [(1, 3), (2, 7)]
+    assert [cells_of(axes).shape for axes in panels] == [(1, 3), (2, 7)]
     assert [len(axes.patches) for axes in panels] == [1, 1]
     same = sample_records(("p32",)) + sample_records(("p32",), model="fork/tiny-model")
     *panels, _ = plot_weights(same).axes
@@ -109,12 +103,12 @@ def test_one_strip_per_seed():
     records = [make_record(head, s) for head in ("p32", "dwatt") for s in range(3)]
     records.remove(records[-1])
     figure = plot_weights(records[::-1], per_seed=True)
-    cells = _cells(figure.axes[0])
+    cells = cells_of(figure.axes[0])
     assert cells.shape == (5, 5)  # three seeds and two
     for row, record in zip(cells, records, strict=True):
         assert row[1:].tolist() == pytest.approx([4 * w for w in record.weights.values()])
-    assert not figure.axes[0].texts and "one strip per seed" in _notes(figure)
-    assert "interval" not in _notes(figure)
+    assert not figure.axes[0].texts and "one strip per seed" in notes_of(figure)
+    assert "interval" not in notes_of(figure)
 
 
 def test_shares_may_be_negative_and_are_white_at_zero():
@@ -158,7 +152,7 @@ def test_the_ends_of_a_bar_by_powers_are_named(largest):
 def test_what_a_figure_leaves_out_is_said_with_the_reason():
     kept = [make_record("p32", seed) for seed in (0, 1)]
     others = [make_record("concat", initial_weights={}), make_record("last", layers=(4,))]
-    notes = _notes(plot_weights([*kept, *others, make_record("majority", weights={})], raw=True))
+    notes = notes_of(plot_weights([*kept, *others, make_record("majority", weights={})], raw=True))
     assert "concat" in notes.split("left out: ")[1] and "before the softmax" in notes
     assert "majority" not in notes
     assert "% of the largest of its row" in notes
@@ -174,18 +168,18 @@ def test_ablation_is_drawn_as_it_is_and_says_how():
     assert mesh.norm(0.02) == pytest.approx(0.5 + 0.5 * np.arcsinh(2) / np.arcsinh(50))
     ticks = [label.get_text() for label in figure.axes[-1].get_xticklabels()]
     assert ticks == ["\u22120.5", "\u22120.1", "\u22120.01", "0", "0.01", "0.1", "0.5"]
-    assert "the head fitted again; in nats" in _notes(figure)
+    assert "the head fitted again; in nats" in notes_of(figure)
     other = make_record("mean", 1, ablation=losses, ablated="mean")
     with pytest.raises(OptionError, match="--where ablated=mean or --where ablated=refit"):
         plot_weights([*records, other], of="ablation")
     ridge = make_record("mean", ablation=losses, ablated="mean", decoder="regression")
-    notes = _notes(plot_weights([ridge], of="ablation"))
+    notes = notes_of(plot_weights([ridge], of="ablation"))
     assert "the layer's rows at their mean; in squared error" in notes
 
 
 def test_weights_before_training():
     record = make_record("dwatt", initial_weights=dict.fromkeys(range(1, 5), 0.25))
-    assert _cells(plot_weights([record], of="initial").axes[0]).compressed().tolist() == [1] * 4
+    assert cells_of(plot_weights([record], of="initial").axes[0]).compressed().tolist() == [1] * 4
 
 
 @pytest.mark.parametrize(

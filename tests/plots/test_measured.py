@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from probekit import overthinking, plot_exit, plot_overthinking
+from tests.plots.samples import legend_texts
 from tests.results.overthinking.held import add_depths
 
 
@@ -26,14 +27,12 @@ def test_lines_and_marks_are_those_of_the_table():
     dashed = next(line for line in axes.lines if line.get_linestyle() == "--")
     expected = [100 * one.expected.value for one in found.by_depth.earlier]
     assert dashed.get_ydata() == pytest.approx(expected)
-    legend = figure.legends[0]
-    names = [" ".join(text.get_text().split()) for text in legend.get_texts()]
-    assert names == [
+    assert legend_texts(figure) == [
         "right, of all rows",
         "right, of the rows that the last depth has wrong",
         "expected there by the last depth's own probabilities",
     ]
-    assert "filled: surely more" in " ".join(legend.get_title().get_text().split())
+    assert "filled: surely more" in " ".join(figure.legends[0].get_title().get_text().split())
 
 
 def test_the_legend_says_what_intervals_are_over():

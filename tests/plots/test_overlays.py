@@ -7,6 +7,7 @@ import pytest
 from probekit import plot_depth, plot_fewshot
 from probekit.errors import UnknownNameError
 from probekit.plots.depth import original_model
+from tests.plots.samples import legend_texts
 from tests.results.samples import make_record
 
 SCORES = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.8, 0.6, 0.7, 0.5]}
@@ -30,10 +31,6 @@ def _deep(model="a", head="last", **options):
     ]
 
 
-def _legend(figure):
-    return [" ".join(text.get_text().split()) for text in figure.legends[0].get_texts()]
-
-
 def _curves(axes):
     return {
         tuple(line.get_xdata()): line.get_ydata().tolist()
@@ -45,7 +42,7 @@ def _curves(axes):
 def test_two_models_of_different_depth_over_each_other():
     figure = plot_depth([*_deep("a"), *_deep("b")], overlay=["model"], relative=True)
     (axes,) = figure.axes
-    assert _legend(figure)[:2] == ["a", "b"]
+    assert legend_texts(figure)[:2] == ["a", "b"]
     assert axes.get_title(loc="left") == "conll, ner, last"
     assert {x: pytest.approx(y) for x, y in _curves(axes).items()} == {
         (0, 0.5, 1): [50, 60, 70],
@@ -65,7 +62,7 @@ def test_heads_have_panels_of_their_own_unless_they_are_overlaid_too():
     assert titles == ["conll, ner, last", "conll, ner, p32"]
     both = plot_depth(records, overlay=["head", "model"])
     assert len(both.axes) == 1
-    assert _legend(both)[:4] == ["a, last", "a, p32", "b, last", "b, p32"]
+    assert legend_texts(both)[:4] == ["a, last", "a, p32", "b, last", "b, p32"]
     assert [axes.get_title(loc="left") for axes in plot_depth(records).axes] == [
         "a, conll, ner",
         "b, conll, ner",
@@ -77,7 +74,7 @@ def test_tasks_over_each_other_but_never_metrics():
     records += _deep(task="sst2", label="label", metric="accuracy")
     records += _deep(task="cola", label="label", metric="matthews")
     figure = plot_depth(records, overlay=["task"])
-    assert _legend(figure)[:3] == ["rte", "sst2", "cola"]
+    assert legend_texts(figure)[:3] == ["rte", "sst2", "cola"]
     assert [axes.get_ylabel() for axes in figure.axes] == [
         "test accuracy (%)",
         "test Matthews correlation (%)",
@@ -122,7 +119,7 @@ def test_majority_and_lexicon_are_level_lines():
     figure = plot_depth(records)
     levels = [line.get_ydata()[0] for line in _levels(figure.axes[0])]
     assert levels == [25, 50]
-    assert _legend(figure)[-2:] == ["majority", "memorised"]
+    assert legend_texts(figure)[-2:] == ["majority", "memorised"]
     assert figure.axes[0].get_ylim()[0] < 25
     assert not _levels(plot_depth(_deep()).axes[0])
 
@@ -148,7 +145,7 @@ def test_random_weights_are_a_curve_by_depth_or_a_level():
     (line,) = [x for x in axes.lines if x.get_marker() == "None" and len(x.get_xdata()) == 3]
     assert line.get_ydata() == pytest.approx([11, 21, 31])
     assert line.get_color() == axes.lines[0].get_color()
-    assert "random weights, in the curve's colour" in _legend(figure)
+    assert "random weights, in the curve's colour" in legend_texts(figure)
     flat = [make_record("last", s, model="a-random3", test_score=0.25) for s in (0, 1)]
     (level,) = _levels(plot_depth([*_deep("org/a"), *flat]).axes[0])
     assert level.get_ydata()[0] == 25

@@ -243,7 +243,7 @@ def test_several_processes_append_whole_lines(tmp_path):
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(60)
+        writer.join(600)
         assert writer.exitcode == 0
     expected = sorted(1000 * writer + number for writer in range(4) for number in range(20))
     assert sorted(record.seed for record in load_records(path)) == expected

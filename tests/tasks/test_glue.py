@@ -11,7 +11,7 @@ from probekit.errors import DataError
 from probekit.tasks import Split, get_task
 from probekit.tasks.corpora.glue import GLUE
 from probekit.tasks.label_names import score_name
-from tests.tasks.own_files import write
+from tests.tasks.own_files import ids, shown, write
 
 HEADERS = {
     "sst2": "sentence\tlabel",
@@ -24,16 +24,16 @@ HEADERS = {
     "rte": "index\tsentence1\tsentence2\tlabel",
 }
 ROWS = {
-    "sst2": ("a fine film \t1", ("a fine film ", None, "1")),
-    "mrpc": ('0\t1\t2\t"One\tTwo "', ('"One', 'Two "', "0")),
-    "qqp": ("7\t1\t2\tWho?\tWhy?\t1", ("Who?", "Why?", "1")),
-    "stsb": ('0\tnews\tx\ty\tA "plane\tA bird\t3.8', ('A "plane', "A bird", "3.800")),
+    "sst2": ("a fine film \t1", "a fine film  = 1"),
+    "mrpc": ('0\t1\t2\t"One\tTwo "', '"One + Two " = 0'),
+    "qqp": ("7\t1\t2\tWho?\tWhy?\t1", "Who? + Why? = 1"),
+    "stsb": ('0\tnews\tx\ty\tA "plane\tA bird\t3.8', 'A "plane + A bird = 3.800'),
     "mnli": (
         "0\t1\t2\tfiction\t( p )\tIt rains.\tWet.\tneutral\tentailment",
-        ("It rains.", "Wet.", "entailment"),
+        "It rains. + Wet. = entailment",
     ),
-    "qnli": ("0\tWho?\tHe.\tnot_entailment", ("Who?", "He.", "not_entailment")),
-    "rte": ("0\tOne.\tTwo.\tentailment", ("One.", "Two.", "entailment")),
+    "qnli": ("0\tWho?\tHe.\tnot_entailment", "Who? + He. = not_entailment"),
+    "rte": ("0\tOne.\tTwo.\tentailment", "One. + Two. = entailment"),
 }
 
 
@@ -43,29 +43,18 @@ def read(name: str, folder: Path, content: str, file: str = "train.tsv") -> Spli
     return get_task(f"glue/{name}").read(split, folder)
 
 
-def rows(split: Split) -> list[tuple[str | None, str | None, str]]:
-    assert all(example.words == () for example in split.examples)
-    labels = [label for (label,) in split.labels["label"]]
-    return [(e.text, e.text_pair, la) for e, la in zip(split.examples, labels, strict=True)]
-
-
 @pytest.mark.parametrize("name", HEADERS)
 def test_columns_are_found_by_name(name: str, tmp_path: Path) -> None:
-    line, expected = ROWS[name]
+    line, row = ROWS[name]
     plain = f"{HEADERS[name]}\n{line}\n{line}\n"
-    split = read(name, tmp_path, plain)
-    assert rows(split) == [expected, expected]
-    assert [example.id for example in split.examples] == ["train-0", "train-1"]
     for number, written in enumerate(
-        ("\ufeff" + plain, plain.removesuffix("\n"), plain.replace("\n", "\r\n"), plain + "\n")
+        (plain, "\ufeff" + plain, plain[:-1], plain.replace("\n", "\r\n"), plain + "\n")
     ):
-        other = read(name, tmp_path / str(number), written)
-        assert other.text_fingerprint() == split.text_fingerprint()
-        assert other.labels_fingerprint("label") == split.labels_fingerprint("label")
+        split = read(name, tmp_path / str(number), written)
+        assert shown(split) == f"label: {row} | {row}" and ids(split) == ["train-0", "train-1"]
     # The same columns in another order.
-    header, cells = HEADERS[name].split("\t"), line.split("\t")
-    turned = "\t".join(header[::-1]) + "\n" + "\t".join(cells[::-1]) + "\n"
-    assert rows(read(name, tmp_path / "turned", turned)) == [expected]
+    turned = "\n".join("\t".join(cells.split("\t")[::-1]) for cells in (HEADERS[name], line))
+    assert shown(read(name, tmp_path / "turned", turned)) == f"label: {row}"
 
 
 @pytest.mark.parametrize("name", GLUE)
@@ -81,10 +70,9 @@ def test_the_folder_may_be_the_one_of_all_tasks(name: str, parent: str, tmp_path
 
 def test_cola_has_a_header_in_test_alone(tmp_path: Path) -> None:
     train = read("cola", tmp_path, 'gj04\t1\t\tHe said "no.\ngj04\t0\t*\tRan he.')
-    assert rows(train) == [('He said "no.', None, "1"), ("Ran he.", None, "0")]
+    assert shown(train) == 'label: He said "no. = 1 | Ran he. = 0'
     test = read("cola", tmp_path, "index\tsentence\n0\tBill whistled.\n", "test.tsv")
-    assert [example.text for example in test.examples] == ["Bill whistled."]
-    assert test.labels == {}
+    assert shown(test) == ": Bill whistled."
 
 
 def test_mnli_has_five_splits(tmp_path: Path) -> None:
@@ -112,12 +100,9 @@ def test_an_unlabelled_test_file_has_no_column(name: str, tmp_path: Path) -> Non
 
 def test_no_quoting_and_no_other_line_ends(tmp_path: Path) -> None:
     lines = ['0\t1\t2\t"Open\tshut', "1\t3\t4\tNext\x0b\u2028\x85line\tsame\xa0", '0\t1\t2\tq"\t"']
-    found = rows(read("mrpc", tmp_path, "\n".join([HEADERS["mrpc"], *lines])))
-    assert found == [
-        ('"Open', "shut", "0"),
-        ("Next\x0b\u2028\x85line", "same\xa0", "1"),
-        ('q"', '"', "0"),
-    ]
+    split = read("mrpc", tmp_path, "\n".join([HEADERS["mrpc"], *lines]))
+    unusual = "Next\x0b\u2028\x85line + same\xa0 = 1"
+    assert shown(split) == f'label: "Open + shut = 0 | {unusual} | q" + " = 0'
 
 
 def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -125,7 +110,7 @@ def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFix
     line = ROWS["qqp"][0]
     with caplog.at_level(logging.WARNING):
         split = read("qqp", tmp_path, f"{HEADERS['qqp']}\n{broken}\n{line}\n")
-    assert rows(split) == [ROWS["qqp"][1]]
+    assert shown(split) == f"label: {ROWS['qqp'][1]}"
     assert "2 broken rows are left out" in caplog.text
     with pytest.raises(DataError, match=r"line 3: expected 6 columns.*found 7"):
         read("qqp", tmp_path, f"{HEADERS['qqp']}\n{line}\n{line}\t1\n")

@@ -1,21 +1,213 @@
-"""The identity of weights and tokenizer: what changes it, and what must not."""
+"""What makes two models one, and what does not: judged by the states that they compute."""
 
 import json
+import os
 import shutil
+import time
 
 import pytest
-from transformers import AutoModel, AutoTokenizer
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.facts import tokenizer_digest
+from probekit.backbone import inspect_backbone, load_backbone, remembered
+from probekit.backbone.facts import computing_options, tokenizer_digest
+from probekit.errors import BackboneError
 from tests import tiny
+
+FAR = {"rope_type": "default", "rope_theta": 7.0}
+# Of peft, which asks transformers in an old way.
+quiet_peft = pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing`:FutureWarning")
+
+
+def edited(source, folder, file="config.json", **values):
+    copy = shutil.copytree(source, folder)
+    text = json.loads((copy / file).read_text())
+    (copy / file).write_text(json.dumps(text | values))
+    return copy
+
+
+def identity(folder):
+    return inspect_backbone(str(folder)).info.identity
+
+
+@pytest.mark.parametrize(
+    ("kind", "file", "change", "names"),
+    [
+        ("bert", "config.json", {"hidden_act": "relu"}, ["hidden_act the default, now relu"]),
+        ("bert", "config.json", {"layer_norm_eps": 0.1}, ["layer_norm_eps"]),
+        ("bert", "config.json", {"type_vocab_size": 1}, ["token types", "type_vocab_size"]),
+        ("llama", "config.json", {"rope_parameters": FAR}, ["rope_parameters"]),
+        ("bert", "tokenizer_config.json", {"model_max_length": 16}, ["max length 64, now 16"]),
+        ("bert", "tokenizer_config.json", {"model_input_names": ["input_ids"]}, ["token types"]),
+        ("gpt2", "tokenizer_config.json", {"add_prefix_space": True}, ["text tokenizer"]),
+        ("bert", "tokenizer_config.json", {"split_special_tokens": True}, ["word tokenizer"]),
+    ],
+    ids=lambda value: str(value)[:40],
+)
+def test_what_changes_states_changes_the_identity(kind, file, change, names, tiny_folder, tmp_path):
+    one = identity(tiny_folder(kind))
+    two = identity(edited(tiny_folder(kind), tmp_path / "edited", file, **change))
+    differences = one.differences(two)
+    assert one != two
+    for name in names:
+        assert any(name in difference for difference in differences), differences
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"hidden_dropout_prob": 0.5},
+        {"attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.2},
+        {"id2label": {"0": "O", "1": "B-PER"}, "label2id": {"O": 0, "B-PER": 1}},
+        {"_name_or_path": "elsewhere", "architectures": ["BertForMaskedLM"]},
+        {"transformers_version": "4.0.0", "dtype": "bfloat16", "initializer_range": 0.5},
+        {"use_cache": False, "output_attentions": True, "problem_type": "regression"},
+    ],
+    ids=lambda change: next(iter(change)),
+)
+def test_what_cannot_change_states_does_not(change, tiny_folder, tmp_path):
+    assert identity(edited(tiny_folder("bert"), tmp_path / "edited", **change)) == identity(
+        tiny_folder("bert")
+    )
+
+
+def test_options_that_equal_their_default_are_left_out(tiny_folder):
+    config = AutoConfig.from_pretrained(tiny_folder("bert"))
+    found = computing_options(config)
+    assert found["model_type"] == "bert" and found["hidden_size"] == 32
+    assert "hidden_act" not in found and "layer_norm_eps" not in found
+    config.an_option_of_the_next_version = None
+    assert computing_options(config) == found | {"an_option_of_the_next_version": None}
+
+
+def with_adapter(source, folder, seed=0):
+    peft = pytest.importorskip("peft", reason="the optional extra adapters is not installed")
+    model = AutoModel.from_pretrained(source)
+    torch.manual_seed(seed)
+    options = peft.LoraConfig(r=2, target_modules=["query", "value"], init_lora_weights=False)
+    shutil.copytree(source, folder)
+    peft.get_peft_model(model, options).save_pretrained(folder)
+    return folder
+
+
+@quiet_peft
+def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_path):
+    plain = identity(tiny_folder("bert"))
+    one, two = (
+        identity(with_adapter(tiny_folder("bert"), tmp_path / str(seed), seed)) for seed in (1, 2)
+    )
+    assert len({plain.adapter, one.adapter, two.adapter}) == 3
+    assert plain.weights == one.weights
+    assert plain.differences(one) == [f"adapter None, now {one.adapter[:12]}..."]
+
+
+@quiet_peft
+@pytest.mark.parametrize(
+    ("said", "form"),
+    [
+        ({"use_dora": True}, "DoRA, which is not read. Merge it"),
+        ({"peft_type": "VERA"}, "VeRA, which is not read. Merge it"),
+        ({"peft_type": "ADALORA"}, "AdaLoRA, which is not read. Merge it"),
+        ({"alora_invocation_tokens": [7]}, "activated LoRA, which is not read. Move"),
+        ({"init_lora_weights": "pissa_niter_4"}, "PiSSA with a randomised decomposition, which"),
+        ({"layer_replication": [[0, 2], [1, 3]]}, "LoRA with layer_replication, which is not read"),
+        (
+            {"megatron_config": {"a": 1}, "megatron_core": "tests.plugged"},
+            "LoRA for Megatron, which is not read. Move",
+        ),
+        ({"peft_type": "PROMPT_TUNING"}, "prompt tuning, which is not read. Move adapter_config"),
+        ({"peft_type": "PREFIX_TUNING"}, "prefix tuning, which is not read. Move adapter_config"),
+    ],
+)
+def test_an_adapter_of_another_form_is_named(tiny_folder, tmp_path, said, form):
+    plain = with_adapter(tiny_folder("bert"), tmp_path / "m")
+    folder = edited(plain, tmp_path / "other", "adapter_config.json", **said)
+    with pytest.raises(BackboneError, match=f"beside its weights lies an adapter of {form}"):
+        load_backbone(inspect_backbone(str(folder)))
+    (folder / "adapter_config.json").unlink()
+    assert load_backbone(inspect_backbone(str(folder))).info.identity.adapter is None
+
+
+@quiet_peft
+def test_an_adapter_without_its_package_or_its_weights(tiny_folder, tmp_path, monkeypatch):
+    folder = with_adapter(tiny_folder("bert"), tmp_path / "m")
+    monkeypatch.setattr("probekit.backbone.checkpoint.find_spec", lambda name: None)
+    with pytest.raises(BackboneError, match=r"applying the adapter .* package peft\. Run `pip"):
+        inspect_backbone(str(folder))
+    monkeypatch.undo()
+    (folder / "adapter_model.safetensors").unlink()
+    with pytest.raises(BackboneError, match=r"without adapter_model\.safetensors"):
+        inspect_backbone(str(folder))
+
+
+@pytest.fixture
+def memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    return tmp_path / "home" / "probekit" / "identities"
+
+
+def aged(folder):
+    """Wait until a change of the folder's files is sure to show in their times."""
+    changed = max(file.stat().st_ctime for file in folder.iterdir())
+    time.sleep(max(0.0, changed + 0.06 - time.time()))
+
+
+@pytest.fixture
+def hashed(monkeypatch):
+    calls = []
+    monkeypatch.setattr(remembered, "_SETTLED", 0.05)
+    original = inspect_backbone
+
+    def counting(model, **options):
+        calls.append(model)
+        return original(model, **options)
+
+    monkeypatch.setattr("probekit.backbone.inspect_backbone", counting)
+    return calls
+
+
+def test_an_identity_is_remembered_until_a_file_changes(tmp_path, memory, hashed):
+    folder = tiny.build("bert", tmp_path / "model")
+    aged(folder)
+    first = remembered.identity_at(str(folder))
+    assert first == identity(folder).to_json()
+    assert remembered.identity_at(str(folder)) == first and len(hashed) == 1
+    assert len(list(memory.iterdir())) == 1
+
+    weights = load_file(folder / "model.safetensors")
+    name = next(iter(weights))
+    times = (folder / "model.safetensors").stat()
+    save_file({**weights, name: weights[name] + 1}, folder / "model.safetensors", {"format": "pt"})
+    os.utime(folder / "model.safetensors", ns=(times.st_atime_ns, times.st_mtime_ns))
+    changed = remembered.identity_at(str(folder))
+    assert changed["weights"] != first["weights"] and len(hashed) == 2
+
+
+def test_a_torn_or_unwritable_memory_costs_time_alone(tmp_path, memory, hashed):
+    folder = tiny.build("bert", tmp_path / "model")
+    aged(folder)
+    first = remembered.identity_at(str(folder))
+    (file,) = memory.iterdir()
+    file.write_text("{")
+    assert remembered.identity_at(str(folder)) == first and len(hashed) == 2
+    shutil.rmtree(memory)
+    memory.write_text("a file")
+    assert remembered.identity_at(str(folder)) == first and len(hashed) == 3
+
+
+def test_no_model_on_this_disk_has_no_identity(tmp_path, memory, caplog):
+    assert remembered.identity_at("org/name") is None
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
+    assert remembered.identity_at(str(tmp_path / "model")) is None
+    assert "no weights" in caplog.text and "that were extracted from there are" in caplog.text
 
 
 def test_other_weights_have_another_identity(tiny_folder, tmp_path):
     other = tiny.build("bert", tmp_path / "other", seed=1)
-    first, second = (inspect_backbone(str(path)).info for path in (tiny_folder("bert"), other))
-    assert first.identity.weights != second.identity.weights
-    assert first.identity.word_tokenizer == second.identity.word_tokenizer
+    first, second = identity(tiny_folder("bert")), identity(other)
+    assert first.weights != second.weights and first.word_tokenizer == second.word_tokenizer
 
 
 def test_shards_are_read_in_the_order_of_their_names(tiny_folder, tmp_path):
@@ -30,14 +222,12 @@ def test_shards_are_read_in_the_order_of_their_names(tiny_folder, tmp_path):
     load_backbone(inspection, compute_dtype="float32")
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps(json.loads(index.read_text()), indent=1, sort_keys=True))
-    assert inspect_backbone(str(tmp_path)).info.identity.weights == before
+    assert identity(tmp_path).weights == before
     (tmp_path / names[1]).write_bytes(b"x")
-    assert inspect_backbone(str(tmp_path)).info.identity.weights != before
+    assert identity(tmp_path).weights != before
 
 
 def test_a_bin_file_serves_where_there_is_nothing_else(tiny_folder, tmp_path):
-    import torch
-
     folder = shutil.copytree(tiny_folder("bert"), tmp_path / "bin")
     state = AutoModel.from_pretrained(folder).state_dict()
     torch.save(state, folder / "pytorch_model.bin")

@@ -59,8 +59,6 @@ def settle_fit(
             f"--fit adam, or --start frozen-fusion:{folder}."
         )
     select = _selection(spec, splits, solves=solves)
-    if spec.group is not None:
-        _check_group(spec, select)
     if spec.normalize is None:
         normalize = "none"
         if folder := spec.fusion_from or spec.init_from:
@@ -114,45 +112,41 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
 def solver_of(head: HeadSpec, decoder: DecoderSpec, *, frozen: bool = False) -> str | None:
     """Return the solver of a head, perhaps frozen, with a decoder; None where none suits."""
     solvers = ("ridge", "lbfgs") if decoder.objective == "squares" else ("lbfgs",)
-    suited = (one for one in solvers if not FITTERS[one].unsuited(head, decoder, frozen=frozen))
+    suited = (name for name in solvers if not FITTERS[name].unsuited(head, decoder, frozen=frozen))
     return next(suited, None)
 
 
 def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
-    """Return what chooses, as text; None where there is nothing to choose."""
+    """Return what chooses, as text; None where there is nothing to choose.
+
+    Raises:
+        OptionError: what was asked for cannot choose; or there are groups, and nothing is chosen or
+            held out, so that no record would name them.
+    """
     if spec.untrained or spec.l2 is not None:
         if spec.select is not None:
             raise OptionError(
                 f"--select {spec.select}: there is nothing to choose, since "
                 f"{'nothing is trained' if spec.untrained else '--l2 names one strength'}."
             )
+        if spec.group is not None and spec.hold_out is None:
+            raise OptionError(
+                f"--group {spec.group} needs something to choose, and here nothing is chosen: "
+                "leave --l2 out, or --group."
+            )
         return None
     apart = spec.hold_out is not None and "dev" in splits.labels
-    if spec.select is None:
+    if (chosen := spec.selection) is None:
         share = str(FOLDS if solves else SHARE)
         return HELD_OUT if apart else "dev" if "test" in splits.labels else share
-    if spec.select == HELD_OUT and not apart:
+    if chosen.kind == HELD_OUT and not apart:
         return "dev"  # for which it stands
-    chosen = Selection.parse(spec.select)
     if chosen.kind == "cv" and not solves:
         raise OptionError(
             f"--select {chosen} chooses the strength of a solver; {spec.head} descends by steps: "
             "give --select hold-out:0.1 or dev."
         )
     return str(chosen)
-
-
-def _check_group(spec: TrainSpec, select: str | None) -> None:
-    """Refuse groups where nothing is chosen: a record names them with what chooses.
-
-    Raises:
-        OptionError: nothing is held out, and nothing is chosen.
-    """
-    if spec.hold_out is None and select is None:
-        raise OptionError(
-            f"--group {spec.group} needs something to choose, and here nothing is chosen: leave "
-            "--l2 out, or --group."
-        )
 
 
 def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> TrainSpec:
@@ -176,10 +170,10 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
             "(probekit sweep --lr search), or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
-    own_rates: Mapping[str, float] = {}
+    beside_model: Mapping[str, float] = {}
     if (method := spec.tuning) is not None:
         defaults |= method.rates
-        own_rates = method.group_rates
+        beside_model = method.group_rates
     named = dict(spec.rates)
     for name, rate in named.items():
         if name not in defaults:
@@ -192,9 +186,10 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
     lr = default_rate(head, decoder) if spec.lr is None else float(spec.lr)
     # as published, {"mixing": 0.1, "transitions": None} is {"mixing": lr, "transitions": lr};
     # else only transitions, which have no default, take lr; what was given goes before either
-    for_all = spec.as_published
-    shared = {name: lr if for_all or own is None else own for name, own in defaults.items()}
-    rates = tuple({**shared, **own_rates, **named}.items())
+    if spec.as_published:
+        defaults |= dict.fromkeys(defaults, lr)
+    shared = {name: lr if rate is None else rate for name, rate in defaults.items()}
+    rates = tuple({**shared, **beside_model, **named}.items())
     origin = spec.rate_from or FIXED
     return replace(spec, lr=lr, rates=rates, as_published=False, rate_from=origin)
 

@@ -1,4 +1,4 @@
-"""What runs leave behind besides their scores: heads, predictions, the loss without a layer."""
+"""What runs leave behind besides their scores: heads, and predictions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -8,12 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from probekit.base.kinds import KINDS
-from probekit.errors import OptionError
 from probekit.features import FeatureView, Splits, settled_array
-from probekit.metrics.number_metrics import ENDLESS
 from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
-from probekit.results.record import BY_MEAN, BY_REFIT
+from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
 from probekit.train.probe import load_under
 from probekit.train.result import FitResult
@@ -34,62 +32,6 @@ if TYPE_CHECKING:
 
 LOSS = "dev/loss"
 """What a record's scores call the loss on dev: nats of a row, or of a regression squared error."""
-
-
-def check_ablation(runs: Sequence[Run], way: str) -> list[Run]:
-    """Return the runs that have a layer to be left out: those of heads that read several.
-
-    Args:
-        runs: of one plan.
-        way: ``mean`` or ``refit``.
-
-    Raises:
-        OptionError: none of them has, or one cannot be fitted again.
-    """
-    several = [run for run in runs if len(run.options.layers) > 1]
-    if not several:
-        heads = ", ".join(dict.fromkeys(run.member.head.name for run in runs))
-        raise OptionError(
-            f"--ablate {way} leaves out one layer after the other, and each of these runs reads "
-            f"one alone ({heads}). Give a head that reads several, such as --head p32 or --head "
-            "dwatt, or leave --ablate out."
-        )
-    saved = [run for run in several if run.spec.fusion_from or run.spec.init_from]
-    if way == BY_REFIT and saved:
-        raise OptionError(
-            f"--ablate {BY_REFIT} fits a head again on other layers, and a saved head that a run "
-            f"starts from reads just its own: give --ablate {BY_MEAN}, which fits nothing."
-        )
-    return several
-
-
-def without_each(run: Run) -> dict[int, TrainSpec]:
-    """Return, by layer, a run that leaves it out and has all other options as they were settled.
-
-    So it has the same fitter and rates; a strength of L2 that is chosen is chosen anew.
-    """
-    layers = run.options.layers
-    return {
-        layer: replace(
-            run.spec, layers=",".join(str(one) for one in layers if one != layer), left_out=layer
-        )
-        for layer in layers
-    }
-
-
-def with_ablation(record: Record, refitted: Mapping[int, Record]) -> Record:
-    """Return a record with the dev loss without each layer less its own.
-
-    Args:
-        record: of the run with all layers.
-        refitted: of the runs without one, by layer.
-
-    Returns:
-        No numbers where a loss is not finite.
-    """
-    found = {layer: one.scores[LOSS] - record.scores[LOSS] for layer, one in refitted.items()}
-    finite = all(abs(one) < ENDLESS / 2 for one in found.values())
-    return replace(record, ablated=BY_REFIT, ablation=found if finite else {})
 
 
 def write_predictions(
@@ -148,7 +90,7 @@ def _predicted(
         first = _first_passages(view)
         ids = tuple(_names_of_texts(view)[first].tolist())
         offsets = np.append(view.offsets[first], view.offsets[-1])
-        texts = [texts[place] for place in first]
+        texts = [texts[passage] for passage in first]
         positions = positions[first]
     said, shared = probabilities, view.resampled
     return Predicted(
@@ -159,7 +101,7 @@ def _predicted(
         gold=gold,
         names=names,
         texts=tuple(texts),
-        groups=() if shared is None else tuple(shared.names[place] for place in positions),
+        groups=() if shared is None else tuple(shared.names[text] for text in positions),
         grouped_by="" if shared is None else shared.column,
         probabilities=None if said is None else said.probabilities,
         kept=None if said is None else said.kept,
@@ -187,73 +129,49 @@ def _first_passages(view: FeatureView) -> np.ndarray:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputOptions:
-    """What all runs of a plan are to leave behind besides their scores.
+class Outputs:
+    """What the runs of a plan leave behind besides their scores.
 
     Attributes:
         save: folder for the trained heads, as in `sweep`.
-        predictions: write predictions beside the records file.
+        predictions: folder for the predictions, a Parquet file of each run.
         ablate: find the loss when the rows of each layer are their mean, of heads with several.
         losses: have the loss on dev among the scores, which records of earlier versions have not.
+        heads: folder of each saved head by record key, see `of_runs`.
     """
 
     save: Path | None = None
-    predictions: bool = False
+    predictions: Path | None = None
     ablate: bool = False
     losses: bool = False
+    heads: Mapping[str, Path] = field(default_factory=dict)
 
-
-@dataclass(frozen=True, kw_only=True)
-class Outputs:
-    """What a run leaves behind besides its scores.
-
-    Attributes:
-        heads: folder of each saved head, by record key.
-        predictions: Parquet file of each run's predictions, by record key.
-        ablated: record keys of the runs whose record holds the loss with the mean of each layer.
-        losses: record keys of those that hold the loss on dev.
-    """
-
-    heads: dict[str, Path] = field(default_factory=dict)
-    predictions: dict[str, Path] = field(default_factory=dict)
-    ablated: set[str] = field(default_factory=set)
-    losses: set[str] = field(default_factory=set)
-
-    @classmethod
-    def of(cls, runs: Sequence[Run], out: Path, wanted: OutputOptions) -> "Outputs":
-        """Return what runs are to leave behind.
-
-        Args:
-            runs: all that are recorded in ``out``.
-            out: the records file.
-            wanted: of each of them.
+    def of_runs(self, runs: Sequence[Run]) -> "Outputs":
+        """Return the same with a folder for each head: that for all of them, if there is one run.
 
         Raises:
             OptionError: the head of another run would be overwritten.
             StorageError: a head cannot be saved there.
         """
-        outputs = cls()
+        if self.save is None:
+            return self
+        heads = {run.options.key: self.save / _folder_name(run) for run in runs}
+        if len(runs) == 1:
+            heads = dict.fromkeys(heads, self.save)
         for run in runs:
-            key, spec = run.options.key, run.spec
-            if wanted.save is not None:
-                folder = wanted.save if len(runs) == 1 else wanted.save / _name(run)
-                check_replaceable(
-                    folder,
-                    key=key,
-                    task=run.options.task,
-                    label=spec.label,
-                    head=run.member.head.name,
-                    tunes=spec.tunes,
-                )
-                outputs.heads[key] = folder
-            if wanted.predictions:
-                file = out.parent / f"{out.stem}-predictions" / f"{key[:16]}.parquet"
-                outputs.predictions[key] = file
-            if wanted.ablate and len(run.options.layers) > 1:
-                outputs.ablated.add(key)
-            if wanted.losses:
-                outputs.losses.add(key)
-        return outputs
+            check_replaceable(
+                heads[run.options.key],
+                key=run.options.key,
+                task=run.options.task,
+                label=run.spec.label,
+                head=run.member.head.name,
+                tunes=run.spec.tunes,
+            )
+        return replace(self, heads=heads)
+
+    def predictions_of(self, key: str) -> Path | None:
+        """Return the file of a run's predictions; None where none are written."""
+        return None if self.predictions is None else self.predictions / f"{key[:16]}.parquet"
 
     def write(
         self, run: Run, result: FitResult, splits: Splits, live: "LiveModel | None" = None
@@ -270,17 +188,16 @@ class Outputs:
             StorageError: one of them cannot be written.
         """
         key = run.options.key
-        if key in self.heads:
-            own = {n: one for n, one in result.state.items() if not n.startswith("backbone.")}
+        if (folder := self.heads.get(key)) is not None:
+            state = {n: t for n, t in result.state.items() if not n.startswith("backbone.")}
             trained = None
             if live is not None and live.tuned is not None and result.n_backbone_params:
                 load_under("backbone.", result.state, live.tuned)
                 trained = live.trained
-            saved = _described(run, result, splits)
-            save_head(self.heads[key], saved, own, trained)
-        if key in self.predictions:
+            save_head(folder, _described(run, result, splits), state, trained)
+        if (file := self.predictions_of(key)) is not None:
             write_predictions(
-                self.predictions[key],
+                file,
                 result.predictions,
                 scored_views(run.spec, splits),
                 probabilities=result.probabilities,
@@ -294,12 +211,12 @@ class Outputs:
         if (record := known.get(key)) is None:
             return False
         # a killed run may have left the file, and not the record that names it
-        named = record.predictions is not None
-        predicted = key not in self.predictions or (named and self.predictions[key].is_file())
+        file = self.predictions_of(key)
+        predicted = file is None or (record.predictions is not None and file.is_file())
         # The folder may hold the head of another run.
         saved = key not in self.heads or saved_key(self.heads[key]) == key
-        ablated = key not in self.ablated or record.ablated == BY_MEAN
-        return predicted and saved and ablated and (key not in self.losses or LOSS in record.scores)
+        ablated = not self.ablate or len(record.layers) == 1 or record.ablated == BY_MEAN
+        return predicted and saved and ablated and (not self.losses or LOSS in record.scores)
 
 
 def carried_over(record: Record, earlier: Record | None) -> Record:
@@ -313,17 +230,17 @@ def carried_over(record: Record, earlier: Record | None) -> Record:
     """
     if earlier is None:
         return record
-    kept: dict[str, Any] = {"trial": record.trial and earlier.trial}
-    kept["left_out"] = None if earlier.left_out is None else record.left_out
+    trial, left_out = record.trial and earlier.trial, record.left_out
+    record = replace(record, trial=trial, left_out=None if earlier.left_out is None else left_out)
     if record.predictions is None:
-        kept["predictions"] = earlier.predictions
-        kept["predictions_digest"] = earlier.predictions_digest
+        file, digest = earlier.predictions, earlier.predictions_digest
+        record = replace(record, predictions=file, predictions_digest=digest)
     if record.ablated is None:
-        kept |= {"ablated": earlier.ablated, "ablation": earlier.ablation}
-    return replace(record, **kept)
+        record = replace(record, ablated=earlier.ablated, ablation=earlier.ablation)
+    return record
 
 
-def _name(run: Run) -> str:
+def _folder_name(run: Run) -> str:
     """Return a folder name that people can read and that no other run has."""
     spec = run.spec
     parts = [slugify(spec.head), spec.label, None if spec.depth is None else f"depth{spec.depth}"]
@@ -341,8 +258,8 @@ def model_found(info: Mapping[str, Any], spec: TrainSpec) -> dict[str, Any]:
         return dict(info)
     gone = not Path(info.get("name", "")).expanduser().exists()
     typed = spec.tunes and typed_config(spec.model) is not None
-    found = typed or (gone and Path(spec.model).expanduser().exists())
-    return {**info, "name": spec.model} if found else dict(info)
+    there = typed or (gone and Path(spec.model).expanduser().exists())
+    return {**info, "name": spec.model} if there else dict(info)
 
 
 _REBUILT = ("head", "decoder", "normalization")
@@ -390,6 +307,6 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
         if run.spec.tuning is not None and result.n_backbone_params
         else None,
         read=manifest.read or {},
-        plugins={kind: one for kind, one in options.plugins.items() if kind in _REBUILT},
+        plugins={kind: origin for kind, origin in options.plugins.items() if kind in _REBUILT},
         key=options.key,
     )

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS
 from probekit.base.layers import parse_layers, up_to_depth
 from probekit.base.registry import parse
-from probekit.base.selection import RANDOM, SOLVED, Selection
+from probekit.base.selection import RANDOM, SOLVED
 from probekit.base.source_hash import PluginOrigin
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
@@ -30,18 +30,18 @@ from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.json_types import read_object
 from probekit.train.member import MemberSpec
-from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent
+from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent, Steps
 from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
-from probekit.train.sweeps.fitting import settle_fit
+from probekit.train.sweeps.fitting import settle_fit, solver_of
+from probekit.train.sweeps.run_options import DEFAULT_START, Origin, Start, Tuning
 from probekit.train.sweeps.run_views import (
     count_units,
     fitted_and_judging,
     sample,
     train_view,
 )
-from probekit.train.sweeps.solved_start import solving_spec, starts_solved
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
 
@@ -113,9 +113,10 @@ def resolve(
         UnknownNameError: no decoder has this name.
         DataError: there is no dev split to score, and no hold-out was asked for.
     """
+    kind = KINDS[splits.kind]
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
-    if spec.shots is not None and KINDS[splits.kind].targets != "classes":
+    if spec.shots is not None and kind.targets != "classes":
         raise OptionError(
             f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
             f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
@@ -136,7 +137,7 @@ def resolve(
     # reads the mean of all tokens, under a protocol or with a pooler cls; GPT-2 the last token; on
     # CoNLL both read words, and there is nothing to choose.
     published = spec.as_published or decoder.name == "pooler"
-    by_first = published and not manifest.causal and KINDS[splits.kind].per == "text"
+    by_first = published and not manifest.causal and kind.per == "text"
     array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
     pooling = array if ARRAYS[array].per == "text" else None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
@@ -157,21 +158,18 @@ def resolve(
         layers=layers,
         metric=splits.metric,
         entries={split: splits.entries[split].manifest.key for split in splits.labels},
-        labels_fingerprint=digest({name: one.fingerprint for name, one in splits.labels.items()}),
+        labels_fingerprint=digest(
+            {name: split.fingerprint for name, split in splits.labels.items()}
+        ),
         numerics=FITTERS[filled.fit].numerics_of(head, frozen=filled.freeze_fusion),
         start=start.fingerprint,
         groups=splits.cut_fingerprint if filled.group or filled.drop_duplicates else None,
-        plugins=_used_plugins(
-            head=head.name,
-            decoder=decoder.name,
-            normalization=filled.normalize or "none",
-            fitter=filled.fit,
-            metric=splits.metric,
-        ),
+        plugins=_used_plugins(filled, head, decoder, splits.metric),
         dropout=_dropout(filled, config),
     )
-    planned = _planned(options, head, decoder, start, splits, drawn, n_values)
-    return planned if solving is None else replace(planned, solving=solving)
+    return replace(
+        _planned(options, head, decoder, start, splits, drawn, n_values), solving=solving
+    )
 
 
 def _solving(
@@ -182,16 +180,40 @@ def _solving(
     splits: Splits,
     drawn: Int64[np.ndarray, " drawn"],
 ) -> Run | None:
-    """Return the run that solves where another one starts; None where that starts elsewhere.
+    """Return the run from the cache that solves where another one starts; None of other starts.
+
+    A split that chooses the other's checkpoint chooses its strength of L2. Where a share of the
+    drawn sentences does that, the choice is a solver's usual one, on the sentences that are left.
+
+    Args:
+        spec: the run that starts there, as the user gave it.
+        filled: the same, filled in.
+        head: its head.
+        decoder: its decoder.
+        splits: the features.
+        drawn: the train sentences that it sees.
 
     Raises:
-        OptionError: it was asked for, and nothing can be solved.
+        OptionError: a solved start was asked for, and nothing can be solved.
     """
-    if not starts_solved(spec):
+    saved = spec.fusion_from or spec.init_from
+    if not spec.tunes or saved or (spec.start or DEFAULT_START) != SOLVED:
         return None
-    fitted, _ = fitted_and_judging(filled, splits, drawn)
     try:
-        return resolve(solving_spec(spec, filled, head, decoder), splits, fitted)
+        if (solver := solver_of(head, decoder)) is None:
+            reason = FITTERS["lbfgs"].unsuited(head, decoder, frozen=False)
+            raise OptionError(
+                f"{reason}, so nothing solves it. Choose others, see `probekit heads`."
+            )
+        others = (Tuning, Steps, Descent, Start, Origin)
+        usual: dict[str, Any] = {f.name: f.default for group in others for f in fields(group)}
+        settings = str(filled.decoder).split(":")
+        usual["decoder"] = ":".join(text for text in settings if not text.startswith("dropout="))
+        # what judges in the run's stream stands in for dev: see `solve_start`
+        by_split = filled.selection is not None and filled.selection.by_split
+        usual["select"] = "dev" if by_split else None
+        cached = replace(filled, **usual, fit=solver, normalize=spec.normalize)
+        return resolve(cached, splits, fitted_and_judging(filled, splits, drawn)[0])
     except (DataError, OptionError) as error:
         if spec.start is None:  # by default, what can be solved is
             return None
@@ -214,8 +236,8 @@ def _dropout(spec: TrainSpec, kept: Mapping[str, Any]) -> dict[str, float]:
 
 def typed_config(model: str) -> dict[str, Any] | None:
     """Return the configuration of the model in a folder that was typed; None where none is."""
-    found = read_object(Path(model).expanduser() / "config.json")
-    return found if found and "model_type" in found else None
+    config = read_object(Path(model).expanduser() / "config.json")
+    return config if config and "model_type" in config else None
 
 
 def _planned(
@@ -236,7 +258,7 @@ def _planned(
         layers=options.layers,
         normalize=spec.normalize,
         fitter=spec.fit,
-        select=None if spec.select is None else Selection.parse(spec.select),
+        select=spec.selection,
         l2=spec.l2,
         descent=spec.of(Descent),
         start=start.state,
@@ -275,7 +297,7 @@ def _check_draw(
         OptionError: a solver would have one class, or no class has an example for every fold; or
             there are fewer groups than folds.
     """
-    select = None if filled.select is None else Selection.parse(filled.select)
+    select = filled.selection
     if not solves(filled.fit):
         return filled
     units = count_units(splits, "train", drawn)
@@ -399,14 +421,14 @@ def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
 
 
 def _used_plugins(
-    *, head: str, decoder: str, normalization: str, fitter: str, metric: str
+    spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, metric: str
 ) -> dict[str, dict[str, str]]:
     """Return the origin of each plug-in that is not probekit's own, by kind."""
-    found: dict[str, PluginOrigin | None] = {
-        "head": HEADS.origin(head),
-        "decoder": DECODERS.origin(decoder),
-        "normalization": NORMALIZATIONS.origin(normalization),
-        "fitter": FITTERS.origin(fitter),
+    origins: dict[str, PluginOrigin | None] = {
+        "head": HEADS.origin(head.name),
+        "decoder": DECODERS.origin(decoder.name),
+        "normalization": NORMALIZATIONS.origin(spec.normalize or "none"),
+        "fitter": FITTERS.origin(spec.fit),
         "metric": METRICS.origin(metric),
     }
-    return {kind: one.to_json() for kind, one in found.items() if one is not None}
+    return {kind: origin.to_json() for kind, origin in origins.items() if origin is not None}

@@ -21,7 +21,7 @@ from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
 from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
-from probekit.train.sweeps.outputs import OutputOptions, Outputs
+from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.search import search
@@ -31,8 +31,6 @@ from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-    from probekit.backbone import GivenModel
 
 GivenHead = str | HeadSpec | type[HeadSpec] | ModuleFactory
 
@@ -54,45 +52,12 @@ def spec_of(
         UnknownNameError: there is no such option, head, ...
         PluginError: the head breaks its contract, has no name, or one that is taken.
     """
-    given = dict(options or {})
-    apart = ("model", "task", "head")
-    known = [one.name for one in fields(TrainSpec) if one.name not in apart]
-    for name in given:
-        choose("training option", name, dict.fromkeys(known))
-    return TrainSpec(model=str(model), task=task, head=head_text(head), **given)
-
-
-def named(model: "str | Path | PreTrainedModel") -> str | Path:
-    """Return what a model is called, by which entries are found.
-
-    Raises:
-        OptionError: it is one in memory.
-    """
-    if isinstance(model, str | Path):
-        return model
-    raise OptionError(
-        "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, ...), "
-        "model=MODEL, tokenizer=TOKENIZER)."
-    )
-
-
-def in_memory(spec: TrainSpec, model: object, tokenizer: object) -> "GivenModel | None":
-    """Return the model in memory that a run is to train; None where none is given.
-
-    Raises:
-        OptionError: the run trains a head from the cache.
-        BackboneError: it cannot serve.
-    """
-    if model is None and tokenizer is None:
-        return None
-    if spec.method is None:
-        raise OptionError(
-            "a head is trained from the cache, and the model in memory is not read: leave model= "
-            "out, or give a method that runs it, such as method='full'."
-        )
-    from probekit.backbone import GivenModel  # with transformers
-
-    return GivenModel.of(model, tokenizer, spec.model)
+    others = {field.name: None for field in fields(TrainSpec)}
+    for name in ("model", "task", "head"):
+        del others[name]
+    for name in options or {}:
+        choose("training option", name, others)
+    return TrainSpec(model=str(model), task=task, head=head_text(head), **options or {})
 
 
 def head_text(head: GivenHead) -> str:
@@ -195,7 +160,7 @@ def sweep(
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died, or a cluster cannot be used.
     """
-    engine = engine_of(engine)
+    engine, out = engine_of(engine), Path(out)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))
     if trust_remote_code and all(spec.method is None for spec in plan):
@@ -209,31 +174,30 @@ def sweep(
     if memory is None:
         memory = default_memory(torch.device(device if here else "cpu"))
     job = GroupJob(
-        out=Path(out),
+        out=out,
         location=Location() if location is None else location,
         device=device,
         memory=memory // workers,
         trust_remote_code=trust_remote_code,
     )
-    tracking = None if track is None else Tracking.of(track, Path(out))
+    tracking = None if track is None else Tracking.of(track, out)
     sweeping = Sweeping(
         job=job, start=engine, workers=workers, tracking=tracking, progress=progress
     )
-    found, trails = search(plan, sweeping.train)
-    settled = [found[spec] for spec in plan]
+    settled, trails = search(plan, sweeping.train)
     if ablate is not None:
-        sweeping.check(settled, ablate)
-    wanted = OutputOptions(
+        sweeping.check_ablation(settled.values(), ablate)
+    outputs = Outputs(
         save=None if save is None else Path(save),
-        predictions=predictions,
+        predictions=out.parent / f"{out.stem}-predictions" if predictions else None,
         ablate=ablate == BY_MEAN,
         losses=ablate == BY_REFIT,
     )
-    records = sweeping.train(settled, trails, wanted)
+    records = sweeping.train([settled[spec] for spec in plan], trails, outputs)
     if ablate == BY_REFIT:
         records = sweeping.fit_without(records)
     by_key = {record.key: record for record in records.values()}
-    return Records(by_key.values(), dict.fromkeys(by_key, Path(out)))
+    return Records(by_key.values(), dict.fromkeys(by_key, out))
 
 
 def fit(
@@ -286,15 +250,28 @@ def fit(
     if spec is None:
         if head is None or task is None or model is None:
             raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
-        spec, model = spec_of(head, model=named(model), task=task, options=options), None
+        if not isinstance(model, str | Path):
+            raise OptionError(
+                "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, "
+                "...), model=MODEL, tokenizer=TOKENIZER)."
+            )
+        spec, model = spec_of(head, model=model, task=task, options=options), None
     elif (head, task, options) != (None, None, None) or isinstance(model, str | Path):
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)
-    wanted = OutputOptions(save=None if save is None else Path(save))
-    outputs = Outputs.of([run], Path(), wanted)
-    given = in_memory(spec, model, tokenizer)
-    live = open_method([run], splits, device, given, trust_remote_code=trust_remote_code)
+    outputs = Outputs(save=None if save is None else Path(save)).of_runs([run])
+    in_memory = None
+    if model is not None or tokenizer is not None:
+        if spec.method is None:
+            raise OptionError(
+                "a head is trained from the cache, and the model in memory is not read: leave "
+                "model= out, or give a method that runs it, such as method='full'."
+            )
+        from probekit.backbone import GivenModel  # with transformers
+
+        in_memory = GivenModel.of(model, tokenizer, spec.model)
+    live = open_method([run], splits, device, in_memory, trust_remote_code=trust_remote_code)
     ((_, result),) = fit_runs(
         [run],
         splits,

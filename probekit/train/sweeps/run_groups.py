@@ -62,7 +62,7 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
     by_data = grouped(runs, data_key).values()
     bundles = [list(grouped(same, fit_key).values()) for same in by_data]
     if workers > 1:
-        total = sum(cost(one) for same in bundles for one, *_ in same)
+        total = sum(cost(run) for same in bundles for run, *_ in same)
         share = min(share, total / (workers * _PER_WORKER))
     groups: list[list[list[Run]]] = []
     for same in bundles:
@@ -74,13 +74,13 @@ def make_groups(runs: Sequence[Run], *, workers: int, memory: int) -> list[list[
             # two and one
             full = (
                 len(group) >= _MOST_MEMBERS
-                or sum(member_bytes(one) for one, *_ in group) + member_bytes(run) > memory
-                or sum(cost(one) for one, *_ in group) + cost(run) / 2 > share
+                or sum(member_bytes(first) for first, *_ in group) + member_bytes(run) > memory
+                or sum(cost(first) for first, *_ in group) + cost(run) / 2 > share
             )
             if group and full:
                 groups.append([])
             groups[-1].append(bundle)
-    groups.sort(key=lambda group: -sum(cost(one) for one, *_ in group))
+    groups.sort(key=lambda group: -sum(cost(first) for first, *_ in group))
     return [list(chain(*group)) for group in groups]
 
 
@@ -130,7 +130,7 @@ def cost(run: Run) -> float:
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:
     """Return items by what a key says of them, each group in their order."""
-    found: dict[K, list[T]] = {}
+    groups: dict[K, list[T]] = {}
     for item in items:
-        found.setdefault(key(item), []).append(item)
-    return found
+        groups.setdefault(key(item), []).append(item)
+    return groups

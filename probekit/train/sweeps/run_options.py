@@ -234,8 +234,13 @@ class Fitting(Group):
     def __post_init__(self) -> None:
         """Check the strength, and write the selection in its one form."""
         check_range("l2", self.l2, 0, math.inf, "a number above 0")
-        if self.select is not None:
-            object.__setattr__(self, "select", str(Selection.parse(self.select)))
+        if (selection := self.selection) is not None:
+            object.__setattr__(self, "select", str(selection))
+
+    @property
+    def selection(self) -> Selection | None:
+        """What chooses, of a settled run; else what was asked for."""
+        return None if self.select is None else Selection.parse(self.select)
 
 
 @dataclass(frozen=True, kw_only=True)

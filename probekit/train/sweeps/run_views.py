@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from jaxtyping import Int64
 
-from probekit.base.selection import HELD_OUT, Selection
+from probekit.base.selection import HELD_OUT
 from probekit.features import FeatureView, Location, Splits, open_features
 from probekit.features.duplicates import count_copies
 from probekit.features.sentence_groups import PHRASES
@@ -82,8 +82,7 @@ def fitted_and_judging(
     """
     # hold-out:0.25 of the drawn sentences 1, 5, 8, 9 holds one place out, say 2: fitted on are
     # 1, 5 and 9, and 8 judges
-    select = None if spec.select is None else Selection.parse(spec.select)
-    fitted, judging = drawn, None
+    select, fitted, judging = spec.selection, drawn, None
     if not solves(spec.fit) and select is not None and select.kind == "hold-out":
         groups = splits.example_groups("train")
         held = held_out(len(drawn), select.share, None if groups is None else groups[drawn])
@@ -118,11 +117,11 @@ def scored_views(spec: TrainSpec, splits: Splits) -> dict[str, FeatureView]:
     Where there is no dev split, what is held out is dev.
     """
     names = [split for split in splits.labels if split != "train"]
-    found = {split: splits.view(split, pooling=spec.pooling) for split in names}
+    views = {split: splits.view(split, pooling=spec.pooling) for split in names}
     if spec.hold_out is not None:
         held = splits.view("train", pooling=spec.pooling).take(part(spec, splits)[1])
-        found |= {HELD_OUT if "dev" in found else "dev": held}
-    return found
+        views[HELD_OUT if "dev" in views else "dev"] = held
+    return views
 
 
 def count_duplicates(
@@ -139,7 +138,7 @@ def count_duplicates(
         By scored split, then by ``train`` or the split that chooses: `count_copies`. Where drawn
         sentences choose, ``train`` is among the scored ones: its texts that occur twice.
     """
-    select = None if spec.select is None else Selection.parse(spec.select)
+    select = spec.selection
     scored = {split: splits.wordings(split) for split in splits.labels if split != "train"}
     if spec.hold_out is not None:
         held = splits.wordings("train", part(spec, splits)[1])
@@ -152,9 +151,9 @@ def count_duplicates(
         scored["train"] = seen["train"]  # else groups keep equal texts together
     return {
         split: {
-            other: count_copies(own, among, again=split == other)
+            other: count_copies(texts, among, again=split == other)
             for other, among in seen.items()
             if split != other or split == "train"
         }
-        for split, own in scored.items()
+        for split, texts in scored.items()
     }

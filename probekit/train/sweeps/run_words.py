@@ -50,7 +50,7 @@ _SAID = {
 }
 """Options that have a field or a text of a record; any other one is said among its settings."""
 
-_OUTCOME = {one.name for one in fields(Record)} & {one.name for one in fields(FitResult)}
+_OUTCOME = {field.name for field in fields(Record)} & {field.name for field in fields(FitResult)}
 """What a record says as the result of training does."""
 
 _LIBRARIES = ("torch", "numpy", "scipy", "scikit-learn", "transformers")
@@ -63,7 +63,7 @@ def make_record(
     run: Run, result: FitResult, splits: Splits, outputs: Outputs, device: str
 ) -> Record:
     """Return the record of a finished run."""
-    predictions = outputs.predictions.get(run.options.key)
+    predictions = outputs.predictions_of(run.options.key)
     select = run.member.select
     # the folds that a draw allowed, where these are fewer than the default
     folds = {"folds": select.folds} if select is not None and select.default else {}
@@ -117,7 +117,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
         seen |= group_sizes(groups[drawn])
     stated = _stated(spec)
     changed = spec.changed
-    unsaid = {n: one for n, one in stated.items() if n in changed and n not in _SAID}
+    unsaid = {n: value for n, value in stated.items() if n in changed and n not in _SAID}
     control = "" if spec.control is None else f" (control {spec.control})"
     solver = _SOLVERS.get(spec.fit, spec.fit)
     return {name: getattr(spec, name) for name in _AS_ASKED} | {
@@ -152,7 +152,7 @@ def described(run: Run, splits: Splits) -> dict[str, Any]:
 
 def _stated(spec: TrainSpec) -> dict[str, Any]:
     """Return the options that make a run, as far as they are no folder of this machine."""
-    apart = {"model", "task", "fusion_from", "init_from"} | {one.name for one in fields(Origin)}
+    apart = {"model", "task", "fusion_from", "init_from"} | {f.name for f in fields(Origin)}
     said = spec.to_json().items()
     return {name: value for name, value in said if name not in apart and value not in (None, ())}
 
@@ -170,13 +170,13 @@ def _changed_settings(spec: TrainSpec) -> dict[str, Any]:
     """Return the settings of head and decoder that are not the default, as ``decoder.hidden``."""
     assert spec.decoder is not None
     registries: dict[str, Mapping[str, Any]] = {"head": HEADS, "decoder": DECODERS}
-    found: dict[str, Any] = {}
+    changed: dict[str, Any] = {}
     for kind, registry in registries.items():
-        given = parse(kind, getattr(spec, kind), registry)
-        default = registry[given.name]().to_json()
-        settings = given.to_json().items()
-        found |= {f"{kind}.{name}": one for name, one in settings if default[name] != one}
-    return found
+        plugin = parse(kind, getattr(spec, kind), registry)
+        default = registry[plugin.name]().to_json()
+        settings = plugin.to_json().items()
+        changed |= {f"{kind}.{name}": value for name, value in settings if default[name] != value}
+    return changed
 
 
 def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
@@ -193,18 +193,18 @@ def run_names(plan: Sequence[TrainSpec]) -> dict[TrainSpec, str]:
             options.pop("layers", None)
         if "rates" in options:
             options["rates"] = rates_text(dict(spec.rates)) or None
-        told = [_told(name, value) for name, value in options.items()]
+        words = [_option_words(name, value) for name, value in options.items()]
         head = f"trial of {spec.head}" if spec.trial else spec.head
         if spec.left_out is not None:
             head = f"{head} without layer {spec.left_out}"
-        names[spec] = ", ".join([head, f"seed {spec.seed}", *told])
+        names[spec] = ", ".join([head, f"seed {spec.seed}", *words])
     return names
 
 
-def _told(name: str, value: Any) -> str:
+def _option_words(name: str, value: Any) -> str:
     """Return an option of a spec in words: its layers are text, where a record has numbers.
 
-    What a record has no words for, such as ``control 0``, is told with its name.
+    What a record has no words for, such as ``control 0``, is said with its name.
     """
     if value is not None and (name == "layers" or name not in OPTIONS):
         return f"{name.replace('_', ' ')} {value}"

@@ -40,24 +40,13 @@ Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
 """Trains trials, and returns the record of each."""
 
 Trail = Mapping[str, Any]
+"""What a search tried: the values, and their scores."""
 
 
-@dataclass(frozen=True)
-class Note:
-    """What the record of a run says of its search.
-
-    Attributes:
-        rate_from: where its rate is from.
-        trail: the values that were tried, and their scores.
-    """
-
-    rate_from: str | None
-    trail: Trail
-
-    def on(self, record: Record) -> Record:
-        """Return a record with the note."""
-        diagnosis = {**record.diagnosis, **self.trail}
-        return replace(record, rate_from=self.rate_from, diagnosis=diagnosis)
+def with_trail(record: Record, trail: Trail) -> Record:
+    """Return the record of a run that says how its rate was searched."""
+    diagnosis = {**record.diagnosis, **trail}
+    return replace(record, rate_from=SEARCHED, diagnosis=diagnosis)
 
 
 def selected_score(record: Record) -> float | None:
@@ -89,7 +78,7 @@ class Ladder:
         Where every run diverged it is the smallest.
         """
         # of 0.8 at rungs -6, -5 and -3, with -5 the default's: -5; of 0.8 at -6 and -4 alone: -6
-        scored = {rung: self.sign * one for rung, one in self.scores.items() if one is not None}
+        scored = {n: self.sign * score for n, score in self.scores.items() if score is not None}
         nearest = sorted(scored, key=lambda rung: (abs(rung - self.start), rung))
         return max(nearest, key=scored.__getitem__) if scored else min(self.scores)
 
@@ -115,26 +104,27 @@ class Ladder:
     def trail(self) -> Trail:
         """What a record says of the search: the edge only where the best lies at one."""
         rungs = sorted(self.scores)
-        found: dict[str, Any] = {
+        return {
             "search_rates": [value_of(rung) for rung in rungs],
             "search_scores": [self.scores[rung] for rung in rungs],
+            **({"edge": self.edge} if self.edge else {}),
         }
-        return found | ({"edge": self.edge} if self.edge else {})
 
     def add(self, rung: int, records: Sequence[Record]) -> None:
         """Note the trials of a half decade: their mean score on what selects."""
         self.sign = scale_of(records[0].metric).sign
-        found = [one for one in map(selected_score, records) if one is not None]
-        whole = len(found) == len(records)
-        self.scores[rung] = math.fsum(found) / len(found) if whole else None
+        scores = [score for score in map(selected_score, records) if score is not None]
+        sound = len(scores) == len(records)
+        self.scores[rung] = math.fsum(scores) / len(scores) if sound else None
 
 
 def _own_rate(spec: TrainSpec) -> float:
     """Return the default rate; the decoders that labels have by default stand the head's own."""
     head = parse("head", spec.head, HEADS)
     decoder = spec.decoder or head.default_decoder
-    own = head.learning_rate
-    return own if decoder is None else default_rate(head, parse("decoder", decoder, DECODERS))
+    if decoder is None:
+        return head.learning_rate
+    return default_rate(head, parse("decoder", decoder, DECODERS))
 
 
 def search(
@@ -152,15 +142,15 @@ def search(
     Returns:
         Of every spec the one to train, and of these the trail of their search, where there was one.
     """
-    found = {spec: spec for spec in plan}
+    settled = {spec: spec for spec in plan}
     trails: dict[TrainSpec, Trail] = {}
     searched = [spec for spec in plan if spec.searched]
     ladders = _climb(searched, train) if searched else {}
     for spec in searched:
         ladder = ladders[_setting(spec)]
-        found[spec] = replace(spec, rate_from=SEARCHED, lr=value_of(ladder.best))
-        trails[found[spec]] = ladder.trail
-    return found, trails
+        settled[spec] = replace(spec, rate_from=SEARCHED, lr=value_of(ladder.best))
+        trails[settled[spec]] = ladder.trail
+    return settled, trails
 
 
 def _climb(specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
@@ -169,23 +159,24 @@ def _climb(specs: Iterable[TrainSpec], train: Train) -> dict[TrainSpec, Ladder]:
     The trials of all settings run side by side, a round after the other.
     """
     settings = grouped(specs, _setting)
-    ladders = {one: Ladder(half_decade(_own_rate(one))) for one in settings}
-    seeds = {one: trial_seeds(spec.seed for spec in own) for one, own in settings.items()}
-    while rungs := [(one, rung) for one, ladder in ladders.items() for rung in ladder.missing]:
+    ladders = {setting: Ladder(half_decade(_own_rate(setting))) for setting in settings}
+    seeds = {setting: trial_seeds(spec.seed for spec in settings[setting]) for setting in settings}
+    while rungs := [(key, rung) for key, ladder in ladders.items() for rung in ladder.missing]:
         trials = {
-            (one, rung): [
-                replace(one, seed=seed, trial=True, lr=value_of(rung)) for seed in seeds[one]
+            (setting, rung): [
+                replace(setting, seed=seed, trial=True, lr=value_of(rung))
+                for seed in seeds[setting]
             ]
-            for one, rung in rungs
+            for setting, rung in rungs
         }
         records = train([spec for specs in trials.values() for spec in specs])
-        for (one, rung), specs in trials.items():
-            ladders[one].add(rung, [records[spec] for spec in specs])
-    for one, ladder in ladders.items():
+        for (setting, rung), specs in trials.items():
+            ladders[setting].add(rung, [records[spec] for spec in specs])
+    for setting, ladder in ladders.items():
         best = value_of(ladder.best)
-        logger.info("%s: --lr %g, of %d tried", one.head, best, len(ladder.scores))
+        logger.info("%s: --lr %g, of %d tried", setting.head, best, len(ladder.scores))
         if ladder.edge:
-            logger.warning(_AT_EDGE, one.head, best, ladder.edge)
+            logger.warning(_AT_EDGE, setting.head, best, ladder.edge)
     return ladders
 
 

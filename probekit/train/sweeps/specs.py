@@ -45,7 +45,7 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
 
     def __post_init__(self) -> None:
         """Check every value, in each group and across them; take their normal forms."""
-        values = {name: one for group in GROUPS for name, one in vars(self.of(group)).items()}
+        values = {name: v for group in GROUPS for name, v in vars(self.of(group)).items()}
         values["head"] = normal_form("head", self.head, HEADS)
         if self.decoder is not None:
             values["decoder"] = normal_form("decoder", self.decoder, DECODERS)
@@ -189,13 +189,13 @@ class ResolvedOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as JSON values."""
-        origin, apart = {one.name for one in fields(Origin)}, ("spec", *_WHERE_SET)
+        origin, apart = {field.name for field in fields(Origin)}, ("spec", *_WHERE_SET)
         return {
-            **{name: one for name, one in self.spec.to_json().items() if name not in origin},
-            **{name: one for name, one in vars(self).items() if name not in apart},
+            **{name: value for name, value in self.spec.to_json().items() if name not in origin},
+            **{name: value for name, value in vars(self).items() if name not in apart},
             "layers": list(self.layers),
             "entries": dict(self.entries),
-            **{name: one for name in _WHERE_SET if (one := getattr(self, name))},
+            **{name: value for name in _WHERE_SET if (value := getattr(self, name))},
         }
 
     @property
@@ -209,12 +209,12 @@ class ResolvedOptions:
         """
         left_out = {"model", "task", "fusion_from", "init_from"}
         if solves(self.spec.fit):
-            left_out |= {one.name for group in (Descent, Steps) for one in fields(group)}
+            left_out |= {field.name for group in (Descent, Steps) for field in fields(group)}
         else:
             left_out.add("l2")
         if not self.spec.tunes:  # of a frozen model all batches make the same rows
             left_out.add("batch_tokens")
-        hashed = {name: one for name, one in self.to_json().items() if name not in left_out}
+        hashed = {name: value for name, value in self.to_json().items() if name not in left_out}
         return digest(hashed | {"continued": self.spec.init_from is not None})
 
 
@@ -234,7 +234,7 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
         "seed" if name == "seeds" else name: parse_seeds(values) if name == "seeds" else [*values]
         for name, values in options.items()
     }
-    known = {one.name for one in fields(TrainSpec)}
+    known = {field.name for field in fields(TrainSpec)}
     for name, values in choices.items():
         if name not in known:
             raise OptionError(f"unknown training option {name!r}.")
@@ -266,9 +266,9 @@ def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence
         raise OptionError(f"--every must be at least 1; found {every}.")
     # 12 blocks, every 5: 0, 5, 10 and 12; with layers 0:13:2 no head reads layer 5, which leaves
     # 0, 10 and 12
-    found = {*range(0, n_blocks + 1, every), n_blocks}
+    chosen = {*range(0, n_blocks + 1, every), n_blocks}
     if layers is not None:
-        found &= set(parse_layers(layers, n_blocks))
-        if not found:
+        chosen &= set(parse_layers(layers, n_blocks))
+        if not chosen:
             raise OptionError(f"--every {every} leaves none of --layers {layers}.")
-    return sorted(found)
+    return sorted(chosen)

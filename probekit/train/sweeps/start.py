@@ -86,13 +86,12 @@ def open_start(
         "normalization": (saved.normalization["name"], spec.normalize),
     }
     if spec.init_from is not None:
-        own = settled_array(splits.kind, spec.pooling)
-        asked["rows"] = (saved.features.array, own)
+        asked["rows"] = (saved.features.array, settled_array(splits.kind, spec.pooling))
         asked["decoder"] = (saved.decoder, decoder.to_json())
-    for what, (found, wanted) in asked.items():
-        if found != wanted:
+    for part, (before, wanted) in asked.items():
+        if before != wanted:
             raise OptionError(
-                f"{option}: saved with {what} {_short(found)}, but this run has "
+                f"{option}: saved with {part} {_short(before)}, but this run has "
                 f"{_short(wanted)}. Give the same options as the run that saved it."
             )
     if spec.init_from is not None:
@@ -134,9 +133,9 @@ def _differing(
     saved: Mapping[str, Any], wanted: Mapping[str, Any]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return what differs between the configurations of two heads' backbones, of either."""
-    one, two = (head.get("config") or {} for head in (saved, wanted))
-    names = differing_entries(one, two)
-    return {name: one[name] for name in names}, {name: two[name] for name in names}
+    before, after = (head.get("config") or {} for head in (saved, wanted))
+    names = differing_entries(before, after)
+    return {name: before[name] for name in names}, {name: after[name] for name in names}
 
 
 def _name(saved: SavedHead) -> str:
@@ -166,7 +165,7 @@ def _short(value: object) -> str:
     """Return a value as a user would write it: plug-ins as ``NAME:option=value``."""
     text = str(value)
     if isinstance(value, Mapping) and "name" in value:
-        settings = [f"{name}={one}" for name, one in value.items() if name != "name"]
+        settings = [f"{name}={setting}" for name, setting in value.items() if name != "name"]
         text = ":".join([str(value["name"]), *settings])
     return text if len(text) <= 120 else f"{text[:117]}..."
 

@@ -9,21 +9,18 @@ from pathlib import Path
 
 from probekit.base.notices import ProgressBar
 from probekit.engines import Engine
+from probekit.errors import OptionError
+from probekit.metrics.number_metrics import ENDLESS
 from probekit.results import Record, append_record, check_appendable, recorded
 from probekit.results.claims import owners, tidy, wait_for_change
+from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
-from probekit.train.sweeps.outputs import (
-    OutputOptions,
-    Outputs,
-    check_ablation,
-    with_ablation,
-    without_each,
-)
+from probekit.train.sweeps.outputs import LOSS, Outputs
 from probekit.train.sweeps.resolve import Run, resolve
 from probekit.train.sweeps.run_groups import grouped, make_groups, member_bytes
 from probekit.train.sweeps.run_views import open_once, opened_by
 from probekit.train.sweeps.run_words import finished_text, run_names, waiting_text
-from probekit.train.sweeps.search import Note, Trail
+from probekit.train.sweeps.search import Trail, with_trail
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.sweeps.worker import GroupJob
 
@@ -54,26 +51,24 @@ class Sweeping:
         self,
         plan: Sequence[TrainSpec],
         trails: Mapping[TrainSpec, Trail] | None = None,
-        wanted: OutputOptions | None = None,
+        outputs: Outputs | None = None,
     ) -> dict[TrainSpec, Record]:
         """Train what is not recorded, and return the record of every spec, in their order.
 
         Args:
             plan: the runs, with nothing left to be searched.
             trails: how the search of some specs went, for their records.
-            wanted: what each of them leaves behind besides.
+            outputs: what each of them leaves behind besides.
         """
         out = self.job.out
-        found = self._resolved(plan)
+        by_spec = self._resolved(plan)
+        keys = {spec: run.options.key for spec, run in by_spec.items()}
         runs: dict[str, Run] = {}
-        for run in found.values():  # two specs may be one run
+        for run in by_spec.values():  # two specs may be one run
             runs.setdefault(run.options.key, run)
-        outputs = Outputs.of(list(runs.values()), out, wanted or OutputOptions())
-        notes = {
-            found[spec].options.key: Note(found[spec].spec.rate_from, trail)
-            for spec, trail in (trails or {}).items()
-        }
-        names = {found[spec].options.key: name for spec, name in run_names(plan).items()}
+        outputs = (outputs or Outputs()).of_runs(list(runs.values()))
+        by_key = {keys[spec]: trail for spec, trail in (trails or {}).items()}
+        names = {keys[spec]: name for spec, name in run_names(plan).items()}
         known = recorded(out)
         todo = [run for key, run in runs.items() if not outputs.are_there(key, known)]
         if len(todo) < len(runs):
@@ -83,52 +78,74 @@ class Sweeping:
         else:
             tidy(out)
         try:
-            fresh = self._finish(todo, replace(self.job, outputs=outputs, notes=notes), names)
+            fresh = self._finish(todo, replace(self.job, outputs=outputs, trails=by_key), names)
         except KeyboardInterrupt:
             logger.warning(_RECORDED, len(recorded(out).keys() & runs), len(runs), out)
             raise
         known = recorded(out) | fresh
-        for key in runs:
+        for key, run in runs.items():
             if key not in fresh:
-                _note_again(runs[key], known, notes, out)
-        return {spec: known[run.options.key] for spec, run in found.items()}
+                known[key] = _noted_again(known[key], run.spec, by_key.get(key), out)
+        return {spec: known[keys[spec]] for spec in by_spec}
 
     def _resolved(self, plan: Iterable[TrainSpec]) -> dict[TrainSpec, Run]:
         """Return the run of every spec, in their order."""
-        plan, found = list(plan), dict[TrainSpec, Run]()
+        plan, runs = list(plan), dict[TrainSpec, Run]()
         for opened, specs in grouped(plan, opened_by).items():
             # no name here holds the splits: `open_once` lets go of all but the last two
             open_splits_of = partial(open_once, self.job.sweep, opened, self.job.location)
-            found |= {spec: resolve(spec, open_splits_of()) for spec in specs}
-        return {spec: found[spec] for spec in plan}
+            runs |= {spec: resolve(spec, open_splits_of()) for spec in specs}
+        return {spec: runs[spec] for spec in plan}
 
-    def check(self, plan: Iterable[TrainSpec], way: str) -> None:
-        """Refuse a plan of which no layer can be left out; say which runs have none.
+    def check_ablation(self, plan: Iterable[TrainSpec], way: str) -> None:
+        """Refuse a plan of which no layer can be left out; say which of its heads read one alone.
+
+        Args:
+            plan: the runs.
+            way: ``mean`` or ``refit``.
 
         Raises:
-            OptionError: see `check_ablation`.
+            OptionError: none reads several layers, or one that does cannot be fitted again.
         """
         runs = list(self._resolved(plan).values())
-        several = check_ablation(runs, way)
-        whole = {run.member.head.name: None for run in runs if run not in several}
-        if whole:
-            logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(whole))
+        several = [run for run in runs if len(run.options.layers) > 1]
+        alone = dict.fromkeys(run.member.head.name for run in runs if run not in several)
+        if not several:
+            raise OptionError(
+                f"--ablate {way} leaves out one layer after the other, and each of these runs "
+                f"reads one alone ({', '.join(alone)}). Give a head that reads several, such as "
+                "--head p32 or --head dwatt, or leave --ablate out."
+            )
+        if way == BY_REFIT and any(run.spec.fusion_from or run.spec.init_from for run in several):
+            raise OptionError(
+                f"--ablate {BY_REFIT} fits a head again on other layers, and a saved head that a "
+                f"run starts from reads just its own: give --ablate {BY_MEAN}, which fits nothing."
+            )
+        if alone:
+            logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(alone))
 
     def fit_without(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
-        """Fit all runs again without each of their layers; return their records with the losses."""
-        runs = self._resolved(records)
+        """Fit all runs again without each of their layers; return their records with the losses.
+
+        A run without a layer has all other options as they were settled, so the same fitter and
+        rates; a strength of L2 that is chosen is chosen anew.
+        """
         refits = {
-            spec: without_each(run) for spec, run in runs.items() if len(run.options.layers) > 1
+            spec: {layer: _without(layer, run) for layer in run.options.layers}
+            for spec, run in self._resolved(records).items()
+            if len(run.options.layers) > 1
         }
-        plan = [one for own in refits.values() for one in own.values()]
-        refitted = self.train(plan, wanted=OutputOptions(losses=True))
-        found = dict(records)
-        for spec, own in refits.items():
-            without = {layer: refitted[one] for layer, one in own.items()}
-            found[spec] = with_ablation(records[spec], without)
-            if found[spec] != records[spec]:
-                append_record(self.job.out, found[spec])
-        return found
+        plan = [refit for by_layer in refits.values() for refit in by_layer.values()]
+        refitted = self.train(plan, outputs=Outputs(losses=True))
+        ablated = dict(records)
+        for spec, by_layer in refits.items():
+            record, loss = records[spec], records[spec].scores[LOSS]
+            gains = {n: refitted[refit].scores[LOSS] - loss for n, refit in by_layer.items()}
+            finite = all(abs(gain) < ENDLESS / 2 for gain in gains.values())
+            ablated[spec] = replace(record, ablated=BY_REFIT, ablation=gains if finite else {})
+            if ablated[spec] != record:
+                append_record(self.job.out, ablated[spec])
+        return ablated
 
     def _finish(
         self, todo: Sequence[Run], job: GroupJob, names: Mapping[str, str]
@@ -180,30 +197,33 @@ class Sweeping:
             ProgressBar(total=total, desc="train", unit="step", shown=self.progress) as bar,
             closing(self.start(jobs, workers=self.workers, report=bar.report)) as done,
         ):
-            for _, found in done:
-                if isinstance(found, str):
-                    left.add(found)
+            for _, news in done:
+                if isinstance(news, str):
+                    left.add(news)
                     continue
-                fresh[found.key] = found  # the job has recorded it
-                name, text = names[found.key], finished_text(found)
+                fresh[news.key] = news  # the job has recorded it
+                name, text = names[news.key], finished_text(news)
                 logger.info("[%d/%d] %s: %s", len(fresh), len(todo), name, text)
                 if self.tracking is not None:
-                    self.tracking.follow(found, name)
+                    self.tracking.follow(news, name)
         return fresh, left
 
 
-def _note_again(run: Run, known: dict[str, Record], notes: Mapping[str, Note], out: Path) -> None:
-    """Record a run anew that was there, where this plan says more of it: it trains nothing.
+def _without(layer: int, run: Run) -> TrainSpec:
+    others = [other for other in run.options.layers if other != layer]
+    return replace(run.spec, layers=",".join(map(str, others)), left_out=layer)
+
+
+def _noted_again(record: Record, spec: TrainSpec, trail: Trail | None, out: Path) -> Record:
+    """Return a record that was there as this plan has it; it is recorded anew if it says more.
 
     The run that was there may have been a trial, or one without a layer of another, or have had its
     rate from the user.
     """
-    key = run.options.key
-    record = known[key]
-    left_out = None if run.spec.left_out is None else record.left_out
-    noted = replace(record, trial=record.trial and run.spec.trial, left_out=left_out)
-    if key in notes:  # of two specs that are one run, the searched one counts
-        noted = notes[key].on(noted)
+    left_out = None if spec.left_out is None else record.left_out
+    noted = replace(record, trial=record.trial and spec.trial, left_out=left_out)
+    if trail is not None:  # of two specs that are one run, the searched one counts
+        noted = with_trail(noted, trail)
     if noted != record:
-        known[key] = noted
         append_record(out, noted)
+    return noted

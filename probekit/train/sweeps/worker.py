@@ -1,9 +1,10 @@
 """One group as a job for an engine: open the data, train, save, return records."""
 
 import uuid
-from collections.abc import Generator, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -22,6 +23,7 @@ from probekit.results import Record, recorded
 from probekit.results.claims import Claims
 from probekit.store.codec import READ_DTYPES
 from probekit.train.fit import Interrupted, fit_group
+from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
 from probekit.train.snapshot import Snapshot
@@ -39,8 +41,7 @@ from probekit.train.sweeps.run_views import (
     train_view,
 )
 from probekit.train.sweeps.run_words import make_record
-from probekit.train.sweeps.search import Note
-from probekit.train.sweeps.solved_start import solve_start, started, with_start
+from probekit.train.sweeps.search import Trail, with_trail
 from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
@@ -56,13 +57,12 @@ class GroupJob:
         specs: the runs, by record key.
         steps: what each of them counts on a progress bar.
         out: the records file.
-        notes: what the record of some runs says besides: see `Note`.
+        trails: how the rates of some runs were searched, by record key.
         location: where entries and labels lie.
         device: what computes, as `pick_device` takes it.
         memory: bytes that rows may take.
         outputs: what to write besides records.
-        given: the model in memory that runs with a method train; None is where entries say it lies.
-        trust_remote_code: run code that lies with that model.
+        trust_remote_code: run code that lies with the model that runs with a method train.
         sweep: names the sweep, so that its groups in one process share what they opened, and a
             group that is run again, as its worker was lost, goes on with its claims.
     """
@@ -70,12 +70,11 @@ class GroupJob:
     specs: Mapping[str, TrainSpec] = field(default_factory=dict)
     steps: Mapping[str, int] = field(default_factory=dict)
     out: Path
-    notes: Mapping[str, Note] = field(default_factory=dict)
+    trails: Mapping[str, Trail] = field(default_factory=dict)
     location: Location
     device: str
     memory: int
     outputs: Outputs = field(default_factory=Outputs)
-    given: "GivenModel | None" = None
     trust_remote_code: bool = False
     sweep: str = field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -89,7 +88,6 @@ class GroupJob:
         Raises:
             DataError: the data is no longer what a run was planned with.
         """
-        device = pick_device(self.device)
         with Claims(self.out, self.sweep) as claims:
             free = claims.take(self.specs)
             known = recorded(self.out)  # after the claim: what was let go of by then is in it
@@ -99,44 +97,48 @@ class GroupJob:
             for key in self.specs.keys() - set(keys):
                 report(self.steps[key])
                 yield key
-            if not keys:
-                return
-            splits = open_once(self.sweep, opened_by(self.specs[keys[0]]), self.location)
-            runs = [resolve(self.specs[key], splits) for key in keys]
-            if [run.options.key for run in runs] != keys:  # the plan was made with other data
-                raise DataError(
-                    f"{runs[0].spec.task}: the labels, the features or the saved head to start "
-                    "from changed while the sweep ran. What is finished stays recorded as it was "
-                    "trained; run the command again, and every run on what changed is trained anew."
-                )
-            device = pick_device(self.device)
-            trust = self.trust_remote_code
-            live = open_method(runs, splits, device, self.given, trust_remote_code=trust)
-            # a run that trains the model has a group of its own, and takes minutes to hours
-            tunes = runs[0].spec.tunes
-            snapshot = Snapshot.beside(self.out, keys[0]) if tunes else None
-            results = fit_runs(
-                runs,
-                splits,
-                live=live,
-                device=device,
-                memory=self.memory,
-                predictions=bool(self.outputs.predictions),
-                ablate=bool(self.outputs.ablated),
-                snapshot=snapshot,
-                report=report,
+            if keys:
+                yield from self._train(keys, claims, known, report)
+
+    def _train(
+        self, keys: Sequence[str], claims: Claims, known: Mapping[str, Record], report: Report
+    ) -> Iterator[Record | str]:
+        """Train the runs that were claimed, and record each of them."""
+        splits = open_once(self.sweep, opened_by(self.specs[keys[0]]), self.location)
+        runs = [resolve(self.specs[key], splits) for key in keys]
+        if [run.options.key for run in runs] != keys:  # the plan was made with other data
+            raise DataError(
+                f"{runs[0].spec.task}: the labels, the features or the saved head to start from "
+                "changed while the sweep ran. What is finished stays recorded as it was trained; "
+                "run the command again, and every run on what changed is trained anew."
             )
-            for place, result in results:
-                run = runs[place]
-                self.outputs.write(run, result, splits, live)
-                record = make_record(run, result, splits, self.outputs, device)
-                note = self.notes.get(run.options.key)
-                record = record if note is None else note.on(record)
-                record = carried_over(record, known.get(run.options.key))
-                ours = claims.record(record)
-                if snapshot is not None and ours:
-                    snapshot.remove()
-                yield record if ours else record.key
+        device = pick_device(self.device)
+        trust = self.trust_remote_code
+        live = open_method(runs, splits, device, trust_remote_code=trust)
+        # a run that trains the model has a group of its own, and takes minutes to hours
+        snapshot = Snapshot.beside(self.out, keys[0]) if runs[0].spec.tunes else None
+        results = fit_runs(
+            runs,
+            splits,
+            live=live,
+            device=device,
+            memory=self.memory,
+            predictions=self.outputs.predictions is not None,
+            ablate=self.outputs.ablate,
+            snapshot=snapshot,
+            report=report,
+        )
+        for run, result in results:
+            key = run.options.key
+            self.outputs.write(run, result, splits, live)
+            record = make_record(run, result, splits, self.outputs, device)
+            if key in self.trails:
+                record = with_trail(record, self.trails[key])
+            record = carried_over(record, known.get(key))
+            ours = claims.record(record)
+            if snapshot is not None and ours:
+                snapshot.remove()
+            yield record if ours else key
 
 
 def fit_runs(
@@ -150,8 +152,8 @@ def fit_runs(
     ablate: bool = False,
     snapshot: Snapshot | None = None,
     report: Report,
-) -> Iterator[tuple[int, FitResult]]:
-    """Train runs of the same data side by side; yield each result with the place of its run.
+) -> Iterator[tuple[Run, FitResult]]:
+    """Train runs of the same data side by side; yield each run with its result.
 
     Their rows are those of a live model, or, without one, of the cache.
 
@@ -159,13 +161,12 @@ def fit_runs(
     what is finished come before it goes on. What is done with results is not interrupted, unless
     Ctrl-C comes twice.
     """
-    # Five runs, one solved head with seeds 0, 1 and 2, then another with 0 and 1: the twins are
-    # [0, 0, 0, 3, 3], the runs 0 and 3 are fitted, and each result is yielded for all its twins.
-    firsts: dict[Hashable, int] = {}
-    twins = [firsts.setdefault(fit_key(run), place) for place, run in enumerate(runs)]
-    fitted = sorted(set(twins))
+    # Five runs, one solved head with seeds 0, 1 and 2, then another with 0 and 1: two are fitted,
+    # the first of each, and each result is yielded for all its twins.
+    twins = grouped(runs, fit_key)
+    fitted = [run for run, *_ in twins.values()]
     views = scored_views(runs[0].spec, splits)
-    streams, order = make_streams([runs[place] for place in fitted], splits, views.get(HELD_OUT))
+    streams, fitted = make_streams(fitted, splits, views.get(HELD_OUT))
     interrupt = None
     if live is not None and live.learns and streams[0].total_steps:
         from probekit.train.live.live_forecast import check_run  # with transformers
@@ -178,29 +179,47 @@ def fit_runs(
     if (solving := runs[0].solving) is not None:
         (stream,) = streams
         start = solve_start(stream, solving.member, dev, **how)
-        streams = [started(stream, start)]
+        member = replace(stream.members[0], start=start.state)
+        streams = [replace(stream, members=(member,), scored_first=True)]
+    how |= {"predictions": predictions, "ablate": ablate, "live": live, "snapshot": snapshot}
     try:
-        groups = fit_group(
-            streams,
-            dev,
-            views,
-            **how,
-            predictions=predictions,
-            ablate=ablate,
-            live=live,
-            snapshot=snapshot,
-        )
+        groups = fit_group(streams, dev, views, **how)
         flat: list[FitResult | None] = [result for group in groups for result in group]
     except Interrupted as error:
         flat, interrupt = list(error.finished), error
-    report(sum(run.steps for place, run in enumerate(runs) if place not in set(fitted)))
-    found = {fitted[place]: result for place, result in zip(order, flat, strict=True)}
+    report(sum(run.steps for _, *others in twins.values() for run in others))
     with nullcontext() if interrupt else interrupts_held():
-        for place, twin in enumerate(twins):
-            if (result := found[twin]) is not None:
-                yield place, result if start is None else with_start(result, start)
+        for run, result in zip(fitted, flat, strict=True):
+            if result is not None:
+                final = result if start is None else _with_start(result, start)
+                yield from ((twin, final) for twin in twins[fit_key(run)])
     if interrupt:
         raise interrupt
+
+
+def solve_start(stream: StreamSpec, solving: MemberSpec, dev: FeatureView, **how: Any) -> FitResult:
+    """Return the head that a run starts from, fitted to the cached rows that it trains on.
+
+    Linear probing, then fine-tuning (Kumar et al. 2022, "Fine-tuning can distort pretrained
+    features and underperform out-of-distribution").
+
+    Args:
+        stream: the run's; what judges its checkpoints judges the solver's strengths.
+        solving: the same head and decoder, to be solved.
+        dev: scored once.
+        how: other options of `fit_group`.
+    """
+    ((start,),) = fit_group([replace(stream, members=(solving,))], dev, **how)
+    return start
+
+
+def _with_start(result: FitResult, start: FitResult) -> FitResult:
+    """Return the result of a run with the seconds and the dev score of its start."""
+    return replace(
+        result,
+        train_seconds=start.train_seconds + result.train_seconds,
+        diagnosis={**result.diagnosis, "start_score": start.eval_score},
+    )
 
 
 def open_method(
@@ -250,7 +269,7 @@ def open_method(
 
 def make_streams(
     runs: Sequence[Run], splits: Splits, held: FeatureView | None = None
-) -> tuple[list[StreamSpec], list[int]]:
+) -> tuple[list[StreamSpec], list[Run]]:
     """Gather runs into streams.
 
     Args:
@@ -259,22 +278,21 @@ def make_streams(
         held: what is held out of train beside dev; it judges those that select by it.
 
     Returns:
-        The streams, and for each of their members in turn its position in ``runs``.
+        The streams, and the runs in the order of their members.
     """
     # Runs of two heads with seeds 0 and 1, in the order last-0, last-1, p32-0, p32-1: one stream
-    # of seed 0, with the runs 0 and 2, and one of seed 1; the positions are [0, 2, 1, 3].
-    places = grouped(range(len(runs)), lambda place: stream_key(runs[place]))
+    # of seed 0, with last-0 and p32-0, and one of seed 1.
+    by_stream = grouped(runs, stream_key).values()
     full = train_view(splits, runs[0].spec.pooling)
     every = np.arange(full.n_examples)
     views: dict[bytes, FeatureView] = {}  # one per sample, so that its rows are in memory once
     streams = []
-    for members in places.values():
-        spec = runs[members[0]].spec
+    for members in by_stream:
+        spec = members[0].spec
         fitted, judging = fitted_and_judging(spec, splits, sample(spec, splits))
         for drawn in (fitted, judging):
             if drawn is not None and drawn.tobytes() not in views:
-                whole = np.array_equal(drawn, every)
-                views[drawn.tobytes()] = full if whole else full.take(drawn)
+                views[drawn.tobytes()] = full if np.array_equal(drawn, every) else full.take(drawn)
         judge = held if spec.select == HELD_OUT else None
         streams.append(
             StreamSpec(
@@ -282,7 +300,7 @@ def make_streams(
                 judge=judge if judging is None else views[judging.tobytes()],
                 seed=spec.seed,
                 steps=spec.of(Steps),
-                members=tuple(runs[place].member for place in members),
+                members=tuple(run.member for run in members),
             )
         )
-    return streams, [place for members in places.values() for place in members]
+    return streams, list(chain(*by_stream))

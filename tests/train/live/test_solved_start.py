@@ -9,7 +9,8 @@ import torch
 from probekit.errors import OptionError
 from probekit.extraction import extract
 from probekit.features import Location, open_features
-from probekit.train.sweeps import solved_start, worker
+from probekit.train.sweeps import resolve as resolving
+from probekit.train.sweeps import worker
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from tests.train.live.trained_runs import FLOAT32, prepared
@@ -84,11 +85,11 @@ def test_training_goes_on_from_there(words):
 def test_what_the_start_is_solved_on_is_what_the_run_trains_on(words, monkeypatch):
     """Where a share of the draw chooses the checkpoint, the start has not seen it."""
     spec, at = words
-    seen = []
+    seen, solve_start = [], worker.solve_start
 
     def note(stream, solving, dev, **how):
         seen.append((stream, solving))
-        return solved_start.solve_start(stream, solving, dev, **how)
+        return solve_start(stream, solving, dev, **how)
 
     monkeypatch.setattr(worker, "solve_start", note)
     run = replace(spec, method="full", start="solved", **STILL | {"rates": STILL["rates"][:1]})
@@ -135,7 +136,7 @@ def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
     asked = resolve(replace(spec, start="solved"), splits)
     heads = ("last", "dwatt")
     drawn = [resolve(replace(spec, head=head), splits) for head in heads]
-    monkeypatch.setattr(solved_start, "DEFAULT_START", "solved")
+    monkeypatch.setattr(resolving, "DEFAULT_START", "solved")
     by_default = [resolve(replace(spec, head=head), splits) for head in heads]
     assert by_default[0].options.key == asked.options.key != drawn[0].options.key
     assert by_default[1].options.key == drawn[1].options.key

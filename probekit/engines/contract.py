@@ -76,22 +76,22 @@ def run_job(
         heard: called with every result as it is yielded.
     """
     global _at_work
-    found: list[Any] = []
+    results: list[Any] = []
     if _asked_to_stop:
-        return found
+        return results
     if added is not None:
         take_over(added)
     try:
         _at_work = True
         for result in job(report):
-            found.append(result)
+            results.append(result)
             heard(result)
     except KeyboardInterrupt:
         if not _asked_to_stop:
             raise
     finally:
         _at_work = False
-    return found
+    return results
 
 
 def pass_on(news: Any, report: Report) -> None:

@@ -79,7 +79,7 @@ def _run_spawned(
         workers, mp_context=context, initializer=_start_worker, initargs=given
     )
     try:
-        futures = {pool.submit(_run_job, job, added): place for place, job in enumerate(jobs)}
+        futures = {pool.submit(_run_job, job, added): position for position, job in enumerate(jobs)}
         processes = list(pool._processes.values())
         left = set(futures)
         try:
@@ -91,8 +91,8 @@ def _run_spawned(
                 if process.pid is not None and process.is_alive():
                     os.kill(process.pid, STOP)
             for future in _as_completed(left, news, report, seconds=_GRACE_SECONDS):
-                found = future.result() if future.exception() is None else []
-                yield from ((futures[future], result) for result in found)
+                results = future.result() if future.exception() is None else []
+                yield from ((futures[future], result) for result in results)
             raise
     except BaseException:  # a job that is half done leaves nothing behind
         for process in list((pool._processes or {}).values()):
@@ -185,7 +185,7 @@ def _drain(news: Any, report: Report) -> None:
     """Report and log what the workers have sent."""
     while True:
         try:
-            found = news.get_nowait()
+            item = news.get_nowait()
         except queue.Empty:
             return
-        pass_on(found, report)
+        pass_on(item, report)

@@ -90,31 +90,31 @@ class RayCrew:
         """Have workers started up to the number that there is work for, and hand out jobs."""
         self._staff.fill(min(self._most, len(self._queue) + len(self._runs)))
         for worker in self._staff.workers:
-            if worker.awaited is None and (place := self._next()) is not None:
+            if worker.awaited is None and (position := self._next()) is not None:
                 self._begun += 1
-                worker.run = self._runs[self._begun] = Run(self._begun, place)
-                worker.awaited = worker.actor.run.remote(self._begun, self._jobs[place])
+                worker.run = self._runs[self._begun] = Run(self._begun, position)
+                worker.awaited = worker.actor.run.remote(self._begun, self._jobs[position])
         self._staff.check_room(self._begun > 0)
 
     def _next(self) -> int | None:
         """Take the first job that may begin out of the queue."""
         now = time.monotonic()
-        for place in self._queue:
-            if self._not_before.get(place, now) <= now:
-                self._queue.remove(place)
-                return place
+        for position in self._queue:
+            if self._not_before.get(position, now) <= now:
+                self._queue.remove(position)
+                return position
         return None
 
     def _turn(self, stopping: bool = False) -> Found:
         """Wait a moment, and yield what has come; ``stopping`` counts nothing as lost."""
-        awaited = {one.awaited: one for one in self._staff.workers if one.awaited is not None}
+        awaited = {w.awaited: w for w in self._staff.workers if w.awaited is not None}
         ready, _ = ray.wait(
             [*awaited, self._taken], num_returns=len(awaited) + 1, timeout=_POLL_SECONDS
         )
         yield from self._hear()
-        ended = [awaited[one] for one in ready if one in awaited]
+        ended = [awaited[ref] for ref in ready if ref in awaited]
         # failed ones last: their error ends the work, and what else is done must come first
-        for worker in sorted(ended, key=lambda one: _failed(one.awaited)):
+        for worker in sorted(ended, key=lambda worker: _failed(worker.awaited)):
             yield from self._end(worker, stopping)
 
     def _end(self, worker: Worker, stopping: bool) -> Found:
@@ -122,7 +122,7 @@ class RayCrew:
         run = worker.run
         yield from self._hear(until_now=True)
         try:
-            found = ray.get(worker.awaited)
+            outcome = ray.get(worker.awaited)
         except ray.exceptions.RayTaskError as error:
             cause = error.cause if isinstance(error.cause, Exception) else error
             if run is not None and self._still_locked(run, cause):
@@ -142,9 +142,9 @@ class RayCrew:
             self._let_go(worker)
             if run is None:
                 self._lost[None] = 0
-                _check_version(found)
+                _check_version(outcome)
             else:
-                yield from ((run.place, result) for result in found[run.results :])
+                yield from ((run.place, result) for result in outcome[run.results :])
 
     def _let_go(self, worker: Worker) -> None:
         if worker.run is not None:
@@ -163,14 +163,14 @@ class RayCrew:
         Raises:
             EngineError: workers cannot be started, or too many were lost.
         """
-        place, why = None if run is None else run.place, _words(error)
+        position, why = None if run is None else run.place, _words(error)
         if getattr(error, "actor_init_failed", False):
             raise EngineError(
                 f"a worker cannot be started on a node of the Ray cluster: {why}. Every node needs "
                 "the same Python packages, and the same folders."
             ) from error
-        self._lost[place] += 1
-        if self._lost[place] >= _MOST_LOST:
+        self._lost[position] += 1
+        if self._lost[position] >= _MOST_LOST:
             what = "before it began to work" if run is None else "at the same job"
             raise EngineError(
                 f"{_MOST_LOST} workers in turn were lost {what}, the last one so: {why}. "
@@ -232,9 +232,9 @@ def _words(error: Exception) -> str:
     return f"{reason:.{_LONGEST}} ({where})"
 
 
-def _check_version(found: str) -> None:
-    if found != __version__:
+def _check_version(version: str) -> None:
+    if version != __version__:
         raise EngineError(
-            f"a node of the Ray cluster has probekit {found}, and this machine {__version__}: "
+            f"a node of the Ray cluster has probekit {version}, and this machine {__version__}: "
             "install the same on all."
         )

@@ -71,7 +71,7 @@ def memorised(train: FeatureView) -> Guess:
         counts[word][target] += 1
     common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
     # of the counts {2: 3, 1: 3, 0: 1}: class 1, the smallest of equals
-    best = {word: min(own, key=lambda one: (-own[one], one)) for word, own in counts.items()}
+    best = {word: min(n, key=lambda target: (-n[target], target)) for word, n in counts.items()}
     return lambda view: np.array([best.get(word, common) for word in view.words], np.int64)
 
 
@@ -152,7 +152,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         run,
         splits,
         key,
-        {split: found[metric.name] for split, found in scores.items()},
+        {split: of_split[metric.name] for split, of_split in scores.items()},
         head=name,
         decoder="none",
         fitter="none",
@@ -163,7 +163,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
         rates={},
         normalize="none",
         optimizer="none",
-        scores={f"{split}/{one}": v for split, found in scores.items() for one, v in found.items()},
+        scores={f"{split}/{name}": s for split, by in scores.items() for name, s in by.items()},
         **dict.fromkeys(_NOT_TRAINED),
     )
 
@@ -177,17 +177,18 @@ def code_records(
     memory: int | None = None,
 ) -> list[Record]:
     """Return the record of each run's online code; its score is the compression."""
-    keys = [digest(["online code by loss and Laplace", run.options.key]) for run in runs]
-    together = grouped(range(len(runs)), lambda at: (data_key(runs[at]), stream_key(runs[at])))
 
-    def make(places: Sequence[int], missing: Collection[str]) -> Iterator[Record]:
-        left = [place for place in places if keys[place] in missing]
+    def key_of(run: Run) -> str:
+        return digest(["online code by loss and Laplace", run.options.key])
+
+    def make(group: Sequence[Run], missing: Collection[str]) -> Iterator[Record]:
+        left = [run for run in group if key_of(run) in missing]
         if not left:
             return
-        first = runs[left[0]]
+        first = left[0]
         views = scored_views(first.spec, splits)
         codes = online_code(
-            [runs[place].member for place in left],
+            [run.member for run in left],
             _train_view(first, splits),
             views.get(HELD_OUT, views["dev"]),
             n_classes=len(splits.train_classes),
@@ -196,14 +197,14 @@ def code_records(
             device=device,
             memory=memory,
         )
-        for place, code in zip(left, codes, strict=True):
+        for run, code in zip(left, codes, strict=True):
             yield _record(
-                runs[place],
+                run,
                 splits,
-                keys[place],
+                key_of(run),
                 {"dev": code.compression},
                 metric=COMPRESSION,
-                protocol=f"online code, {runs[place].spec.protocol}",
+                protocol=f"online code, {run.spec.protocol}",
                 diverged=code.diverged,
                 scores={
                     "bits": code.bits,
@@ -212,11 +213,11 @@ def code_records(
                 },
             )
 
-    found: dict[str, Record] = {}
-    for places in together.values():
-        own = [keys[place] for place in places]
-        found |= zip(own, ledger.settle(own, partial(make, places)), strict=True)
-    return [found[key] for key in keys]
+    records: dict[str, Record] = {}
+    for group in grouped(runs, lambda run: (data_key(run), stream_key(run))).values():
+        keys = [key_of(run) for run in group]
+        records |= zip(keys, ledger.settle(keys, partial(make, group)), strict=True)
+    return [records[key_of(run)] for run in runs]
 
 
 def _train_view(run: Run, splits: Splits) -> FeatureView:
@@ -224,7 +225,7 @@ def _train_view(run: Run, splits: Splits) -> FeatureView:
 
 
 def _record(
-    run: Run, splits: Splits, key: str, by_split: Mapping[str, float], **own: Any
+    run: Run, splits: Splits, key: str, by_split: Mapping[str, float], **changes: Any
 ) -> Record:
     """Return a record with the options of a run, except for what is the baseline's own."""
     return Record(
@@ -239,5 +240,5 @@ def _record(
             "version": __version__,
             "key": key,
         }
-        | own
+        | changes
     )

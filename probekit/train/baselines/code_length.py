@@ -92,7 +92,7 @@ def online_code(
     filled = np.flatnonzero(train.lengths)  # a sentence may have lost all its words
     order = filled[numpy_generator(seed, "online code").permutation(len(filled))]
     # small blocks cannot choose a strength
-    dev_chooses = [replace(one, select=one.select and Selection("dev")) for one in members]
+    by_dev = [replace(probe, select=probe.select and Selection("dev")) for probe in members]
     # 3,000 examples end blocks at 3, 6, 12, ..., 3,000; if the first 6 are of one class, at 12, ...
     ends = [end for end in block_ends(len(order)) if _classes(train.take(order[:end])) > 1]
     ends = ends or [len(order)]
@@ -101,7 +101,7 @@ def online_code(
     diverged = np.zeros(len(members), bool)
     for start, stop in itertools.pairwise(ends):
         sent, following = train.take(order[:start]), train.take(order[start:stop])
-        stream = StreamSpec(train=sent, seed=seed, steps=steps, members=tuple(dev_chooses))
+        stream = StreamSpec(train=sent, seed=seed, steps=steps, members=tuple(by_dev))
         cost, failed = _send(following, stream, dev, n_classes, device=device, memory=memory)
         nats += cost
         diverged |= failed

@@ -110,7 +110,7 @@ def run_baselines(
     controls, codes = none, none
     kind, notes = KINDS[splits.kind], []
     if kind.per == "word":
-        controls = train([replace(one, control=one.seed) for one in plan], location=location)
+        controls = train([replace(spec, control=spec.seed) for spec in plan], location=location)
     else:
         notes.append(f"no control task: it gives word types random labels ({kind.name} here).")
     if kind.targets == "classes":
@@ -138,10 +138,10 @@ def _random(
     first = plan[0]
     models = random_models(splits, location)
     # --entry chooses among the entries of the model itself
-    own = replace(location, entry=None, identity=None)
+    anywhere = replace(location, entry=None, identity=None)
     for model in models:
         try:
-            records += train([replace(spec, model=model) for spec in plan], location=own)
+            records += train([replace(spec, model=model) for spec in plan], location=anywhere)
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
@@ -203,25 +203,24 @@ def random_models(splits: Splits, location: Location) -> list[str]:
         splits: features of the model itself.
         location: the cache.
     """
-    own = splits.manifest.request
-    folders = [
-        f
-        for f in list_entries(typed_path(location.cache))
-        if f.complete and f.split == splits.fit_on
-    ]
-    asked = [(folder.model, read_manifest(folder.path).request) for folder in folders]
-    same_text = [(name, one["model"]) for name, one in asked if one["text"] == own["text"]]
-    return sorted({name for name, model in same_text if _is_random(model, own["model"])})
+    wanted = splits.manifest.request
+    names = set()
+    for folder in list_entries(typed_path(location.cache)):
+        if folder.complete and folder.split == splits.fit_on:
+            asked = read_manifest(folder.path).request
+            if asked["text"] == wanted["text"] and _is_random(asked["model"], wanted["model"]):
+                names.add(folder.model)
+    return sorted(names)
 
 
-def _is_random(identity: Mapping[str, Any], own: Mapping[str, Any]) -> bool:
+def _is_random(identity: Mapping[str, Any], model: Mapping[str, Any]) -> bool:
     """Say whether a model is another with random weights; that one may itself be such a model."""
     # of bert: bert-random0, but neither bert with an adapter nor bert-large-random0, whose
     # configuration differs; of bert-random0: bert-random1; of a run's bert-lora: bert-random0
     drawn = dict.fromkeys(("weights", "adapter", "random_init", "method", "tuned"))
-    same = {**identity, **drawn} == {**own, **drawn}
+    same = {**identity, **drawn} == {**model, **drawn}
     untrained = identity["random_init"] is not None and identity.get("method") is None
-    return same and untrained and identity != own
+    return same and untrained and identity != model
 
 
 def _held_against(record: Record, control: Record | None, code: Record | None) -> Record:
@@ -236,5 +235,5 @@ def _held_against(record: Record, control: Record | None, code: Record | None) -
         scores |= {"accuracy": real, "control/accuracy": random, "selectivity": real - random}
     if code is not None:
         scores |= {name: code.scores[name] for name in CODE_SCORES}
-    diverged = any(one is not None and one.diverged for one in (record, control, code))
+    diverged = any(held is not None and held.diverged for held in (record, control, code))
     return replace(record, scores=scores, diverged=diverged)

@@ -26,12 +26,12 @@ MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit", "rep
 
 
 def write_directions(
-    found: Directions, form: str, path: str | Path, *, name: str | None = None
+    directions: Directions, form: str, path: str | Path, *, name: str | None = None
 ) -> Path:
     """Write directions to a file, which is whole or absent.
 
     Args:
-        found: what `export` returned.
+        directions: what `export` returned.
         form: ``npz`` or ``safetensors``: ``direction`` (layers, classes, dim), ``bias`` and
             ``layers`` in float32 and int64, with the names of the classes; or ``repeng``: one
             direction per layer, ``Directions.contrast``, in the GGUF file that repeng's
@@ -53,7 +53,7 @@ def write_directions(
         raise OptionError(f"-o {target}: a file of {form} is called *{SUFFIXES[form]}.")
     try:
         with replacing(target) as fresh:
-            write(found, fresh, name)
+            write(directions, fresh, name)
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or error}). Choose another file with -o."
@@ -61,43 +61,46 @@ def write_directions(
     return target
 
 
-def about(found: Directions) -> dict[str, Any]:
+def about(directions: Directions) -> dict[str, Any]:
     """Return what directions are of, as files have it beside them."""
-    saved = found.saved
+    saved = directions.saved
     return {
-        "classes": list(found.classes),
+        "classes": list(directions.classes),
         "model": saved.model.get("name"),
         "task": saved.task,
         "label": saved.label,
         "head": saved.head["name"],
         "array": saved.features.array,
-        "one_probe": found.one_probe,
+        "one_probe": directions.one_probe,
         "key": saved.key,
         "probekit": saved.probekit,
     }
 
 
-def _arrays(found: Directions) -> dict[str, np.ndarray]:
+def _arrays(directions: Directions) -> dict[str, np.ndarray]:
     return {
-        "direction": found.direction.contiguous().numpy(),
-        "bias": found.bias.contiguous().numpy(),
-        "layers": np.asarray(found.layers, np.int64),
+        "direction": directions.direction.contiguous().numpy(),
+        "bias": directions.bias.contiguous().numpy(),
+        "layers": np.asarray(directions.layers, np.int64),
     }
 
 
-def _write_npz(found: Directions, path: Path, name: str | None) -> None:
-    words = {"classes": np.asarray(found.classes), "about": np.asarray(json.dumps(about(found)))}
-    arrays: dict[str, Any] = {**_arrays(found), **words}
+def _write_npz(directions: Directions, path: Path, name: str | None) -> None:
+    words = {
+        "classes": np.asarray(directions.classes),
+        "about": np.asarray(json.dumps(about(directions))),
+    }
+    arrays: dict[str, Any] = {**_arrays(directions), **words}
     with path.open("wb") as file:  # a name alone would be given the suffix .npz
         np.savez(file, **arrays)
 
 
-def _write_safetensors(found: Directions, path: Path, name: str | None) -> None:
-    metadata = {key: json.dumps(value) for key, value in about(found).items()}
-    save_file(_arrays(found), path, metadata=metadata)
+def _write_safetensors(directions: Directions, path: Path, name: str | None) -> None:
+    metadata = {key: json.dumps(value) for key, value in about(directions).items()}
+    save_file(_arrays(directions), path, metadata=metadata)
 
 
-def _write_gguf(found: Directions, path: Path, name: str | None) -> None:
+def _write_gguf(directions: Directions, path: Path, name: str | None) -> None:
     """Write a control vector: tensor ``direction.i`` is added to what block i gives, from 0 on.
 
     What block i gives is layer i + 1 here. Layer 0, the embeddings, is given by no block; the last
@@ -112,8 +115,8 @@ def _write_gguf(found: Directions, path: Path, name: str | None) -> None:
         )
     from gguf import GGUFWriter
 
-    vectors = dict(zip(found.layers, found.contrast(name).numpy(), strict=True))
-    model, n_blocks = found.saved.model, found.saved.features.n_blocks
+    vectors = dict(zip(directions.layers, directions.contrast(name).numpy(), strict=True))
+    model, n_blocks = directions.saved.model, directions.saved.features.n_blocks
     left_out = {0: "the embeddings"}
     if model.get("final_norm"):
         left_out[n_blocks] = "stored behind the final norm"

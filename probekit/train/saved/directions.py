@@ -1,9 +1,10 @@
 """A linear probe as directions: for each layer and class a vector of the original states."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -70,10 +71,10 @@ class Directions:
             raise OptionError(f"--class {name}: this head predicts a number; leave it out.")
         if name is not None and name not in self.classes:
             raise OptionError(f"--class {name}: this head knows {named}.")
-        place = 0 if name is None else self.classes.index(name)
-        others = [one for one in range(len(self.classes)) if one != place]
-        own = self.direction[:, place]
-        return own - self.direction[:, others].mean(1) if others else own
+        chosen = 0 if name is None else self.classes.index(name)
+        others = [number for number in range(len(self.classes)) if number != chosen]
+        along = self.direction[:, chosen]
+        return along - self.direction[:, others].mean(1) if others else along
 
 
 def export(folder: str | Path) -> Directions:
@@ -96,7 +97,7 @@ def export(folder: str | Path) -> Directions:
     several = [] if (path / CONFIG).exists() else saved_below(path)
     if not several:
         return _of_folder(path)
-    return _by_layer(path, [_of_folder(one) for one in several])
+    return _by_layer(path, [_of_folder(folder) for folder in several])
 
 
 def _of_folder(path: Path) -> Directions:
@@ -171,21 +172,21 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
     Raises:
         OptionError: one reads several layers, two read the same, or they are of different things.
     """
-    for one in probes:
-        if len(one.layers) > 1:
+    for probe in probes:
+        if len(probe.layers) > 1:
             raise OptionError(
-                f"{path}: head {one.saved.head['name']} in it reads {len(one.layers)} layers "
+                f"{path}: head {probe.saved.head['name']} in it reads {len(probe.layers)} layers "
                 "together; give its own folder. Several heads go together that read one layer each."
             )
-    ordered = sorted(probes, key=lambda one: one.layers)
-    layers = tuple(one.layers[0] for one in ordered)
+    ordered = sorted(probes, key=lambda probe: probe.layers)
+    layers = tuple(probe.layers[0] for probe in ordered)
     if len(set(layers)) < len(layers):
         twice = next(layer for layer in layers if layers.count(layer) > 1)
         raise OptionError(
             f"{path}: {layers.count(twice)} heads in it read layer {twice} (of several seeds or "
             "options); give the folder of one, or keep one for each layer."
         )
-    kinds = {(one.saved.task, one.saved.label, one.classes, _identity(one)) for one in ordered}
+    kinds = {(p.saved.task, p.saved.label, p.classes, _identity(p.saved.model)) for p in ordered}
     if len(kinds) > 1:
         raise OptionError(
             f"{path}: the heads in it are of {len(kinds)} models, tasks or label columns; give a "
@@ -195,10 +196,10 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
         saved=ordered[-1].saved,
         layers=layers,
         classes=ordered[0].classes,
-        direction=torch.cat([one.direction for one in ordered]),
-        bias=torch.stack([one.bias for one in ordered]),
+        direction=torch.cat([probe.direction for probe in ordered]),
+        bias=torch.stack([probe.bias for probe in ordered]),
     )
 
 
-def _identity(one: Directions) -> str:
-    return str(one.saved.model.get("identity", one.saved.model.get("name")))
+def _identity(model: Mapping[str, Any]) -> str:
+    return str(model.get("identity", model.get("name")))

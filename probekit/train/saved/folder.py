@@ -55,21 +55,21 @@ class _Form:
     """A value with the form of a JSON object, of which it needs the fields without a default."""
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Return the value of such an object.
 
         Raises:
             KeyError: a field is missing.
         """
-        known = {one.name: one for one in fields(cls)}  # type: ignore[arg-type]
-        needed = [
+        known = {field.name: field for field in fields(cls)}  # type: ignore[arg-type]
+        needed = {
             name
-            for name, one in known.items()
-            if one.default is MISSING and one.default_factory is MISSING
-        ]
-        if missing := set(needed).difference(found):
+            for name, field in known.items()
+            if field.default is MISSING and field.default_factory is MISSING
+        }
+        if missing := needed.difference(values):
             raise KeyError(min(missing))
-        return cls(**{name: found[name] for name in known if name in found})
+        return cls(**{name: values[name] for name in known if name in values})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +161,7 @@ class SavedHead(_Form):
     key: str
 
     @classmethod
-    def of(cls, found: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Return what a config.json says.
 
         Raises:
@@ -169,14 +169,14 @@ class SavedHead(_Form):
             TypeError: it is of another form.
             ValueError: it has layers, or a width, that no model has.
         """
-        if wrong := mistyped(found, _SIZES):
+        if wrong := mistyped(values, _SIZES):
             raise ValueError(f"{CONFIG} has no such {human_list(wrong)}")
         return super().of(
             {
-                **found,
-                "layers": tuple(found["layers"]),
-                "labels": tuple(found["labels"]),
-                "features": HeadFeatures.of(found["features"]),
+                **values,
+                "layers": tuple(values["layers"]),
+                "labels": tuple(values["labels"]),
+                "features": HeadFeatures.of(values["features"]),
             }
         )
 
@@ -184,7 +184,7 @@ class SavedHead(_Form):
         """Return what ``of`` reads."""
         values = {**vars(self), "features": vars(self.features)}
         later = ("plugins", "read", "backbone", "tuned", "weights")
-        return {name: one for name, one in values.items() if one or name not in later}
+        return {name: value for name, value in values.items() if value or name not in later}
 
     def recall_plugins(self) -> None:
         """Make sure that what it is made of is known here.
@@ -311,12 +311,12 @@ def check_replaceable(
         )
     named = config.get("head")
     name = named.get("name") if isinstance(named, Mapping) else None
-    found = (config.get("task"), config.get("label"), name)
-    same = found[1:] == (label, head) and is_called(folder_name(task), str(found[0]))
+    other_task, other_label = config.get("task"), config.get("label")
+    same = (other_label, name) == (label, head) and is_called(folder_name(task), str(other_task))
     if config.get("key") != key and not same:
         raise OptionError(
-            f"--save {folder}: a head of another run is saved there (task {found[0]}, label "
-            f"{found[1]}, head {found[2]}; this one: {task}, {label}, {head}). Choose another "
+            f"--save {folder}: a head of another run is saved there (task {other_task}, label "
+            f"{other_label}, head {name}; this one: {task}, {label}, {head}). Choose another "
             "folder, or remove that one."
         )
 
@@ -392,7 +392,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
         )
     if is_changed(config):
         raise RecordError(damaged(folder, f"{CONFIG} is not as it was written"))
-    return {name: one for name, one in config.items() if name != CHECKSUM}
+    return {name: value for name, value in config.items() if name != CHECKSUM}
 
 
 def _is_saved(config: object) -> bool:

@@ -156,10 +156,10 @@ class TrainedHead:
         treated, bounds = self._treat(z), _bounds(z, offsets)
         if bounds is None:
             return []
-        found = self._probe.predict(treated, bounds)
-        if found.is_floating_point():
-            return [float(value) for value in found]
-        return [self.labels[number] for number in found.tolist()]
+        predicted = self._probe.predict(treated, bounds)
+        if predicted.is_floating_point():
+            return [float(value) for value in predicted]
+        return [self.labels[number] for number in predicted.tolist()]
 
     @torch.no_grad()
     def probabilities(
@@ -189,11 +189,11 @@ class TrainedHead:
         kept = keep(log_p).ordered()
         assert kept.classes is not None
         pairs = zip(kept.classes.tolist(), kept.values.tolist(), strict=True)
-        found = [
+        by_name = [
             {self.labels[number]: value for number, value in zip(*row, strict=True)}
             for row in pairs
         ]
-        return [self.labels[number] for number in decoder.predict(logits, bounds).tolist()], found
+        return [self.labels[number] for number in decoder.predict(logits, bounds).tolist()], by_name
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""

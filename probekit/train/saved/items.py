@@ -67,7 +67,7 @@ def _example(name: str, item: Item, kind: Kind) -> Example:
 
 def _first_other(values: Sequence[bool]) -> int | None:
     """Return the first place whose value is not that of the first one."""
-    return next((place for place, value in enumerate(values) if value != values[0]), None)
+    return next((position for position, value in enumerate(values) if value != values[0]), None)
 
 
 def read_items(lines: Sequence[str], kind: str) -> list[Item]:
@@ -176,12 +176,12 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
 def _table_items(path: Path, head: TrainedHead, options: TextOptions) -> list[Item]:
     kind = KINDS[head.text_kind].name
     asked = {**vars(options), "kind": kind}
-    found = read_own([path], Choice(texts_alone=True, label=head.saved.label, **asked))
-    if not found.sentences:
+    read = read_own([path], Choice(texts_alone=True, label=head.saved.label, **asked))
+    if not read.sentences:
         raise DataError(f"{path}: there is no text to label.")
-    for sentence in found.sentences:
-        check_text(found, sentence, kind)
-    return [_item(sentence) for sentence in found.sentences]
+    for sentence in read.sentences:
+        check_text(read, sentence, kind)
+    return [_item(sentence) for sentence in read.sentences]
 
 
 def _item(sentence: Sentence) -> Item:

@@ -229,7 +229,7 @@ def predict(
     if not probabilities:
         return labels
     pairs = zip(labels, said, strict=True)
-    return [Prediction(label=label, probabilities=own) for label, own in pairs]
+    return [Prediction(label=label, probabilities=by_name) for label, by_name in pairs]
 
 
 def _label(
@@ -241,9 +241,9 @@ def _label(
     lengths: list[int] = []
     for z, offsets in blocks:
         if probabilities:
-            own, sure = trained.probabilities(z, offsets)
-            labels += own
-            said += sure
+            names, by_name = trained.probabilities(z, offsets)
+            labels += names
+            said += by_name
         else:
             labels += trained.predict(z, offsets)
         lengths += offsets.diff().tolist()

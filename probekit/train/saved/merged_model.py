@@ -41,14 +41,14 @@ def merge_run(
         RecordError: the trained values are damaged.
         StorageError: the model cannot be written.
     """
-    saved, place = SavedRun.at(run), Path(folder)
+    saved, target = SavedRun.at(run), Path(folder)
     if saved is None:
         raise MissingFileError(f"{run}: no saved run is there. `finetune --save DIR` writes one.")
     if saved.packaging.whole:
         raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
     if saved.tuning.stays_apart:
         raise OptionError(f"--method {saved.tuning.name}: {saved.tuning.stays_apart}")
-    _check_new(place, saved)
+    _check_new(target, saved)
     base = load_again(
         saved.base,
         model=None if model is None else str(model),
@@ -61,17 +61,17 @@ def merge_run(
     backbone = tuned_backbone(base, saved)
     saved.tuning.merge(backbone.model)
     try:
-        with workshop(place.parent) as folder:
-            made = folder / place.name
+        with workshop(target.parent) as fresh:
+            made = fresh / target.name
             made.mkdir()
             WholeModel().write(made, trained_values(backbone, ()))
-            put(made, place)
+            put(made, target)
     except (OSError, SafetensorError) as error:
-        raise _unwritten(place, error) from error
-    return place
+        raise _unwritten(target, error) from error
+    return target
 
 
-def _check_new(place: Path, saved: SavedRun) -> None:
+def _check_new(target: Path, saved: SavedRun) -> None:
     """Refuse a folder that holds something, or lies in the run's own.
 
     Raises:
@@ -79,15 +79,15 @@ def _check_new(place: Path, saved: SavedRun) -> None:
         StorageError: it cannot be looked at.
     """
     try:
-        inside = place.resolve().is_relative_to(saved.folder.resolve())
-        taken = place.exists() and (not place.is_dir() or any(place.iterdir()))
+        inside = target.resolve().is_relative_to(saved.folder.resolve())
+        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
     except OSError as error:
-        raise _unwritten(place, error) from error
+        raise _unwritten(target, error) from error
     if inside or taken:
-        raise OptionError(f"{place}: something is there. Give a new folder.")
+        raise OptionError(f"{target}: something is there. Give a new folder.")
 
 
-def _unwritten(place: Path, error: Exception) -> StorageError:
+def _unwritten(target: Path, error: Exception) -> StorageError:
     return StorageError(
-        f"{place}: cannot write the model ({reason_of(error)}). Make room, or give another FOLDER."
+        f"{target}: cannot write the model ({reason_of(error)}). Make room, or give another FOLDER."
     )

@@ -196,27 +196,27 @@ def _loading(saved: SavedHead) -> str:
     """Return how to load it: all of it with probekit, the model alone with other programs."""
     texts = _TEXTS.get(saved.text_kind, '["Never again."]')
     base = _hub_id(saved) or "BASE_MODEL"
-    found = f"""\
+    steps = f"""\
 ```python
 import probekit
 
 probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was
 ```"""
-    place, load = f"FOLDER/{BACKBONE_FOLDER}", "AutoModel.from_pretrained"
+    folder, load = f"FOLDER/{BACKBONE_FOLDER}", "AutoModel.from_pretrained"
     if saved.backbone == "adapter":
-        alone = f'peft.PeftModel.from_pretrained({load}("{base}"), "{place}")'
-        found += f"\n\nThe model without the head: `{alone}`."
+        alone = f'peft.PeftModel.from_pretrained({load}("{base}"), "{folder}")'
+        steps += f"\n\nThe model without the head: `{alone}`."
         if _method(saved).startswith(("prompt", "prefix")):
-            found += (
+            steps += (
                 "\nPEFT gives it no `token_type_ids`: where it has them (BERT), pairs of texts are "
                 "read right by probekit alone."
             )
     elif saved.backbone == "checkpoint":
-        found += f'\n\nThe model without the head: `{load}("{place}")`.'
+        steps += f'\n\nThe model without the head: `{load}("{folder}")`.'
     elif saved.backbone is not None:
-        file = f"{place}/{PACKAGINGS[saved.backbone].file}"
-        found += f"\n\n`{file}` holds the trained values by their names in the model."
-    return found
+        file = f"{folder}/{PACKAGINGS[saved.backbone].file}"
+        steps += f"\n\n`{file}` holds the trained values by their names in the model."
+    return steps
 
 
 def _method(saved: SavedHead) -> str:

@@ -1,6 +1,7 @@
 """Language modelling from the cache: the model's own loss, frozen and trained output heads."""
 
 import math
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
@@ -20,8 +21,8 @@ from probekit.train.row_probabilities import TOP_KEPT
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import resolve
-from probekit.train.sweeps.run import fit, sweep
-from probekit.train.sweeps.specs import TrainSpec, product
+from probekit.train.sweeps.run import fit
+from probekit.train.sweeps.specs import TrainSpec
 from probekit.train.token_rows import TokenLayout
 from tests import tiny
 from tests.extraction.passages import passages
@@ -46,52 +47,63 @@ def place(tmp_path_factory):
     return model, texts, Location(cache=root / "cache", kind=KIND)
 
 
+@pytest.fixture
+def fitted(place):
+    """Fit a head, by options of its run."""
+
+    def fit_here(memory=None, **options):
+        return fit(spec(place, **options), location=place[2], memory=memory)
+
+    return fit_here
+
+
 def spec(place, **options):
-    model, texts, _ = place
-    defaults = {"model": str(model), "task": str(texts), "head": "last", "epochs": 2, "lr": 1e-2}
-    defaults["select"] = "dev"
-    return TrainSpec(**defaults | options)
+    defaults = {"head": "last", "epochs": 2, "lr": 1e-2, "select": "dev"}
+    return TrainSpec(**{"model": str(place[0]), "task": str(place[1])} | defaults | options)
 
 
-def expected_loss(place, split):
-    """Mean loss of the model itself over a split's windows."""
-    model, texts, location = place
-    entry = open_features(str(model), str(texts), None, location).entries[split]
-    live, losses = AutoModelForCausalLM.from_pretrained(model).eval(), []
-    for row in entry.examples.table.to_pylist():
+def splits_of(place, model=None, location=None):
+    return open_features(str(model or place[0]), str(place[1]), None, location or place[2])
+
+
+def live_probabilities(place, split):
+    """Return the model's own probabilities at each predicting position, window by window."""
+    live = AutoModelForCausalLM.from_pretrained(place[0]).eval()
+    windows = []
+    for row in splits_of(place).entries[split].examples.table.to_pylist():
         start = 0
         for size in row["windows"]:
             ids = torch.tensor([row["subwords"][start : start + size]])
-            places = [n for n in range(size) if row["word_map"][start + n] >= 0]
+            predicting = [n for n in range(size) if row["word_map"][start + n] >= 0]
             with torch.no_grad():
-                chances = live(input_ids=ids).logits[0].log_softmax(1)
-            losses += [-float(chances[n, ids[0, n + 1]]) for n in places]
+                windows.append(live(input_ids=ids).logits[0, predicting].double().softmax(1))
             start += size
-    return sum(losses) / len(losses), len(losses)
+    return torch.cat(windows).numpy()
 
 
-def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place):
-    result = fit(spec(place), location=place[2])
+def test_a_frozen_output_head_on_the_last_layer_is_the_model_itself(place, fitted):
+    result = fitted()
     assert (result.n_params, result.n_head_params) == (0, 0)
-    loss, n_rows = expected_loss(place, "dev")
-    assert len(result.predictions["dev"]) == n_rows
-    assert result.scores["dev/loss"] == pytest.approx(loss, rel=1e-4)
-    assert result.eval_score == pytest.approx(math.exp(loss), rel=1e-4)
+    losses = {}
+    for split in ("train", "dev"):
+        p, gold = live_probabilities(place, split), splits_of(place).view(split).targets
+        losses[split] = float(-np.log(p[np.arange(len(gold)), gold]).mean())
+    assert len(result.predictions["dev"]) == len(gold)
+    assert result.scores["dev/loss"] == pytest.approx(losses["dev"], rel=1e-4)
+    assert result.eval_score == pytest.approx(math.exp(losses["dev"]), rel=1e-4)
     assert {score for _, _, score in result.curve} == {result.eval_score}
-    train, _ = expected_loss(place, "train")
     # The steps were not taken, but their losses are noted.
-    assert sum(loss for _, loss, _ in result.curve) / len(result.curve) == pytest.approx(
-        train, rel=0.05
-    )
+    noted = sum(loss for _, loss, _ in result.curve) / len(result.curve)
+    assert noted == pytest.approx(losses["train"], rel=0.05)
     assert result.confusion is None and result.class_weights == {}
 
 
 @pytest.mark.parametrize("head", ["last", "dwatt"])
-def test_the_model_may_run_and_learn_as_well(place, head):
+def test_the_model_may_run_and_learn_as_well(fitted, head):
     """Frozen it gives what the cache gives; trained by the same steps it predicts better."""
-    steps = spec(place, head=head, normalize="final-norm", fit="adam")
     cached, frozen, trained = (
-        fit(replace(steps, method=method), location=place[2]) for method in (None, "frozen", "full")
+        fitted(head=head, normalize="final-norm", fit="adam", method=method)
+        for method in (None, "frozen", "full")
     )
     for one, other in zip(frozen.curve, cached.curve, strict=True):
         assert one == pytest.approx(other, rel=1e-5)
@@ -99,13 +111,11 @@ def test_the_model_may_run_and_learn_as_well(place, head):
     assert trained.eval_score < cached.eval_score and trained.n_backbone_params
 
 
-def test_probabilities_of_tokens_are_those_of_the_model(place, tmp_path):
+def test_probabilities_of_tokens_are_those_of_the_model(place, swept):
     """The top ten of each position, and the scores of all, from the live model's softmax."""
-    model, texts, location = place
-    (record,) = sweep([spec(place)], out=tmp_path / "r.jsonl", location=location, predictions=True)
+    (record,) = swept([spec(place)], location=place[2], predictions=True)
     found = read_predicted(record.predictions)[1]["dev"]
-    p = np.concatenate(list(live_probabilities(place, "dev")))
-    gold = open_features(str(model), str(texts), None, location).view("dev").targets
+    p, gold = live_probabilities(place, "dev"), splits_of(place).view("dev").targets
     assert np.array_equal(found.gold, gold) and found.kept.shape == (len(gold), TOP_KEPT)
     expected = -np.sort(-p, axis=1)[:, :TOP_KEPT]
     assert np.allclose(found.probabilities, expected, rtol=2e-3, atol=1e-6)
@@ -116,26 +126,11 @@ def test_probabilities_of_tokens_are_those_of_the_model(place, tmp_path):
     gaps, bins = p.max(1) - (p.argmax(1) == gold), np.ceil(15 * p.max(1))
     ece = sum(abs(gaps[bins == number].sum()) for number in range(1, 16)) / len(gold)
     assert record.scores["dev/ece"] == pytest.approx(ece, rel=1e-3)
-    kept = (texts / "dev.txt").read_text(encoding="utf-8")
+    kept = (place[1] / "dev.txt").read_text(encoding="utf-8")
     assert all(text in kept for text in found.texts) and len(set(found.texts)) > 1
 
 
-def live_probabilities(place, split):
-    """Yield the model's own probabilities at each predicting position, window by window."""
-    model, _, location = place
-    entry = open_features(str(model), str(place[1]), None, location).entries[split]
-    live = AutoModelForCausalLM.from_pretrained(model).eval()
-    for row in entry.examples.table.to_pylist():
-        start = 0
-        for size in row["windows"]:
-            ids = torch.tensor([row["subwords"][start : start + size]])
-            places = [n for n in range(size) if row["word_map"][start + n] >= 0]
-            with torch.no_grad():
-                yield live(input_ids=ids).logits[0, places].double().softmax(1).numpy()
-            start += size
-
-
-def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
+def test_a_trained_output_head_and_a_fusion_learn(place, swept):
     plan = [
         spec(place),
         spec(place, decoder="vocabulary:trained=true"),
@@ -143,53 +138,31 @@ def test_a_trained_output_head_and_a_fusion_learn(place, tmp_path):
         spec(place, head="p32", depth=1),
         spec(place, head="p32", rates=(("mixing", 0.01),)),  # nothing but mixing weights is trained
     ]
-    frozen, trained, fused, shallow, mixed = sweep(
-        plan, out=tmp_path / "r.jsonl", location=place[2]
-    )
+    frozen, trained, fused, shallow, mixed = swept(plan, location=place[2])
     assert {record.metric for record in (frozen, trained, fused)} == {"perplexity"}
     assert min(trained.eval_score, fused.eval_score) < frozen.eval_score
     assert mixed.weights != fused.weights and mixed.n_params == 3
     assert trained.n_params > 1000 and fused.n_params == 3 and shallow.n_params == 1
-    model, texts, location = place
-    splits = open_features(str(model), str(texts), None, location)
-    planned = [resolve(run, splits).n_params for run in plan]  # memory goes by the output head too
+    planned = [resolve(run, splits_of(place)).n_params for run in plan]  # memory goes by these
     assert planned == [r.n_params for r in (frozen, trained, fused, shallow, mixed)]
     for record in (trained, fused):  # the best is the smallest
         assert record.eval_score == min(score for _, _, score in record.curve)
 
 
-def test_a_model_that_runs_is_the_cache_and_one_that_learns_is_better(place):
-    asked = spec(place, head="p32", epochs=1)
-    live, cached = (fit(replace(asked, method=m), location=place[2]) for m in ("frozen", None))
-    np.testing.assert_allclose(*([p[1:] for p in r.curve] for r in (live, cached)), rtol=1e-4)
-    learns = replace(asked, method="full", rates=(("backbone", 3e-3),))
-    tuned = fit(learns, location=place[2])
-    assert tuned.scores["dev/loss"] < cached.scores["dev/loss"] - 0.05
-
-
-def test_a_share_of_the_pieces_is_drawn_and_shots_are_refused(place):
-    whole, part = (
-        fit(spec(place, fraction=share, epochs=1, batch_size=1), location=place[2]).curve[-1][0]
-        for share in (1.0, 0.25)
+def test_what_is_drawn_and_what_is_refused(fitted):
+    every, few = (
+        fitted(fraction=share, epochs=1, batch_size=1).curve[-1][0] for share in (1.0, 0.25)
     )
-    assert part == round(whole / 4)
-    with pytest.raises(
-        OptionError, match=r"has no classes \(language-modelling\): give --fraction"
-    ):
-        fit(spec(place, shots=2), location=place[2])
-
-
-@pytest.mark.parametrize("memory", [0, 10**9])
-def test_memory_changes_no_number(place, memory):
-    whole = fit(spec(place, head="p32"), location=place[2])
-    other = fit(spec(place, head="p32"), location=place[2], memory=memory)
-    assert other.curve == whole.curve
-
-
-def test_a_head_of_whole_texts_says_what_to_keep(place):
+    assert few == round(every / 4)
+    with pytest.raises(OptionError, match=r"has no classes \(language-modelling\): give --fractio"):
+        fitted(shots=2)
     again = r"holds only predicted\. .*--keep output-head,predicted,tokens\."
     with pytest.raises(DataError, match=rf"extra-layers reads 'tokens': .*{again}"):
-        fit(spec(place, head="extra-layers"), location=place[2])
+        fitted(head="extra-layers")
+
+
+def test_memory_changes_no_number(fitted):
+    assert fitted(head="p32", memory=0).curve == fitted(head="p32").curve
 
 
 @pytest.mark.parametrize("family", ["llama", "bert"])
@@ -199,10 +172,11 @@ def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path,
     keep = ("predicted", "tokens", "output-head")
     form = {"every": 2} if family == "llama" else {"passes": 2, "tie": "input"}
     options = ExtractOptions(dtype="float32", max_length=24, keep=keep, **form)
-    texts, cache = place[1], tmp_path / "cache"
-    extract(str(model), str(texts), kind=KIND, cache=cache, options=options, device="cpu")
-    location = Location(cache=cache, kind=KIND)
-    splits = open_features(str(model), str(texts), None, location)
+    location = Location(cache=tmp_path / "cache", kind=KIND)
+    extract(
+        str(model), str(place[1]), kind=KIND, cache=location.cache, options=options, device="cpu"
+    )
+    splits = splits_of(place, model, location)
     view = splits.view("train")
     offsets, owner = cut_passages(bounds_of(view.entry.examples.n_rows), 7)
     view = replace(view, offsets=offsets, ids=("",) * len(owner), positions=owner)
@@ -214,69 +188,61 @@ def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path,
     assert torch.equal(found.pool(found.hidden), own[:, 0])
     windows = view.entry.examples.table["windows"].to_pylist()
     assert max(map(len, windows)) > 2 and layout.view.lengths.max() < max(map(sum, windows))
-    few = {"model": str(model), "head": "extra-layers", "epochs": 6, "batch_size": 4}
-    losses = [loss for _, loss, _ in fit(spec(place, **few), location=location).curve]
+    few = spec(place, model=str(model), head="extra-layers", epochs=6, batch_size=4)
+    losses = [loss for _, loss, _ in fit(few, location=location).curve]
     assert losses[-1] < losses[0] - 0.05
 
 
 def test_the_baseline_is_the_frequency_of_tokens(place, tmp_path):
-    found = run_baselines(
-        product(spec(place), {"seed": [0]}),
-        out=tmp_path / "r.jsonl",
-        location=place[2],
-        device="cpu",
-    )
+    found = run_baselines([spec(place)], out=tmp_path / "r.jsonl", location=place[2], device="cpu")
     (guess,) = found.guesses
-    splits = open_features(str(place[0]), str(place[1]), None, place[2])
-    train, dev = (splits.view(split).targets.tolist() for split in ("train", "dev"))
-    size = splits.view("dev").n_outputs
-    losses = [-math.log((train.count(t) + 1) / (len(train) + size)) for t in dev]
+    train, dev = (splits_of(place).view(split) for split in ("train", "dev"))
+    counts, total = Counter(train.targets.tolist()), len(train) + dev.n_outputs
+    losses = [-math.log((counts[target] + 1) / total) for target in dev.targets.tolist()]
     assert guess.eval_score == pytest.approx(math.exp(sum(losses) / len(losses)))
     assert guess.metric == "perplexity" and guess.head == "majority"
-    assert [note.split(":")[0] for note in found.notes][:2] == [
-        "no control task",
-        "no code length",
-    ]
+    noted = [note.split(":")[0] for note in found.notes]
+    assert noted[:2] == ["no control task", "no code length"]
 
 
 @pytest.mark.parametrize("decoder", [None, "vocabulary:trained=true"])
-def test_a_saved_head_can_be_started_from_and_labels_no_text(place, tmp_path, decoder):
-    options = {"head": "p32", "decoder": decoder}
-    location = place[2]
-    out, folder = tmp_path / "r.jsonl", tmp_path / "head"
-    (saved,) = sweep([spec(place, **options)], out=out, location=location, save=folder)
+def test_a_saved_head_can_be_started_from_and_labels_no_text(
+    place, fitted, swept, tmp_path, decoder
+):
+    options, folder = {"head": "p32", "decoder": decoder}, tmp_path / "head"
+    (saved,) = swept([spec(place, **options)], location=place[2], save=folder)
     small = options | {"epochs": 1, "lr": 1e-30, "as_published": True}
-    again = fit(spec(place, init_from=str(folder), **small), location=location)
+    again = fitted(init_from=str(folder), **small)
     assert again.eval_score == pytest.approx(saved.eval_score, rel=1e-5)
-    frozen = spec(place, fusion_from=str(folder), freeze_fusion=True, **small)
-    assert fit(frozen, location=location).n_head_params == 0
+    assert fitted(fusion_from=str(folder), freeze_fusion=True, **small).n_head_params == 0
     with pytest.raises(OptionError, match=r"predicts tokens .* labels no text\."):
         TrainedHead.from_pretrained(folder)
 
 
-@pytest.mark.parametrize("passes", [1, 2])
-def test_predictions_are_kept_text_by_text(place, tmp_path, monkeypatch, passes):
+@pytest.mark.parametrize(
+    ("passes", "ids", "starts", "groups"),
+    [
+        (1, ("a#0", "a#1", "b#0", "c#0"), [0, 3, 7], ("x", "x", "y", "x")),  # # is of the name
+        (2, ("a", "b", "c"), [0, 7], ("x", "y", "x")),
+    ],
+)
+def test_predictions_are_kept_text_by_text(
+    place, tmp_path, monkeypatch, passes, ids, starts, groups
+):
     """Pieces of a text, and its readings under other masks, are one thing to resample."""
-    view = open_features(str(place[0]), str(place[1]), None, place[2]).view("dev")
+    view = splits_of(place).view("dev")
     monkeypatch.setitem(view.entry.manifest.request["masking"], "passes", passes)
     losses = np.linspace(0, 1, len(view))
-    bounds = np.array([0, 2, 3, 7, len(view) - 1, len(view)])
     cut = replace(
         view,
         ids=("a#0", "a#0", "a#1", "b#0", "c#0"),
-        offsets=bounds,
+        offsets=np.array([0, 2, 3, 7, len(view) - 1, len(view)]),
         positions=np.array([0, 0, 1, 2, 3]),
         resampled=SentenceGroups("document", ["x", "x", "y", "x"]),
     )
     options = {"key": "k" * 64, "metric": "perplexity", "labels_fingerprint": "f" * 64}
     write_predictions(tmp_path / "p", {"dev": losses}, {"dev": cut}, **options)
     found = read_predicted(tmp_path / "p")[1]["dev"]
-    if passes == 1:  # then a # belongs to the name of the text
-        assert found.ids == ("a#0", "a#1", "b#0", "c#0")
-        assert found.offsets.tolist() == [0, 3, 7, len(view) - 1, len(view)]
-        assert found.groups == ("x", "x", "y", "x")
-    else:
-        assert found.ids == ("a", "b", "c")
-        assert found.offsets.tolist() == [0, 7, len(view) - 1, len(view)]
-        assert found.groups == ("x", "y", "x")
+    assert (found.ids, found.groups) == (ids, groups)
+    assert found.offsets.tolist() == [*starts, len(view) - 1, len(view)]
     assert found.content == "losses" and found.predicted.tolist() == losses.tolist()

@@ -22,17 +22,16 @@ from probekit.train.option_groups import ALWAYS_WRITTEN, Descent, Steps
 from probekit.train.steps import steps_of
 from probekit.train.sweeps import run_views
 from probekit.train.sweeps.resolve import resolve
-from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_groups import data_key, stream_key
 from probekit.train.sweeps.run_options import GROUPS, Data, Origin, Sample
 from probekit.train.sweeps.run_views import open_once, open_splits, opened_by
 from probekit.train.sweeps.run_words import described
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.worker import make_streams
-from tests.planted import MODEL, TASK, plant_all
+from tests.planted import MODEL, TASK
 from tests.results.samples import make_record
+from tests.train.sweeps.samples import spec
 
-BASE = {"model": MODEL, "task": TASK, "head": "last", "label": "ner"}
 OTHER = {
     "model": "other",
     "task": "conll2003",
@@ -88,10 +87,6 @@ NAMES = {group: [field.name for field in fields(group)] for group in GROUPS}
 EVERY = [name for names in NAMES.values() for name in names]
 
 
-def spec(**options):
-    return TrainSpec(**BASE | options)
-
-
 def key(**options):
     about = {"task": "t", "layers": (1,), "metric": "f1", "entries": {}, "labels_fingerprint": "l"}
     return ResolvedOptions(spec=spec(**options), numerics=1, **about).key
@@ -140,9 +135,8 @@ def test_every_option_of_data_decides_what_is_opened(name, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def splits(tmp_path_factory):
-    root = plant_all(tmp_path_factory.mktemp("cache"))
-    return open_features(MODEL, TASK, "ner", Location(cache=root))
+def splits(words):
+    return open_features(MODEL, TASK, "ner", words)
 
 
 @pytest.fixture
@@ -234,16 +228,12 @@ def test_every_option_tells_records_apart_and_is_typed_again(name, run, splits):
 
 
 @pytest.mark.parametrize("name", [*NAMES[Descent], *NAMES[Steps]])
-def test_a_probe_is_the_same_alone_and_beside_others(name, splits, tmp_path):
+def test_a_probe_is_the_same_alone_and_beside_others(name, swept):
     steps = {"fit": "adam", "select": "dev", "epochs": 2, "lr": 0.25}
     own = spec(**steps | {"head": "p32" if name == "rates" else "last", name: OTHER[name]})
-    others = [replace(own, **{which: one}) for which, one in (("seed", 7), ("lr", 0.01))]
-    others += [replace(own, head="mean", rates=()), replace(own, layers="1")]
-    location = splits.entries["train"].path.parents[2]
-    alone, together = (
-        {record.key: record for record in sweep(plan, out=tmp_path / f"{len(plan)}.jsonl",
-                                                location=Location(cache=location), device="cpu")}
-        for plan in ([own], [*others[:2], own, *others[2:]])
-    )  # fmt: skip
-    for key, record in alone.items():
-        assert record.scores == pytest.approx(together[key].scores, rel=1e-4)
+    before = [replace(own, seed=7), replace(own, lr=0.01)]
+    after = [replace(own, head="mean", rates=()), replace(own, layers="1")]
+    (alone,) = swept([own], "alone", device="cpu")
+    beside = {r.key: r for r in swept([*before, own, *after], "beside", device="cpu")}
+    assert len(beside) == 5
+    assert alone.scores == pytest.approx(beside[alone.key].scores, rel=1e-4)

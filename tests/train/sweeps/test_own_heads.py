@@ -10,13 +10,12 @@ import torch
 import probekit
 from probekit.base import plugins
 from probekit.errors import OptionError, PluginError, UnknownNameError
-from probekit.features import Location
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps.run import spec_of
 from probekit.train.sweeps.specs import TrainSpec, product
-from tests.planted import DIM, MODEL, TASK, plant_all
+from tests.planted import DIM, MODEL, TASK
 from tests.plugged import Layered, Mixed
 from tests.saved_heads import unsealed
 
@@ -28,16 +27,19 @@ def nothing_registered(monkeypatch):
     monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
 
 
-@pytest.fixture(scope="module")
-def location(tmp_path_factory):
-    return Location(cache=plant_all(tmp_path_factory.mktemp("own")))
+@pytest.fixture
+def fitted(words):
+    """Fit a head, by options of its run."""
+
+    def fit_here(head, save, **options):
+        where = {"location": words, "device": "cpu", "save": save}
+        return probekit.fit(head=head, **WHERE, options=options, **where)
+
+    return fit_here
 
 
-def test_a_class_is_fitted_saved_and_loaded(location, tmp_path):
-    options = {"epochs": 8, "lr": 0.01}
-    result = probekit.fit(
-        head=Layered, **WHERE, options=options, location=location, device="cpu", save=tmp_path
-    )
+def test_a_class_is_fitted_saved_and_loaded(fitted, tmp_path):
+    result = fitted(Layered, tmp_path, epochs=8, lr=0.01)
     assert result.eval_score > 0.5 and result.weights == {}
     z = torch.randn(5, 4, DIM, generator=torch.Generator().manual_seed(0))
     before = TrainedHead.from_pretrained(tmp_path).predict(z)
@@ -57,30 +59,29 @@ def test_a_class_is_fitted_saved_and_loaded(location, tmp_path):
 
 @pytest.mark.parametrize("kind", ["head", "decoder", "normalization"])
 @pytest.mark.parametrize("start", ["init_from", "fusion_from"])
-def test_a_start_of_an_unknown_plugin_names_it(location, tmp_path, kind, start):
-    probekit.fit(head="last", **WHERE, location=location, device="cpu", save=tmp_path)
+def test_a_start_of_an_unknown_plugin_names_it(fitted, tmp_path, kind, start):
+    fitted("last", tmp_path)
     config = unsealed(tmp_path)
     config |= {kind: {"name": "elsewhere"}, "plugins": {kind: {"path": "a.b:C", "code": "0"}}}
     (tmp_path / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnknownNameError, match=rf"^unknown {kind} 'elsewhere': .*not known here"):
-        probekit.fit(
-            head="last", **WHERE, options={start: str(tmp_path)}, location=location, device="cpu"
-        )
+        fitted("last", None, **{start: str(tmp_path)})
 
 
-def test_workers_know_what_was_registered_even_a_class_of_a_function(location, tmp_path):
+def test_workers_know_what_was_registered_and_change_no_number(swept, monkeypatch):
     class Local(Mixed):
         """A class that no other process can import."""
 
+    monkeypatch.setattr("probekit.engines.local.usable_cores", lambda: 2)
     probekit.register_head("local", Local)
     probekit.register_head("mine", Layered)
     base = TrainSpec(**WHERE, head="mine", epochs=1)
-    plan = product(base, {"head": ["mine:hidden=4", "local"], "seeds": 2})
-    out = tmp_path / "runs.jsonl"
-    records = probekit.sweep(plan, out=out, location=location, device="cpu", workers=2)
-    alone = probekit.sweep(plan, out=tmp_path / "b.jsonl", location=location, device="cpu")
-    assert [one.scores for one in records] == [one.scores for one in alone]
-    assert [one.head for one in records] == ["mine", "mine", "local", "local"]
+    plan = product(base, {"head": ["mine:hidden=4", "local", "p32"], "seeds": 2})
+    records = swept(plan, device="cpu", workers=2)
+    alone = swept(plan, "alone", device="cpu")
+    for one, other in zip(records, alone, strict=True):
+        assert one.to_json() | {"train_seconds": other.train_seconds} == other.to_json()
+    assert [one.head for one in records] == ["mine", "mine", "local", "local", "p32", "p32"]
     assert records[0].options == {"head.hidden": 4} and records[2].weights.keys() == {0, 1, 2, 3}
     assert records[0].plugins["head"]["path"] == "tests.plugged:Layered"
 
@@ -96,7 +97,7 @@ class Edited(nn.Module):
 """
 
 
-def test_a_class_that_changed_is_another_run(location, tmp_path, monkeypatch):
+def test_a_class_that_changed_is_another_run(swept, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
 
@@ -106,16 +107,14 @@ def test_a_class_that_changed_is_another_run(location, tmp_path, monkeypatch):
         importlib.invalidate_caches()
         module = importlib.import_module("edited")
         probekit.register_head("edited", module.Edited, version=version)
-        spec = TrainSpec(**WHERE, head="edited", epochs=1)
-        out = tmp_path / "runs.jsonl"
-        (record,) = probekit.sweep([spec], out=out, location=location, device="cpu")
+        (record,) = swept([TrainSpec(**WHERE, head="edited", epochs=1)], device="cpu")
         return record
 
     first, again, changed = recorded("relu"), recorded("relu"), recorded("tanh")
     assert first == again
     assert first.key != changed.key and first.scores != changed.scores
     assert recorded("relu", "1").key == recorded("tanh", "1").key != first.key
-    assert len(probekit.load_records(tmp_path / "runs.jsonl")) == 3
+    assert len(probekit.load_records(tmp_path / "r.jsonl")) == 3
 
 
 def test_heads_in_every_form():

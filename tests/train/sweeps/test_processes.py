@@ -15,8 +15,9 @@ from probekit.results import claims as claims_module
 from probekit.results import load_records
 from probekit.results.claims import Claims
 from probekit.train.sweeps.run import sweep
-from probekit.train.sweeps.specs import TrainSpec, product
+from probekit.train.sweeps.specs import product
 from tests.planted import MODEL, TASK, plant_all
+from tests.train.sweeps.samples import spec
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = Path(__file__).parent / "noted_program.py"
@@ -55,40 +56,32 @@ def recorded(here):
     return [record.key for record in load_records(here / "r.jsonl")]
 
 
-def test_three_processes_share_the_runs(here):
+def test_processes_share_the_runs_and_take_over_those_of_a_killed_one(here):
     """One of them in groups of many runs."""
-    processes = [start(here, "a"), start(here, "b"), start(here, "c", memory=10**9)]
+    killed = start(here, "a", die_at=3)
+    killed.communicate(timeout=280)
+    assert killed.returncode == -signal.SIGKILL
+    (left,) = here.glob("r.jsonl.*.claim")
+    assert len((here / "r.jsonl").read_text().splitlines()) == 2
+    begun = trained(here, "a")
+    assert left.name.split(".")[2] == begun[2][:16]
+    processes = [start(here, "b"), start(here, "c", memory=10**9)]
     printed = [process.communicate(timeout=280) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], printed
-    assert sorted(trained(here, "a", "b", "c")) == sorted(recorded(here))
+    assert [process.returncode for process in processes] == [0, 0], printed
+    said = "".join(err for _, err in printed)
+    assert f"process {killed.pid} on " in said and "taken over" in said
+    assert sorted([*begun[:2], *trained(here, "b", "c")]) == sorted(recorded(here))
     assert len((here / "r.jsonl").read_text().splitlines()) == N_RUNS
     tables = {out for out, _ in printed}
     assert len(tables) == 1 and len(tables.pop().splitlines()) == N_RUNS
     assert not list(here.glob("*.claim"))
 
 
-def test_a_killed_process_leaves_its_runs_to_others(here):
-    killed = start(here, "a", die_at=3)
-    killed.communicate(timeout=280)
-    assert killed.returncode == -signal.SIGKILL
-    (left,) = here.glob("r.jsonl.*.claim")
-    assert len((here / "r.jsonl").read_text().splitlines()) == 2
-    other = start(here, "b")
-    _, err = other.communicate(timeout=280)
-    assert f"process {killed.pid} on " in err and "taken over" in err
-    begun = trained(here, "a")
-    assert sorted([*begun[:2], *trained(here, "b")]) == sorted(recorded(here))
-    assert left.name.split(".")[2] == begun[2][:16] and not left.exists()
-
-
-BASE = TrainSpec(model=MODEL, task=TASK, label="ner", head="last", shots=4)
-
-
 def test_runs_of_others_are_waited_for(here, caplog, monkeypatch):
     """What is trained elsewhere is not trained here, but in the result all the same."""
     caplog.set_level("INFO", "probekit")
     monkeypatch.setattr(claims_module, "POLL_SECONDS", 0.01)
-    where, plan = Location(cache=here / "cache"), product(BASE, {"seeds": 3})
+    where, plan = Location(cache=here / "cache"), product(spec(shots=4), {"seeds": 3})
     elsewhere = {r.key: r for r in sweep(plan, out=here / "elsewhere.jsonl", location=where)}
     caplog.clear()
     first, second, third = elsewhere

@@ -1,3 +1,5 @@
+"""Sweeps: what they record, resume, save and refuse."""
+
 import json
 from dataclasses import replace
 
@@ -14,60 +16,54 @@ from probekit.train.saved.folder import saved_key
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps import run_views, worker
 from probekit.train.sweeps.run import sweep
-from probekit.train.sweeps.specs import TrainSpec, depths, product
+from probekit.train.sweeps.specs import depths, product
 from tests.planted import DIM, MODEL, NAMES, TASK, plant, plant_all
+from tests.train.sweeps.samples import spec
 
-HEADS = ("last", "p32", "concat")
-
-
-@pytest.fixture(scope="module")
-def location(tmp_path_factory):
-    return Location(cache=plant_all(tmp_path_factory.mktemp("cache")))
-
-
-def base(**options):
-    defaults = {"model": MODEL, "task": TASK, "label": "ner", "head": "last", "epochs": 2}
-    return TrainSpec(**defaults | options)
+SHORT = spec(label="ner", epochs=2)
+HEADS = {"head": ["last", "p32", "concat"]}
 
 
 def comparable(records):
     return {record.key: {**record.to_json(), "train_seconds": 0} for record in records}
 
 
-def test_records_come_in_the_order_of_the_plan_and_are_written(location, tmp_path):
-    plan = product(base(), {"head": HEADS, "seed": [0, 1], "shots": [None, 4]})
-    records = sweep(plan, out=tmp_path / "runs.jsonl", location=location)
-    got = [(record.head, record.seed, record.shots) for record in records]
-    assert got == [(spec.head, spec.seed, spec.shots) for spec in plan]
-    assert comparable(load_records(tmp_path / "runs.jsonl")) == comparable(records)
+def test_records_come_in_the_order_of_the_plan_and_are_written(swept, tmp_path, monkeypatch):
+    plan = product(SHORT, {**HEADS, "seed": [0, 1], "shots": [None, 4]})
+    records = swept(plan)
+    assert [(record.head, record.seed, record.shots) for record in records] == [
+        (spec.head, spec.seed, spec.shots) for spec in plan
+    ]
+    assert comparable(load_records(tmp_path / "r.jsonl")) == comparable(records)
     record = records[0]
     assert (record.model, record.task, record.label) == (MODEL, TASK, "ner")
     assert record.layers == (3,) and record.protocol == "full" and record.lr == 1e-2
     assert records[1].protocol == "few-shot"
     assert record.scores["test/span-f1"] == record.test_score
+    # a second sweep trains nothing
+    monkeypatch.setattr(worker, "fit_group", None)
+    assert swept(plan) == records
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == len(plan)
 
 
-def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(location, tmp_path, caplog):
-    plan = product(base(head="p32", as_published=True), {"lr": [1e38, 2e-3], "seed": [0, 1]})
-    out = tmp_path / "runs.jsonl"
-    records = sweep(plan, out=out, location=location)
-    assert [record.diverged for record in records] == [True, True, False, False]
-    assert [len(record.weights) for record in records] == [0, 0, 3, 3]
-    assert caplog.text.count("no longer finite") == 2
-    assert "diverged" not in records[2].to_json()
-    assert comparable(load_records(out)) == comparable(records)
+def test_a_run_that_diverges_is_recorded_as_such_and_not_run_again(swept, tmp_path, caplog):
+    plan = product(replace(SHORT, head="p32", as_published=True), {"lr": [1e38, 2e-3]})
+    records = swept(plan)
+    assert [(record.diverged, len(record.weights)) for record in records] == [(True, 0), (False, 3)]
+    assert caplog.text.count("no longer finite") == 1
+    assert "diverged" not in records[1].to_json()
+    assert comparable(load_records(tmp_path / "r.jsonl")) == comparable(records)
     caplog.clear()
-    sweep(plan, out=out, location=location)
+    swept(plan)
     assert "no longer finite" not in caplog.text
     header, _, *lines = table(summarise(records)).splitlines()
     assert "diverged" in header
-    assert ["2 of 2" in line for line in lines] == [False, True]
+    assert ["1 of 1" in line for line in lines] == [False, True]
 
 
-def test_a_plan_opens_each_source_once_whatever_its_order(location, tmp_path, monkeypatch):
-    out = tmp_path / "runs.jsonl"
-    plan = product(base(), {"head": HEADS, "control": [0, 1, 2]})
-    sweep(plan, out=out, location=location)
+def test_a_plan_opens_each_source_once_whatever_its_order(swept, monkeypatch):
+    plan = product(SHORT, {**HEADS, "control": [0, 1, 2]})
+    swept(plan)
     opened, real = [], run_views.open_features
 
     def counted(*arguments, control=None, **options):
@@ -75,38 +71,26 @@ def test_a_plan_opens_each_source_once_whatever_its_order(location, tmp_path, mo
         return real(*arguments, control=control, **options)
 
     monkeypatch.setattr(run_views, "open_features", counted)
-    records = sweep(plan, out=out, location=location)  # settles the runs again, and trains nothing
+    records = swept(plan)  # settles the runs again, and trains nothing
     assert opened == [0, 1, 2]
     assert [(record.head, record.label) for record in records] == [
         (spec.head, f"ner (control {spec.control})") for spec in plan
     ]
 
 
-def test_a_second_sweep_trains_nothing(location, tmp_path, monkeypatch):
-    out = tmp_path / "runs.jsonl"
-    plan = product(base(), {"head": HEADS})
-    first = sweep(plan, out=out, location=location)
-    monkeypatch.setattr(worker, "fit_group", None)
-    again = sweep(plan, out=out, location=location)
-    assert again == first
-    assert len(out.read_text().splitlines()) == len(plan)
+def test_memory_changes_no_number(swept):
+    plan = product(SHORT, {**HEADS, "normalize": ["none", "standardize"]})
+    much, little = (
+        comparable(swept(plan, f"{memory}", device="cpu", memory=memory)) for memory in (None, 1000)
+    )
+    assert much == little
 
 
-def test_workers_change_no_number(location, tmp_path, monkeypatch):
-    monkeypatch.setattr("probekit.engines.local.usable_cores", lambda: 2)
-    plan = product(base(), {"head": HEADS, "seed": [0, 1]})
-    one = sweep(plan, out=tmp_path / "one.jsonl", location=location)
-    two = sweep(plan, out=tmp_path / "two.jsonl", location=location, workers=2)
-    assert comparable(one) == comparable(two)
-
-
-def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypatch):
+def test_an_interrupted_sweep_goes_on_where_it_was(swept, tmp_path, monkeypatch):
     monkeypatch.setattr("probekit.train.sweeps.run_groups._MOST_MEMBERS", 2)
-    plan = product(base(), {"head": HEADS, "seed": [0, 1]})
-    out = tmp_path / "runs.jsonl"
-    whole = sweep(plan, out=tmp_path / "whole.jsonl", location=location)
-    trained = []
-    real = worker.fit_group
+    plan = product(SHORT, {**HEADS, "seed": [0, 1]})
+    uninterrupted = swept(plan, "whole")
+    trained, real = [], worker.fit_group
 
     def interrupted(streams, *args, **options):
         if len(trained) == 1:
@@ -116,22 +100,14 @@ def test_an_interrupted_sweep_goes_on_where_it_was(location, tmp_path, monkeypat
 
     monkeypatch.setattr(worker, "fit_group", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        sweep(plan, out=out, location=location)
-    assert len(load_records(out)) == trained[0] == 2
+        swept(plan)
+    assert len(load_records(tmp_path / "r.jsonl")) == trained[0] == 2
     monkeypatch.setattr(worker, "fit_group", real)
-    assert comparable(sweep(plan, out=out, location=location)) == comparable(whole)
-    assert len(out.read_text().splitlines()) == len(plan)
+    assert comparable(swept(plan)) == comparable(uninterrupted)
+    assert len((tmp_path / "r.jsonl").read_text().splitlines()) == len(plan)
 
 
-def test_a_little_memory_gives_the_same_numbers(location, tmp_path):
-    plan = product(base(), {"head": HEADS, "normalize": ["none", "standardize"]})
-    where = {"location": location, "device": "cpu"}
-    much = sweep(plan, out=tmp_path / "much.jsonl", **where)
-    little = sweep(plan, out=tmp_path / "little.jsonl", **where, memory=1000)
-    assert comparable(much) == comparable(little)
-
-
-def test_rows_may_take_what_heads_leave(location, tmp_path, monkeypatch):
+def test_rows_may_take_what_heads_leave(swept, monkeypatch):
     asked, real = [], worker.fit_group
 
     def spy(streams, *args, **options):
@@ -139,21 +115,15 @@ def test_rows_may_take_what_heads_leave(location, tmp_path, monkeypatch):
         return real(streams, *args, **options)
 
     monkeypatch.setattr(worker, "fit_group", spy)
-    plan = product(base(head="concat", epochs=1), {"seed": [0, 1]})
-    found = {}
-    for memory in (10**7, 1000):
-        out = tmp_path / f"{memory}.jsonl"
-        found[memory] = sweep(plan, out=out, location=location, memory=memory)
+    plan = product(replace(SHORT, head="concat", epochs=1), {"seed": [0, 1]})
+    records, _ = (swept(plan, f"{memory}", memory=memory) for memory in (10**7, 1000))
     # Each head counts five times: values, gradients, two moments, the best checkpoint.
-    assert asked == [10**7 - 2 * 5 * 4 * found[1000][0].n_params, 0, 0]
+    assert asked == [10**7 - 2 * 5 * 4 * records[0].n_params, 0, 0]
 
 
-def test_every_depth_in_one_sweep(location, tmp_path):
-    records = sweep(
-        product(base(head="p32", epochs=30, lr=2e-2), {"depth": depths(3)}),
-        out=tmp_path / "depth.jsonl",
-        location=location,
-    )
+def test_every_depth_in_one_sweep(swept):
+    base = replace(SHORT, head="p32", epochs=30, lr=2e-2)
+    records = swept(product(base, {"depth": depths(3)}))
     assert [record.depth for record in records] == [0, 1, 2, 3]
     assert [record.layers for record in records] == [(0,), (1,), (1, 2), (1, 2, 3)]
     scores = [record.eval_score for record in records]
@@ -169,83 +139,78 @@ def test_depths_always_end_with_the_last():
         depths(3, every=0)
 
 
-def test_heads_and_predictions_are_saved_on_request(location, tmp_path):
-    plan = product(base(), {"seed": [0, 1]})
-    out = tmp_path / "runs.jsonl"
-    sweep(plan, out=out, location=location)
-    folder = str(tmp_path / "heads")
-    records = sweep(plan, out=str(out), location=location, save=folder, predictions=True)
-    folders = sorted((tmp_path / "heads").iterdir())
-    assert len(folders) == 2
-    assert TrainedHead.from_pretrained(folders[0]).config["task"] == TASK
-    assert json.loads((folders[0] / "config.json").read_text())["label"] == "ner"
-    table = pq.read_table(records[0].predictions)
-    dev = [row for row in table.to_pylist() if row["split"] == "dev"]
-    words = [pair for row in dev for pair in zip(row["gold"], row["predicted"], strict=True)]
-    assert len(dev) == 30 and len(words) > 100
+def test_heads_and_predictions_are_saved_on_request(swept, tmp_path):
+    plan = product(SHORT, {"seed": [0, 1]})
+    swept(plan)
+    records = swept(plan, save=str(tmp_path / "heads"), predictions=True)
+    first, _ = sorted((tmp_path / "heads").iterdir())
+    assert TrainedHead.from_pretrained(first).config["task"] == TASK
+    assert json.loads((first / "config.json").read_text())["label"] == "ner"
+    rows = pq.read_table(records[0].predictions).to_pylist()
+    dev = [row for row in rows if row["split"] == "dev"]
+    labelled = [pair for row in dev for pair in zip(row["gold"], row["predicted"], strict=True)]
+    assert len(dev) == 30 and len(labelled) > 100
 
 
-def test_a_folder_with_the_head_of_another_run_is_no_saved_head(location, tmp_path):
-    out, folder = tmp_path / "runs.jsonl", tmp_path / "head"
-    sweep([base(seed=0)], out=out, location=location)
-    (other,) = sweep([base(seed=1)], out=out, location=location, save=folder)
+def test_only_the_head_of_the_same_kind_of_run_is_replaced(swept, tmp_path):
+    folder, file = tmp_path / "head", tmp_path / "r.jsonl"
+    swept([SHORT])
+    (other,) = swept([replace(SHORT, seed=1)], save=folder)
     assert saved_key(folder) == other.key
-    (wanted,) = sweep([base(seed=0)], out=out, location=location, save=folder)
+    (wanted,) = swept([SHORT], save=folder)  # recorded, but not saved
     assert saved_key(folder) == wanted.key != other.key
+    before = file.read_text("utf-8")
+    with pytest.raises(OptionError, match=r"--save .*head of another run .*label ner, head last"):
+        swept([replace(SHORT, head="p32")], save=folder)
+    assert saved_key(folder) == wanted.key
+    assert file.read_text("utf-8") == before  # nothing was trained
+    assert swept([SHORT], save=folder) == [wanted]
     (folder / "config.json").write_text("{")
     assert saved_key(folder) is None
 
 
-def test_the_head_of_another_run_is_not_overwritten(location, tmp_path):
-    out, folder = tmp_path / "runs.jsonl", tmp_path / "head"
-    (kept,) = sweep([base(epochs=1)], out=out, location=location, save=folder)
-    before = out.read_text("utf-8")
-    with pytest.raises(OptionError, match=r"--save .*head of another run .*label ner, head last"):
-        sweep([base(head="p32", epochs=1)], out=out, location=location, save=folder)
-    assert saved_key(folder) == kept.key
-    assert out.read_text("utf-8") == before  # nothing was trained
-    (again,) = sweep([base(epochs=1)], out=out, location=location, save=folder)
-    assert again.key == kept.key
-
-
-def test_a_place_that_cannot_hold_a_head_is_refused_before_training(location, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(StorageError, match=r"--save .*head: .*file is a file"):
-        sweep([base()], out=tmp_path / "r.jsonl", location=location, save=tmp_path / "file/head")
-    assert not (tmp_path / "r.jsonl").exists()
-
-
-def test_layers_that_a_depth_cuts_away_are_refused(location, tmp_path):
-    with pytest.raises(OptionError, match="--depth 1 leaves none of --layers 2:4"):
-        sweep([base(layers="2:4", depth=1)], out=tmp_path / "r.jsonl", location=location)
-
-
-def test_a_model_is_not_overwritten_with_a_head(location, tmp_path):
+def test_a_model_is_not_overwritten_with_a_head(swept, tmp_path):
     config = tmp_path / "config.json"
-    config.write_text('{"model_type": "bert"}')
-    with pytest.raises(OptionError, match=r"config\.json is no saved head's, perhaps a model's"):
-        sweep([base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=tmp_path)
-    assert config.read_text() == '{"model_type": "bert"}'
+    for text in ('{"model_type": "bert"}', "{ // mine"):
+        config.write_text(text)
+        with pytest.raises(OptionError, match=r"config\.json is no saved head's, perhaps a model'"):
+            swept([SHORT], save=tmp_path)
+        assert config.read_text() == text
     weights = tmp_path / "alone" / "model.safetensors"
     weights.parent.mkdir()
     for data in (b"precious", save({"head.weight": torch.zeros(2)})):
         weights.write_bytes(data)
         with pytest.raises(OptionError, match=r"model\.safetensors is no saved head's"):
-            sweep(
-                [base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=weights.parent
-            )
+            swept([SHORT], save=weights.parent)
         assert weights.read_bytes() == data
-    config.write_text("{ // mine")
-    with pytest.raises(OptionError, match=r"config\.json is no saved head's"):
-        sweep([base(epochs=1)], out=tmp_path / "r.jsonl", location=location, save=tmp_path)
-    assert config.read_text() == "{ // mine"
     ours = save({"head.weight": torch.zeros(2)}, {"made_by": "probekit"})
     weights.write_bytes(ours)  # a kill left these alone
-    sweep([base()], out=tmp_path / "r.jsonl", location=location, save=weights.parent)
+    swept([SHORT], save=weights.parent)
     assert (weights.parent / "config.json").exists()
 
 
-def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatch):
+def test_what_cannot_be_run_is_refused_before_training(swept, tmp_path):
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StorageError, match=r"--save .*head: .*file is a file"):
+        swept([SHORT], save=tmp_path / "file/head")
+    refused = {
+        r"31 x 2 classes = 62 .* holds 60; .* K here is 30": {"shots": 31},
+        "--depth 4: this model has 3 blocks": {"depth": 4},
+        "--depth 1 leaves none of --layers 2:4": {"layers": "2:4", "depth": 1},
+    }
+    for message, options in refused.items():
+        with pytest.raises(OptionError, match=message):
+            swept([replace(SHORT, **options)])
+    with pytest.raises(EntryNotFoundError, match="probekit extract planted conll"):
+        swept([SHORT], location=Location(cache=tmp_path / "empty"))
+    for split in ("train", "dev"):
+        plant(tmp_path, split, layers=(0, 3), signal=(3,))
+    with pytest.raises(OptionError, match=r"reads layer 1, but .* holds layers \[0, 3\]"):
+        swept([replace(SHORT, head="p32")], location=Location(cache=tmp_path))
+    assert not (tmp_path / "r.jsonl").exists()
+
+
+def test_rows_are_to_fit_the_memory_of_the_device(words, tmp_path, monkeypatch):
     asked = []
 
     def little(device):
@@ -254,64 +219,35 @@ def test_rows_are_to_fit_the_memory_of_the_device(location, tmp_path, monkeypatc
 
     monkeypatch.setattr("probekit.train.residency.free_memory", little)
     monkeypatch.setattr("probekit.train.sweeps.run.pick_device", lambda name: "meta")
-    (task,) = _planned(location, tmp_path)
+    job = planned(words, tmp_path)
     assert asked == [torch.device("cpu")], "devices of other machines are not seen from here"
-    assert task.device == "auto"
+    assert job.device == "auto"
     monkeypatch.setattr("probekit.train.sweeps.run.runs_here", lambda engine: True)
-    (task,) = _planned(location, tmp_path)
+    job = planned(words, tmp_path)
     assert asked[1:] == [torch.device("meta")]
     n_params = (DIM + 1) * len(NAMES)  # a linear decoder on the last layer
-    assert task.device == "meta" and task.memory == 200_000 - 5 * 4 * n_params
+    assert job.device == "meta" and job.memory == 200_000 - 5 * 4 * n_params
 
 
-def test_data_that_changes_while_a_sweep_runs(location, tmp_path):
+def test_data_that_changes_while_a_sweep_runs(words, tmp_path):
     """What a run was planned with is what its record says; on other data it does not train."""
-    task, *_ = _planned(location, tmp_path)
+    job = planned(words, tmp_path)
     plant_all(tmp_path / "other", seed=5)
-    changed = replace(task, location=Location(cache=tmp_path / "other"), sweep="another")
+    changed = replace(job, location=Location(cache=tmp_path / "other"), sweep="another")
     with pytest.raises(DataError, match=r"conll: the labels, .* changed while the sweep ran"):
         list(changed(print))
-    (record,) = task(lambda steps: None)
-    assert {record.key} == task.specs.keys()
+    (record,) = job(lambda steps: None)
+    assert {record.key} == job.specs.keys()
 
 
-def _planned(location, folder):
-    """Return the tasks that a sweep hands to its engine."""
-    planned = []
+def planned(location, folder):
+    """Return the job that a sweep hands to its engine."""
+    jobs = []
 
     def engine(tasks, **options):
-        planned.extend(tasks)
+        jobs.extend(tasks)
         yield from ()
 
     with pytest.raises(KeyError):  # nothing was trained
-        sweep([base()], out=folder / "runs.jsonl", location=location, engine=engine)
-    return planned
-
-
-def test_too_many_shots_name_the_largest_k(location, tmp_path):
-    with pytest.raises(OptionError, match=r"31 x 2 classes = 62 .* holds 60; .* K here is 30"):
-        sweep([base(shots=31)], out=tmp_path / "r.jsonl", location=location)
-
-
-def test_layers_and_depths_that_are_not_there(location, tmp_path):
-    with pytest.raises(OptionError, match="--depth 4: this model has 3 blocks"):
-        sweep([base(depth=4)], out=tmp_path / "r.jsonl", location=location)
-    plant(tmp_path, layers=(0, 3), signal=(3,))
-    plant(tmp_path, "dev", layers=(0, 3), signal=(3,))
-    with pytest.raises(OptionError, match=r"reads layer 1, but .* holds layers \[0, 3\]"):
-        sweep([base(head="p32")], out=tmp_path / "r", location=Location(cache=tmp_path))
-
-
-def test_without_dev_a_hold_out_serves(tmp_path):
-    plant(tmp_path)
-    where = Location(cache=tmp_path)
-    with pytest.raises(DataError, match="dev split is not in the cache"):
-        sweep([base()], out=tmp_path / "r.jsonl", location=where)
-    records = sweep([base(hold_out=0.25)], out=tmp_path / "r.jsonl", location=where)
-    assert records[0].protocol == "full, hold-out 0.25"
-    assert records[0].test_score is None
-
-
-def test_an_empty_cache_says_what_to_type(tmp_path):
-    with pytest.raises(EntryNotFoundError, match="probekit extract planted conll"):
-        sweep([base()], out=tmp_path / "r.jsonl", location=Location(cache=tmp_path))
+        sweep([SHORT], out=folder / "runs.jsonl", location=location, engine=engine)
+    return jobs[0]

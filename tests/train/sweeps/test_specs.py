@@ -1,20 +1,13 @@
+"""Specs: values that are refused, normal forms, products, and what runs are called."""
+
 from dataclasses import replace
 
 import pytest
 
 from probekit.errors import OptionError, UnknownNameError
 from probekit.train.sweeps.run_words import run_names
-from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec, product
-
-BASE = TrainSpec(model="m", task="t", head="last")
-
-
-def resolved(**options):
-    spec = TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
-    return ResolvedOptions(
-        spec=spec, task="t", layers=(1,), metric="f1", entries={"train": "k"},
-        labels_fingerprint="l", numerics=1,
-    )  # fmt: skip
+from probekit.train.sweeps.specs import ResolvedOptions, product
+from tests.train.sweeps.samples import spec
 
 
 @pytest.mark.parametrize(
@@ -42,73 +35,74 @@ def resolved(**options):
         ({"rate_from": "guessed"}, "unknown origin of a rate 'guessed'"),
         ({"lr": float("nan")}, "--lr must be"),
         ({"hold_out": 1}, "--hold-out must be a number between 0 and 1"),
+        ({"select": "held-out"}, r"--select held-out chooses by what --hold-out F keeps"),
         ({"weight_decay": -1}, "weight_decay must be 0 or more"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "weight_decay: the optimizer adam has none"),
         ({"warmup": 1}, "warmup must be a number from 0 to below 1; found 1"),
-        (
-            {"warmup": 0.1, "fit": "lbfgs"},
-            "--fit lbfgs solves .* takes no warmup",
-        ),
+        ({"warmup": 0.1, "fit": "lbfgs"}, "--fit lbfgs solves .* takes no warmup"),
         ({"depth": -1}, "--depth must be"),
         ({"normalize": "l2"}, "normaliz"),
+        ({"pooling": "max"}, "unknown pooling 'max'"),
+        ({"head": "concatt"}, "Did you mean 'concat'"),
+        ({"decoder": "lin"}, "unknown decoder"),
+        ({"freeze_fusion": True}, "freeze_fusion needs a fusion to freeze"),
+        ({"freeze_fusion": True, "init_from": "x"}, "freeze_fusion needs a fusion to freeze"),
+        ({"fusion_from": "x", "init_from": "x"}, "fusion_from and init_from were both given"),
     ],
 )
 def test_values_that_cannot_be_used(options, message):
     with pytest.raises((OptionError, UnknownNameError), match=message):
-        TrainSpec(**{"model": "m", "task": "t", "head": "last"} | options)
+        spec(**options)
 
 
 def test_adam_may_be_told_that_it_has_no_weight_decay():
-    spec = TrainSpec(model="m", task="t", head="last", optimizer="adam", weight_decay=0)
-    assert spec.weight_decay == 0
+    assert spec(optimizer="adam", weight_decay=0).weight_decay == 0
 
 
-def test_unknown_names():
-    with pytest.raises(UnknownNameError, match="Did you mean 'concat'"):
-        TrainSpec(model="m", task="t", head="concatt")
-    with pytest.raises(UnknownNameError, match="unknown decoder"):
-        TrainSpec(model="m", task="t", head="last", decoder="lin")
-
-
-def test_protocols_without_training_are_zero_shot():
-    base = {"model": "m", "task": "t", "head": "last", "init_from": "saved"}
-    assert TrainSpec(**base, shots=0).protocol == "zero-shot"
-    assert TrainSpec(**base, fraction=0.0, hold_out=0.1).protocol == "zero-shot, hold-out 0.1"
-    assert TrainSpec(**base, shots=1).protocol == "few-shot"
-
-
-def test_a_fraction_of_one_is_allowed():
-    assert TrainSpec(model="m", task="t", head="last", fraction=1).protocol == "fraction"
+@pytest.mark.parametrize(
+    ("options", "protocol"),
+    [
+        ({"shots": 0}, "zero-shot"),
+        ({"fraction": 0.0, "hold_out": 0.1}, "zero-shot, hold-out 0.1"),
+        ({"shots": 1}, "few-shot"),
+        ({"fraction": 1}, "fraction"),
+    ],
+)
+def test_protocols(options, protocol):
+    assert spec(init_from="saved", **options).protocol == protocol
 
 
 def test_a_product_varies_the_last_option_fastest():
-    specs = product(BASE, {"head": ["last", "p32"], "seed": [0, 1, 1]})
-    assert [(spec.head, spec.seed) for spec in specs] == [
+    specs = product(spec(), {"head": ["last", "p32"], "seed": [0, 1, 1]})
+    assert [(one.head, one.seed) for one in specs] == [
         ("last", 0), ("last", 1), ("p32", 0), ("p32", 1),
     ]  # fmt: skip
     for seeds in (2, "0,1", [0, 1]):
-        assert product(BASE, {"head": ["last", "p32"], "seeds": seeds}) == specs
+        assert product(spec(), {"head": ["last", "p32"], "seeds": seeds}) == specs
     with pytest.raises(OptionError, match="unknown training option 'heads'"):
-        product(BASE, {"heads": ["last"]})
+        product(spec(), {"heads": ["last"]})
     with pytest.raises(OptionError, match="--batch-size names no value"):
-        product(BASE, {"batch_size": []})
+        product(spec(), {"batch_size": []})
 
 
 def test_the_key_hashes_options_and_data_but_not_the_model_s_name():
-    keys = {resolved(seed=seed, lr=lr).key for seed in (0, 1) for lr in (1e-3, 2e-3)}
-    assert len(keys) == 4
-    assert resolved(model="org/m").key == resolved(model="./m").key
+    about = {"task": "t", "layers": (1,), "metric": "f1", "entries": {"train": "k"}}
+
+    def key(**options):
+        settled = ResolvedOptions(spec=spec(**options), **about, labels_fingerprint="l", numerics=1)
+        return settled.key
+
+    assert len({key(seed=seed, lr=lr) for seed in (0, 1) for lr in (1e-3, 2e-3)}) == 4
+    assert key(model="org/m") == key(model="./m")
 
 
 def test_a_plug_in_written_in_another_way_is_the_same_run() -> None:
-    options = {"model": "m", "task": "t"}
-    long = TrainSpec(head="laya:tau=1.50:scorer=64", decoder="mlp:hidden=256", **options)
-    assert long == TrainSpec(head="laya:scorer=64", decoder="mlp", **options)
+    long = spec(head="laya:tau=1.50:scorer=64", decoder="mlp:hidden=256")
+    assert long == spec(head="laya:scorer=64", decoder="mlp")
 
 
 def test_runs_that_differ_in_what_records_have_no_words_for_are_told_apart():
-    spec = TrainSpec(model="m", task="t", head="last")
-    names = run_names([spec, replace(spec, control=0), replace(spec, weight_decay=0.5)])
+    names = run_names([spec(), replace(spec(), control=0), replace(spec(), weight_decay=0.5)])
     assert list(names.values()) == [
         "last, seed 0, no weight decay, no control",
         "last, seed 0, no weight decay, control 0",

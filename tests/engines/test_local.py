@@ -2,6 +2,7 @@ import logging
 import multiprocessing
 import os
 import queue
+import re
 import signal
 import subprocess
 import sys
@@ -10,21 +11,25 @@ import time
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 
 import psutil
 import pytest
 
 from probekit.base.machine.hardware import usable_cores
 from probekit.engines import run_local
-from probekit.engines.local import _as_completed
+from probekit.engines.local import _as_completed, _cause_of_death
 from probekit.errors import EngineError, OptionError
 
 ROOT = Path(__file__).parents[2]
 
 
 def double(value, report):
+    import torch
+
     report(value)
-    yield 2 * value, os.getpid()
+    logging.getLogger("probekit.engines").info("seen from %d", value)
+    yield 2 * value, os.getpid(), torch.get_num_threads()
 
 
 def fail(report):
@@ -33,14 +38,18 @@ def fail(report):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_with_their_position_and_steps_are_reported(workers):
+def test_results_come_with_their_position_and_what_is_reported_and_logged(workers, caplog):
+    caplog.set_level(logging.INFO, "probekit")
     steps = []
-    tasks = [partial(double, value) for value in (3, 4, 5)]
-    results = dict(run_local(tasks, workers=workers, report=steps.append))
-    assert {place: value for place, (value, _) in results.items()} == {0: 6, 1: 8, 2: 10}
+    jobs = [partial(double, value) for value in (3, 4, 5)]
+    results = dict(run_local(jobs, workers=workers, report=steps.append))
+    assert {place: value for place, (value, *_) in results.items()} == {0: 6, 1: 8, 2: 10}
     assert sorted(steps) == [3, 4, 5]
-    own = {pid for _, pid in results.values()} == {os.getpid()}
-    assert own == (workers == 1)
+    said = sorted(record.getMessage() for record in caplog.records)
+    assert said == [f"seen from {value}" for value in (3, 4, 5)]
+    _, pids, threads = (set(column) for column in zip(*results.values(), strict=True))
+    assert (pids == {os.getpid()}) == (workers == 1)
+    assert workers == 1 or threads == {max(usable_cores() // 2, 1)}, "workers share the cores"
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -49,24 +58,31 @@ def test_an_error_in_a_task_reaches_the_caller(workers):
         list(run_local([fail, fail], workers=workers, report=lambda steps: None))
 
 
-def die(how, report):
+def die(report):
     yield from ()
-    if how == "SIGTERM":
-        os._exit(3)
-    os.kill(os.getpid(), signal.Signals[how])
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+MEMORY = r"a worker process died, most likely for lack of memory.* fewer --workers"
+
+
+def test_a_worker_that_dies_is_an_error():
+    with pytest.raises(EngineError, match=MEMORY):
+        list(run_local([die] * 2, workers=2, report=lambda news: None))
 
 
 @pytest.mark.parametrize(
-    ("how", "said"),
+    ("codes", "said"),
     [
-        ("SIGKILL", r"a worker process died, most likely for lack of memory.* fewer --workers"),
-        ("SIGSEGV", r"a worker process died of SIGSEGV.* fewer --workers"),
-        ("SIGTERM", r"a worker process died of an error \(exit code 3\).* fewer --workers"),
+        ((0, None, -signal.SIGTERM, -signal.SIGKILL), MEMORY),
+        ((-signal.SIGTERM,), MEMORY),
+        ((-signal.SIGSEGV,), r"a worker process died of SIGSEGV.* fewer --workers"),
+        ((3, -signal.SIGSEGV), r"died of an error \(exit code 3\).* fewer --workers"),
     ],
 )
-def test_a_worker_that_dies_is_an_error_that_says_how(how, said):
-    with pytest.raises(EngineError, match=said):
-        list(run_local([partial(die, how)] * 2, workers=2, report=lambda news: None))
+def test_how_a_worker_died_is_said(codes, said):
+    """The others, which the pool ends, have nothing to say."""
+    assert re.search(said, _cause_of_death([SimpleNamespace(exitcode=code) for code in codes]))
 
 
 UNGUARDED = """
@@ -90,20 +106,6 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
     assert "EngineError: the workers import your script" in found.stderr
     assert "if __name__ == '__main__'" in found.stderr and "memory" not in found.stderr
     assert found.stderr.count("Traceback") == 1, "the workers themselves are silent"
-
-
-def log_and_count_threads(report):
-    import torch
-
-    logging.getLogger("probekit.engines").info("seen from %d", 1)
-    yield torch.get_num_threads()
-
-
-def test_workers_share_the_cores_and_what_they_log_is_logged_here(caplog):
-    caplog.set_level(logging.INFO, "probekit")
-    counts = dict(run_local([log_and_count_threads] * 2, workers=2, report=lambda news: None))
-    assert [record.getMessage() for record in caplog.records] == ["seen from 1"] * 2
-    assert list(counts.values()) == [max(usable_cores() // 2, 1)] * 2
 
 
 class Unreadable:

@@ -82,25 +82,8 @@ def logits(head, z):
     return decoder(module(normalization(z)))
 
 
-@pytest.mark.parametrize(
-    ("head", "decoder", "normalize"),
-    [
-        *((head, "linear", "standardize") for head in sorted(LINEAR_HEADS)),
-        *(("concat", decoder, "none") for decoder in sorted(LINEAR_DECODERS)),
-    ],
-)
-def test_direction_and_bias_are_the_probe(head, decoder, normalize):
-    one, z = trained(head, decoder, normalize), raw_states()
-    found, expected = directions(one), logits(one, z)
-    # an independent way to the same numbers: one product by NumPy over raw states
-    by_hand = np.einsum("rld,lcd->rc", z.double(), found.direction.double()) + found.bias.numpy()
-    assert found.direction.shape == (len(LAYERS), expected.shape[1], DIM)
-    torch.testing.assert_close(found.logits(z), expected.float(), rtol=1e-4, atol=2e-3)
-    np.testing.assert_allclose(by_hand, expected.numpy(), rtol=1e-4, atol=2e-3)
-
-
 ONE_OTHER = [
-    *((name, "linear", "none", f"head {name} are not linear") for name in ROW_HEADS),
+    *((name, "linear", "standardize", f"head {name} are not linear") for name in ROW_HEADS),
     *(("mean", name, "none", f"decoder {name} has a nonlinearity") for name in OWN_DECODERS),
     *(("mean", "linear", name, f"--normalize {name} divides") for name in NORMALIZATIONS),
 ]
@@ -108,18 +91,26 @@ LINEAR = {*LINEAR_HEADS, *LINEAR_DECODERS, *LINEAR_NORMALIZATIONS}
 
 
 @pytest.mark.parametrize(("head", "decoder", "normalize", "reason"), ONE_OTHER)
-def test_what_is_not_linear_says_why_and_is_not(head, decoder, normalize, reason):
+def test_direction_and_bias_are_the_probe_and_others_say_why_there_are_none(
+    head, decoder, normalize, reason
+):
     """Also the other way round: no part is linear that does not say so."""
     one, z = trained(head, decoder, normalize), raw_states() / 40
     middle = (z[:1] + z[1:2]) / 2
     mean = (logits(one, z[:1]) + logits(one, z[1:2])) / 2
     affine = torch.allclose(logits(one, middle), mean, atol=1e-4, rtol=1e-4)
-    if {head, decoder, normalize} <= LINEAR:
-        assert affine and directions(one)
+    assert affine == ({head, decoder, normalize} <= LINEAR)
+    if not affine:
+        with pytest.raises(OptionError, match=reason):
+            directions(one)
         return
-    assert not affine
-    with pytest.raises(OptionError, match=reason):
-        directions(one)
+    found, z = directions(one), raw_states()
+    expected = logits(one, z)
+    # an independent way to the same numbers: one product by NumPy over raw states
+    by_hand = np.einsum("rld,lcd->rc", z.double(), found.direction.double()) + found.bias.numpy()
+    assert found.direction.shape == (len(LAYERS), expected.shape[1], DIM)
+    torch.testing.assert_close(found.logits(z), expected.float(), rtol=1e-4, atol=2e-3)
+    np.testing.assert_allclose(by_hand, expected.numpy(), rtol=1e-4, atol=2e-3)
 
 
 def test_a_layer_that_is_normed_already_passes_the_final_norm():
@@ -155,20 +146,23 @@ def test_the_probes_of_all_depths_go_together(heads):
         )
 
 
-def test_heads_that_do_not_go_together(heads, tmp_path):
-    one, other = trained("last", layers=(2,)), trained("mean")
-    for name, part in (("x", one), ("y", one)):
-        save_head(tmp_path / "twice" / name, part.saved, part.state)
-    with pytest.raises(OptionError, match="2 heads in it read layer 2"):
-        export(tmp_path / "twice")
-    save_head(tmp_path / "mixed" / "x", other.saved, other.state)
-    with pytest.raises(OptionError, match="head mean in it reads 3 layers together"):
-        export(tmp_path / "mixed")
-    another = trained("last", "regression", layers=(3,))
-    save_head(tmp_path / "kinds" / "x", one.saved, one.state)
-    save_head(tmp_path / "kinds" / "y", another.saved, another.state)
-    with pytest.raises(OptionError, match="are of 2 models, tasks or label columns"):
-        export(tmp_path / "kinds")
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ([("last", "linear", (2,))] * 2, "2 heads in it read layer 2"),
+        ([("mean", "linear", LAYERS)], "head mean in it reads 3 layers together"),
+        (
+            [("last", "linear", (2,)), ("last", "regression", (3,))],
+            "are of 2 models, tasks or label columns",
+        ),
+    ],
+)
+def test_heads_that_do_not_go_together(tmp_path, parts, message):
+    for number, (head, decoder, layers) in enumerate(parts):
+        part = trained(head, decoder, layers=layers)
+        save_head(tmp_path / f"{number}", part.saved, part.state)
+    with pytest.raises(OptionError, match=message):
+        export(tmp_path)
 
 
 @pytest.mark.parametrize("folder", ["mixed", "depths"])
@@ -195,8 +189,6 @@ def test_a_contrast_is_how_far_a_class_gains_on_the_others():
     rise = (found.logits(z + along) - found.logits(z))[0]
     expected = float((along * along).sum())  # the gradient of what rises, times itself
     assert float(rise[1] - rise[[0, 2]].mean()) == pytest.approx(expected, rel=1e-3)
-    number = directions(trained("mean", "regression"))
-    torch.testing.assert_close(number.contrast(), number.direction[:, 0])
 
 
 def read_gguf(path):
@@ -240,23 +232,27 @@ def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
     assert not (tmp_path / "y.gguf").exists()
 
 
-def test_what_cannot_be_written(tmp_path):
-    found = directions(trained("mean"))
-    assert SUFFIXES.keys() == WRITERS.keys()
-    with pytest.raises(UnknownNameError, match=r"unknown format 'npy'. Did you mean 'npz'"):
-        write_directions(found, "npy", tmp_path / "x")
-    with pytest.raises(OptionError, match=r"say --class NAME, of a, b, c."):
-        write_directions(found, "repeng", tmp_path / "x.gguf")
-    with pytest.raises(OptionError, match=r"--class d: this head knows a, b, c."):
-        write_directions(found, "repeng", tmp_path / "x.gguf", name="d")
-    with pytest.raises(OptionError, match=r"--class a: npz holds all classes; leave it out."):
-        write_directions(found, "npz", tmp_path / "x", name="a")
-    with pytest.raises(OptionError, match="predicts a number; leave it out"):
-        number = directions(trained("mean", "regression"))
-        write_directions(number, "repeng", tmp_path / "x.gguf", name="a")
+@pytest.mark.parametrize(
+    ("form", "file", "name", "message"),
+    [
+        ("npy", "x", None, r"unknown format 'npy'. Did you mean 'npz'"),
+        ("repeng", "x.gguf", None, r"say --class NAME, of a, b, c."),
+        ("repeng", "x.gguf", "d", r"--class d: this head knows a, b, c."),
+        ("npz", "x", "a", r"--class a: npz holds all classes; leave it out."),
+        ("npz", "x", None, r"a file of npz is called \*\.npz"),
+        ("npz", "file/x.npz", None, "cannot be written"),
+    ],
+)
+def test_what_cannot_be_written(tmp_path, form, file, name, message):
     (tmp_path / "file").write_text("")
-    with pytest.raises(OptionError, match=r"a file of npz is called \*\.npz"):
-        write_directions(found, "npz", tmp_path / "file")
-    with pytest.raises(StorageError, match="cannot be written"):
-        write_directions(found, "npz", tmp_path / "file" / "x.npz")
+    with pytest.raises((OptionError, StorageError, UnknownNameError), match=message):
+        write_directions(directions(trained("mean")), form, tmp_path / file, name=name)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
+    assert SUFFIXES.keys() == WRITERS.keys()
+
+
+def test_a_regression_has_no_class(tmp_path):
+    number = directions(trained("mean", "regression"))
+    torch.testing.assert_close(number.contrast(), number.direction[:, 0])
+    with pytest.raises(OptionError, match="predicts a number; leave it out"):
+        write_directions(number, "repeng", tmp_path / "x.gguf", name="a")

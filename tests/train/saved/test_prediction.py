@@ -1,4 +1,5 @@
 import random
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -44,12 +45,9 @@ def trained(request, tmp_path_factory):
         device="cpu",
         options=ExtractOptions(compute_dtype="float32"),
     )
+    spec = TrainSpec(model=str(model), task=str(corpus), head="p32", epochs=5)
     (record,) = sweep(
-        [
-            TrainSpec(
-                model=str(model), task=str(corpus), head="p32", epochs=5, normalize="standardize"
-            )
-        ],
+        [replace(spec, normalize="standardize")],
         out=root / "runs.jsonl",
         location=Location(cache=root / "cache"),
         save=root / "head",

@@ -5,7 +5,6 @@ import random
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 
 from probekit.errors import DataError, OptionError
@@ -67,19 +66,13 @@ def corpus(request, tmp_path_factory):
 @pytest.mark.parametrize(("head", "pooling"), [("p32", "cls"), ("extra-layers", "last")])
 def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path, head, pooling):
     kind, root = corpus
+    options = {"head": head, "pooling": pooling, "normalize": "standardize"}
+    spec = TrainSpec(
+        model=str(root / "model"), task=str(root / "corpus"), label="label", epochs=12, lr=5e-3,
+        **options,
+    )  # fmt: skip
     (record,) = sweep(
-        [
-            TrainSpec(
-                model=str(root / "model"),
-                task=str(root / "corpus"),
-                label="label",
-                head=head,
-                pooling=pooling,
-                epochs=12,
-                lr=5e-3,
-                normalize="standardize",
-            )
-        ],
+        [spec],
         out=tmp_path / "runs.jsonl",
         location=Location(cache=root / "cache", kind=kind, text=COLUMNS[kind]),
         save=tmp_path / "head",
@@ -87,40 +80,33 @@ def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path, hea
     )
     reads = "pair" if kind == "pair" else "sentence"
     assert TrainedHead.from_pretrained(tmp_path / "head").text_kind == reads
-    table = pq.read_table(record.predictions)
-    expected = [row[0] for row in table["predicted"].to_pylist()]
-    found = predict(tmp_path / "head", dev_texts(root / "corpus", kind))
+    about, splits = read_predicted(record.predictions)
+    texts, said = dev_texts(root / "corpus", kind), splits["dev"]
+    found = predict(tmp_path / "head", texts)
     if kind == "regression":
-        assert found == pytest.approx(expected, rel=1e-4, abs=1e-4)
+        assert found == pytest.approx(said.predicted.tolist(), rel=1e-4, abs=1e-4)
         assert len(set(found)) > 4
         with pytest.raises(OptionError, match="predicts numbers, which have no probabilities"):
             predict(tmp_path / "head", ["a"], probabilities=True)
-    else:
-        assert found == expected
-        assert len(set(found)) == 2
-        texts = dev_texts(root / "corpus", kind)
-        sure = predict(tmp_path / "head", texts, probabilities=True)
-        assert [one.label for one in sure] == found
-        about, splits = read_predicted(record.predictions)
-        rows = [[one.probabilities[name] for name in about.classes] for one in sure]
-        assert np.abs(np.array(rows) - splits["dev"].probabilities).max() < 2e-3
-        assert list(splits["dev"].texts) == texts
-
-
-def test_what_a_head_is_given():
-    assert read_items(["EU  rejects\n", "\n"], "tagging") == [["EU", "rejects"]]
-    assert read_items([" EU  rejects\n", "\n"], "sentence") == [" EU  rejects"]
-    assert read_items(["EU\trejects\n"], "pair") == [("EU", "rejects")]
-    assert read_items(["EU\trejects\n", "a\tb"], "regression") == [("EU", "rejects"), ("a", "b")]
-    assert read_items(["EU rejects\n", "one"], "regression") == ["EU rejects", "one"]
-    for kind in ("sentence", "tagging"):
-        with pytest.raises(DataError, match="there is no text to label"):
-            read_items([" \n"], kind)
+        return
+    assert found == [about.classes[number] for number in said.predicted]
+    assert len(set(found)) == 2 and list(said.texts) == texts
+    sure = predict(tmp_path / "head", texts, probabilities=True)
+    assert [one.label for one in sure] == found
+    rows = [[one.probabilities[name] for name in about.classes] for one in sure]
+    assert np.abs(np.array(rows) - said.probabilities).max() < 2e-3
 
 
 @pytest.mark.parametrize(
-    ("lines", "kind", "message"),
+    ("lines", "kind", "items"),
     [
+        (["EU  rejects\n", "\n"], "tagging", [["EU", "rejects"]]),
+        ([" EU  rejects\n", "\n"], "sentence", [" EU  rejects"]),
+        (["EU\trejects\n"], "pair", [("EU", "rejects")]),
+        (["EU\trejects\n", "a\tb"], "regression", [("EU", "rejects"), ("a", "b")]),
+        (["EU rejects\n", "one"], "regression", ["EU rejects", "one"]),
+        ([" \n"], "sentence", "there is no text to label"),
+        ([" \n"], "tagging", "there is no text to label"),
         (["a\tb", "", "a"], "pair", r"line 3: expected two texts with one TAB .* found 1"),
         (["a\tb\tc"], "pair", r"line 1: expected two texts with one TAB .* found 3"),
         (["a\tb\tc"], "regression", r"line 1: expected two texts with one TAB .* found 3"),
@@ -129,21 +115,30 @@ def test_what_a_head_is_given():
         (["a b\n", "a\tb c\n"], "tagging", "line 2: a TAB in it"),
     ],
 )
-def test_lines_that_do_not_fit_the_head(lines, kind, message):
-    with pytest.raises(DataError, match=message):
+def test_what_lines_are_for_a_head(lines, kind, items):
+    if isinstance(items, list):
+        assert read_items(lines, kind) == items
+        return
+    with pytest.raises(DataError, match=items):
         read_items(lines, kind)
 
 
-def test_texts_become_examples():
-    assert as_examples(["EU rejects"], "tagging") == [Example(id="text-1", words=("EU", "rejects"))]
-    assert as_examples([("a", "b")], "pair") == [Example(id="text-1", text="a", text_pair="b")]
-    assert as_examples(["a b"], "sentence") == [Example(id="text-1", text="a b")]
-    assert as_examples([("a", "b")], "regression")[0].text_pair == "b"
-    with pytest.raises(DataError, match=r"text-2: single texts and pairs are mixed"):
-        as_examples(["a", ("b", "c")], "regression")
-    with pytest.raises(DataError, match=r"text-1: this head labels single texts; found 2 in a"):
-        as_examples([("a", "b")], "sentence")
-    with pytest.raises(DataError, match=r"text-1: this head labels pairs of texts; found one"):
-        as_examples(["a"], "pair")
-    with pytest.raises(DataError, match=r"text-1: expected a pair of texts; found 3 texts"):
-        as_examples([("a", "b", "c")], "pair")
+@pytest.mark.parametrize(
+    ("texts", "kind", "example"),
+    [
+        (["EU rejects"], "tagging", {"words": ("EU", "rejects")}),
+        ([("a", "b")], "pair", {"text": "a", "text_pair": "b"}),
+        (["a b"], "sentence", {"text": "a b"}),
+        ([("a", "b")], "regression", {"text": "a", "text_pair": "b"}),
+        (["a", ("b", "c")], "regression", r"text-2: single texts and pairs are mixed"),
+        ([("a", "b")], "sentence", r"text-1: this head labels single texts; found 2 in a"),
+        (["a"], "pair", r"text-1: this head labels pairs of texts; found one"),
+        ([("a", "b", "c")], "pair", r"text-1: expected a pair of texts; found 3 texts"),
+    ],
+)
+def test_texts_become_examples(texts, kind, example):
+    if isinstance(example, dict):
+        assert as_examples(texts, kind) == [Example(id="text-1", **example)]
+        return
+    with pytest.raises(DataError, match=example):
+        as_examples(texts, kind)

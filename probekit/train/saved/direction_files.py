@@ -26,12 +26,12 @@ MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit", "rep
 
 
 def write_directions(
-    directions: Directions, form: str, path: str | Path, *, name: str | None = None
+    found: Directions, form: str, path: str | Path, *, name: str | None = None
 ) -> Path:
     """Write directions to a file, which is whole or absent.
 
     Args:
-        directions: what `export` returned.
+        found: what `export` returned.
         form: ``npz`` or ``safetensors``: ``direction`` (layers, classes, dim), ``bias`` and
             ``layers`` in float32 and int64, with the names of the classes; or ``repeng``: one
             direction per layer, ``Directions.contrast``, in the GGUF file that repeng's
@@ -53,7 +53,7 @@ def write_directions(
         raise OptionError(f"-o {target}: a file of {form} is called *{SUFFIXES[form]}.")
     try:
         with replacing(target) as fresh:
-            write(directions, fresh, name)
+            write(found, fresh, name)
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or error}). Choose another file with -o."

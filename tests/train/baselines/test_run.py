@@ -134,22 +134,23 @@ def test_a_random_backbone_that_cannot_be_used_is_a_note(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("task", "absent", "notes"),
+    ("task", "decoder", "absent", "notes"),
     [
-        ("glue/rte", {"control/accuracy", "selectivity"}, ["no control task"]),
+        ("glue/rte", "pooler", {"control/accuracy", "selectivity"}, ["no control task"]),
         (
             "glue/stsb",
+            None,
             {"control/accuracy", "selectivity", "compression"},
             ["no control task", "no code length"],
         ),
     ],
 )
-def test_texts_have_no_control_task_and_numbers_no_code(tmp_path, task, absent, notes):
+def test_texts_have_no_control_task_and_numbers_no_code(tmp_path, task, decoder, absent, notes):
     cache = plant_all_texts(tmp_path / "cache", task)
     with pytest.raises(OptionError, match="a control task gives every word type"):
         at = Location(cache=cache)
         sweep([base(task=task, label=None, control=0)], out=tmp_path / "c.jsonl", location=at)
-    found = run([base(task=task, label=None)], tmp_path / "r.jsonl", cache)
+    found = run([base(task=task, label=None, decoder=decoder)], tmp_path / "r.jsonl", cache)
     (record,), (guess,) = found.heads, found.guesses
     assert not absent & record.scores.keys() and guess.head == "majority"
     assert record.scores.get("compression", 2) > 1.2

@@ -83,7 +83,8 @@ def logits(head, z):
 
 
 ONE_OTHER = [
-    *((name, "linear", "standardize", f"head {name} are not linear") for name in ROW_HEADS),
+    *((name, "linear", "standardize", "") for name in sorted(LINEAR_HEADS)),
+    *((name, "linear", "none", f"head {name} are not linear") for name in ROW_HEADS),
     *(("mean", name, "none", f"decoder {name} has a nonlinearity") for name in OWN_DECODERS),
     *(("mean", "linear", name, f"--normalize {name} divides") for name in NORMALIZATIONS),
 ]

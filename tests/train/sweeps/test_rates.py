@@ -190,6 +190,11 @@ def test_what_is_chosen_by_what(score, changes, lr, scores):
     assert scores in (None, trail["search_scores"])
 
 
+def test_a_head_whose_decoder_has_hidden_layers_is_searched_around_their_rate():
+    _, trail, _ = searched(peak(3.16e-3), heads=("concat-ffn",))
+    assert trail["search_rates"] == [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2]
+
+
 def test_where_all_diverge_the_next_is_smaller():
     assert Ladder(start=-4, scores=dict.fromkeys(range(-6, -1))).missing == [-7]
 

@@ -19,8 +19,14 @@ from probekit.backbone.forward import quiet_transformers
 from probekit.errors import BackboneError
 from probekit.store.json_types import read_object
 
-MOST_SIDE = 2**21
-"""The largest side of a tensor: the largest vocabularies have half as many rows."""
+MOST_ROWS = 2**21
+"""The largest number that a side of a tensor is made of: twice the largest vocabulary."""
+
+_HASHED = re.compile("gram|hash")
+"""What tables of hashed n-grams are called; they have any number of rows."""
+
+_PADDED = 2**16
+"""How much longer a side may be than a multiple of the number that it is made of."""
 
 MOST_PARTS = 2**12
 """The most modules right inside of one: no list of blocks, experts or tables is as long."""
@@ -63,23 +69,32 @@ def without_memory(config: PretrainedConfig, name: str = "") -> Iterator[None]:
         name: the model as the user wrote it; without one it is named by its folder.
 
     Raises:
-        BackboneError: it has a tensor with a side, or a list of parts, as long as no model has.
+        BackboneError: a number of the configuration makes a side of a tensor, or a list of parts,
+            as long as no model has.
     """
     model = name or str(config.name_or_path)
+    numbers = sorted((value, option) for option, value in _numbers(config.to_dict()))
+    large = [
+        (value, option)
+        for value, option in reversed(numbers)
+        if value > MOST_ROWS and not _HASHED.search(option)
+    ]
 
     def check(owner: torch.nn.Module, part: str, value: object) -> None:
         side = max(value.shape, default=0) if isinstance(value, Tensor) else 0
-        if side > MOST_SIDE:
-            raise _of_no_model(
-                model,
-                f"{_largest(config, side)}: {type(owner).__name__}.{part} would have a side of "
-                f"{side:,}, and no model has more than {MOST_SIDE:,}",
-            )
+        for number, option in large:
+            if side >= number and side % number < _PADDED:
+                raise _of_no_model(
+                    model,
+                    f"{option} = {number:,}, by which {type(owner).__name__}.{part} has a side of "
+                    f"{side:,}, and no model has more than {MOST_ROWS:,}",
+                )
         if len(owner._modules) >= MOST_PARTS:
+            number, option = numbers[-1]
             raise _of_no_model(
                 model,
-                f"{_largest(config, 2**63)}: {type(owner).__name__} would have as many parts, and "
-                f"no model has more than {MOST_PARTS:,}",
+                f"{option} = {number:,}, by which {type(owner).__name__} has so many parts, and no "
+                f"model has more than {MOST_PARTS:,}",
             )
 
     hooks = (
@@ -99,13 +114,6 @@ def _of_no_model(model: str, why: str) -> BackboneError:
     return BackboneError(
         f"model {model!r}: its configuration says {why}. The file is damaged, or of no model."
     )
-
-
-def _largest(config: PretrainedConfig, most: int) -> str:
-    """Return the largest number of a configuration up to ``most``, with its name."""
-    numbers = [(value, name) for name, value in _numbers(config.to_dict()) if value <= most]
-    value, name = max(numbers, default=(0, "nothing"))
-    return f"{name} = {value:,}"
 
 
 def _numbers(values: Mapping[Any, Any]) -> Iterator[tuple[str, int]]:

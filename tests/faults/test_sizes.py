@@ -8,8 +8,11 @@ import time
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from torch import nn
+from transformers import BertConfig
 
 from probekit.backbone import inspect_backbone, load_backbone
+from probekit.backbone.sizes import without_memory
 from probekit.errors import BackboneError, DataError, EntryError, RecordError
 from probekit.results import load_records
 from probekit.results.log import append_record
@@ -150,6 +153,18 @@ def test_a_size_of_no_model_is_found_whatever_it_is_called(tmp_path, family, opt
     part = "encoder" if family == "bart" else None
     with pytest.raises(BackboneError, match=rf"says {field} = 16,777,216.* no model has more than"):
         inspect_backbone(str(tmp_path), random_init=0, part=part)
+
+
+@pytest.mark.parametrize(
+    ("config", "shape"),
+    [
+        (BertConfig(ngram_vocab_size_base=20_000_000), (320_000_000, 64)),  # Qwen 4's n-grams
+        (BertConfig(hidden_size=1280, rope_theta=5_000_000), (9, 8_197_120)),  # Llama 3.2's tiles
+    ],
+)
+def test_a_table_of_hashes_or_of_a_product_may_be_long(config, shape):
+    with without_memory(config):
+        assert nn.Embedding(*shape).weight.device.type == "meta"
 
 
 def test_large_numbers_that_take_no_memory_are_none_of_it(tmp_path):

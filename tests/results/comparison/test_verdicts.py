@@ -261,8 +261,13 @@ def test_a_setting_of_fewer_seeds_takes_none_from_other_pairs(tmp_path):
 def test_one_seed_is_over_sentences(tmp_path):
     for head, right in (("last", 0.3), ("p32", 0.9)):
         add_run(tmp_path / "r.jsonl", head, 0, classes(right, 3))
-    (one,) = compare_all(load_records(tmp_path / "r.jsonl"), samples=500)
+    found = compare_all(load_records(tmp_path / "r.jsonl"), samples=500)
+    (one,) = found
     assert (one.over, one.verdict) == ("sentences", "lower")
+    assert pairs_table(found, samples=500).notes == [
+        "p over 60 sentences (paired bootstrap, 500 samples), where there is one seed or none "
+        "differs"
+    ]
     assert crossed([one.difference], np.zeros((1, 5))).over == "sentences"
 
 

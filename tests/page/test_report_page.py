@@ -26,6 +26,7 @@ from tests.page.samples import (
     PageReader,
     hostile_records,
     on_disk,
+    plain_page,
     regression_records,
     whole_records,
 )
@@ -274,6 +275,7 @@ def test_a_disk_that_is_full_is_said(tmp_path, monkeypatch):
     def full(self, data):
         raise OSError(28, "No space left on device")
 
+    monkeypatch.setattr(report_page, "page_data", lambda records, options: plain_page())
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StorageError, match="No space left on device"):
         write_report([make_record()], tmp_path / "report.html", QUICK)

@@ -379,13 +379,17 @@ def saved(root, entries):
 def records(root, saved):
     """The key of every record, as the records file has it."""
     found = {}
-    for name, (entry, options) in RUNS.items():
+    for entry in dict.fromkeys(entry for entry, _ in RUNS.values()):
         asked, location = where(root, entry)
-        start = {one: saved for one in options if one in ("fusion_from", "init_from")}
-        spec = TrainSpec(**asked | options | start)
+        runs = {name: options for name, (of_entry, options) in RUNS.items() if of_entry == entry}
+        plan = []
+        for options in runs.values():
+            start = {one: saved for one in options if one in ("fusion_from", "init_from")}
+            plan.append(TrainSpec(**asked | options | start))
         out = root / "runs.jsonl"
-        sweep([spec], out=out, location=location, device="cpu")
-        found[name] = load_records(out)[-1].key
+        written = sweep(plan, out=out, location=location, device="cpu")
+        assert {record.key for record in written} <= {one.key for one in load_records(out)}
+        found |= {name: record.key for name, record in zip(runs, written, strict=True)}
     return found | baselines(root) | {"trial of a search": trial(root)}
 
 

@@ -61,8 +61,8 @@ class Commands(Group):
         except KeyboardInterrupt as interrupt:
             if sys.stderr.isatty():  # where ^C stands
                 typer.echo(err=True)
-            kept = " What is finished is kept: run the same command again to resume."
-            logger.error("interrupted.%s", kept * (ctx.meta.get(COMMAND) in _RESUMABLE))
+            resume = " What is finished is kept: run the same command again to resume."
+            logger.error("interrupted.%s", resume * (ctx.meta.get(COMMAND) in _RESUMABLE))
             raise typer.Exit(130) from interrupt
         except Exception as error:
             if ctx.params.get("debug"):

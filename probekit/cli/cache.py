@@ -183,7 +183,7 @@ def rm(
 def _remove(paths: Sequence[Path], yes: bool) -> None:
     for entry in [maintenance.Removable.of(path) for path in paths]:
         state = "" if entry.complete else "unfinished, "
-        _confirm(f"{entry.path} ({state}{human_bytes(entry.nbytes)})", yes)
+        confirm("remove", f"{entry.path} ({state}{human_bytes(entry.nbytes)})", yes)
         entry.remove()
         show(f"removed {entry.path}", err=True)
 
@@ -194,7 +194,7 @@ def _reduce(paths: Sequence[Path], layers: str | None, arrays: Sequence[str], ye
     for reduction in maintenance.plan_reductions(paths, layers, arrays):
         before = human_bytes(reduction.nbytes + reduction.freed)
         size = f"{human_bytes(reduction.freed)} of {before}"
-        _confirm(f"{' and '.join(parts)} of {reduction.entry.path} ({size})", yes)
+        confirm("remove", f"{' and '.join(parts)} of {reduction.entry.path} ({size})", yes)
         left = reduction.apply()
         show(f"removed; the rest is {left.path} ({human_bytes(reduction.nbytes)})", err=True)
 
@@ -207,18 +207,24 @@ def _remove_stale(cache: Path, yes: bool) -> None:
     for stale in leftovers:
         show(f"{stale.path}: {stale.what} ({human_bytes(stale.nbytes)})", err=True)
     total = human_bytes(sum(stale.nbytes for stale in leftovers))
-    _confirm(f"all {len(leftovers)} ({total})", yes)
+    confirm("remove", f"all {len(leftovers)} ({total})", yes)
     for stale, gone in maintenance.remove_stale(cache, leftovers):
         outcome = "removed" if gone else "left alone, since it is held or needed:"
         show(f"{outcome} {stale.path}", err=True)
 
 
-def _confirm(what: str, yes: bool) -> None:
-    """Say what is about to be removed, and how large it is; ask first unless told not to."""
+def confirm(verb: str, objects: str, yes: bool) -> None:
+    """Say what is about to be removed or pushed, and how large it is; ask first unless told not to.
+
+    Args:
+        verb: ``remove`` or ``push``.
+        objects: what is, with its size.
+        yes: do not ask.
+    """
     if yes:
-        show(f"removing {what}", err=True)
+        show(f"{verb.removesuffix('e')}ing {objects}", err=True)
     else:
-        typer.confirm(f"Remove {what}?", abort=True, err=True)
+        typer.confirm(f"{verb.capitalize()} {objects}?", abort=True, err=True)
 
 
 def path(entry: Entries, cache: arguments.Cache = Path("cache")) -> None:

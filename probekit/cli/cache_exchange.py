@@ -12,7 +12,7 @@ from probekit import exchange  # its names load on first use, as do those of `ma
 from probekit.base.notices import human_bytes
 from probekit.base.registry import Panel, option
 from probekit.cli import arguments
-from probekit.cli.cache import Entries
+from probekit.cli.cache import Entries, confirm
 from probekit.cli.output import print_entries, print_json, print_table, progress_wanted, show
 from probekit.cli.spread import spread
 from probekit.errors import EntryNotFoundError, OptionError
@@ -234,14 +234,11 @@ def push(
         show(f"the manifest tells where things lay on this machine: {', '.join(places)}", err=True)
     if dry_run:
         return
-    what = f"{_total(planned.sizes)} to {planned.remote}"
+    files = f"{_total(planned.sizes)} to {planned.remote}"
     if url.lower().startswith("hf:"):
         seen = "private if it is new" if private else "public, unless it is private already"
-        what = f"{what} ({seen})"
-    if yes:
-        show(f"pushing {what}", err=True)
-    else:
-        typer.confirm(f"Push {what}?", abort=True, err=True)
+        files = f"{files} ({seen})"
+    confirm("push", files, yes)
     address = planned.apply(progress=progress_wanted())
     print_json([{"url": address}]) if json else show(address)
 
@@ -302,12 +299,12 @@ def _of_splits(paths: Sequence[Path], splits: str | None) -> list[Path]:
     return [path for path, split in split_of.items() if not asked or split in asked]
 
 
-def _print_sizes(sizes: Mapping[str, int], json: bool, what: str = "file") -> None:
+def _print_sizes(sizes: Mapping[str, int], json: bool, kind: str = "file") -> None:
     if json:
-        print_json([{"bytes": size, what: name} for name, size in sizes.items()])
+        print_json([{"bytes": size, kind: name} for name, size in sizes.items()])
         return
-    print_table([{"size": human_bytes(size), what: name} for name, size in sizes.items()])
-    show(_total(sizes) if what == "file" else human_bytes(sum(sizes.values())), err=True)
+    print_table([{"size": human_bytes(size), kind: name} for name, size in sizes.items()])
+    show(_total(sizes) if kind == "file" else human_bytes(sum(sizes.values())), err=True)
 
 
 def _total(sizes: Mapping[str, int]) -> str:

@@ -67,8 +67,8 @@ def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
     named = references(records, asked.against) if asked.against else []
     heads_named = bool(without_baselines(named)) or not named
     # a baseline is a row where it is the reference, and where columns are of an option
-    kept = [*([] if heads_named else named), *(rivals(records) if asked.columns else ())]
-    shown: Sequence[Record] = beside_heads(records, kept)
+    baselines = [*([] if heads_named else named), *(rivals(records) if asked.columns else ())]
+    shown: Sequence[Record] = beside_heads(records, baselines)
     best = best_options(shown, asked.best_on) if asked.best_on is not None else None
     shown = best.records if best else shown
     judged = None
@@ -178,17 +178,17 @@ def _options_of(record: "Record") -> dict[str, Any]:
     """Return the options whose run has the record's key, where its entry is in the cache."""
     from probekit.results.summaries.baseline_scores import is_baseline
 
-    what, stated = f"record {record.key[:8]} ({record.head})", record.stated()
+    name, stated = f"record {record.key[:8]} ({record.head})", record.stated()
     if is_baseline(record):
         raise RecordError(
-            f"{what} is of a baseline, which `probekit train --baselines` makes beside a head; "
+            f"{name} is of a baseline, which `probekit train --baselines` makes beside a head; "
             "choose others with --where."
         )
     if record.trial or record.left_out is not None:
-        raise RecordError(f"{what} serves another run; choose others with --where.")
+        raise RecordError(f"{name} serves another run; choose others with --where.")
     if record.init not in (None, SOLVED):
         raise RecordError(
-            f"{what} started from a saved head ({record.init}), and records do not know its "
+            f"{name} started from a saved head ({record.init}), and records do not know its "
             "folder: no config can be written of it. Choose others with --where, or give "
             "--start DIR on the command line."
         )

@@ -23,7 +23,7 @@ def extracted(model, cache, device):
     return extract(str(model), device=device, **how)[0]
 
 
-@pytest.mark.parametrize("kind", ["bert", "llama", "gpt2", "deberta-v2"])
+@pytest.mark.parametrize("kind", ["gpt2", "deberta-v2"])
 def test_rows_are_those_of_the_cpu(kind, tmp_path, monkeypatch):
     model = tiny.build(kind, tmp_path / kind)
     expected = extracted(model, tmp_path / "cpu", "cpu")

@@ -1,6 +1,8 @@
 """Random weights: transformers' own, by the seed alone, and never mixed with the trained ones."""
 
 import json
+import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -8,29 +10,10 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import BackboneError, OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import ExtractOptions
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location, open_features
-from tests import tiny
-from tests.extraction.corpus import write_corpus
-
-
-@pytest.fixture(scope="module")
-def places(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("random")
-    return tiny.build("bert", folder / "model"), write_corpus(folder / "corpus"), folder / "cache"
-
-
-def make(places, seed, **options):
-    model, corpus, cache = places
-    wanted = ExtractOptions(
-        **{"compute_dtype": "float32", "dtype": "float32", "random_init": seed, **options}
-    )
-    (entry,) = extract(
-        str(model), str(corpus), label="2", splits=["train"], cache=cache, options=wanted,
-        device="cpu",
-    )  # fmt: skip
-    return entry
+from tests.extraction.extracted import all_rows, run
 
 
 def reference(folder, seed, words):
@@ -45,75 +28,56 @@ def reference(folder, seed, words):
     return states[:, [encoded.word_ids(0).index(word) for word in range(len(words))]]
 
 
-def test_rows_are_those_of_transformers_own_initialisation(places):
-    entry = make(places, 3)
+def test_rows_are_those_of_transformers_own_initialisation(bert, made):
+    entry = made(random_init=3)
     words = list(entry.examples.words(1))
     start = int(entry.examples.row_start[1])
-    found = entry.arrays["words"].read(slice(start, start + len(words)))
-    expected = reference(places[0], 3, words).transpose(0, 1)
-    torch.testing.assert_close(found, expected, rtol=1e-4, atol=1e-5)
+    rows = entry.arrays["words"].read(slice(start, start + len(words)))
+    expected = reference(bert, 3, words).transpose(0, 1)
+    torch.testing.assert_close(rows, expected, rtol=1e-4, atol=1e-5)
 
 
-def test_entries_lie_under_a_name_of_their_own(places):
-    trained, zero, one = (make(places, seed) for seed in (None, 0, 1))
-    assert [entry.manifest.model for entry in (trained, zero, one)] == [
-        "model", "model-random0", "model-random1",
-    ]  # fmt: skip
-    identities = [entry.manifest.request["model"] for entry in (trained, zero, one)]
-    assert [identity["random_init"] for identity in identities] == [None, 0, 1]
+def test_entries_lie_under_a_name_of_their_own(bert, corpus, made):
+    name, seeds = Path(bert).name, (None, 3, 1)
+    entries = [made() if seed is None else made(random_init=seed) for seed in seeds]
+    names = [name, f"{name}-random3", f"{name}-random1"]
+    assert [entry.manifest.model for entry in entries] == names
+    identities = [entry.manifest.request["model"] for entry in entries]
+    assert [identity["random_init"] for identity in identities] == list(seeds)
     assert len({identity["weights"] for identity in identities}) == 3
-    splits = open_features("model-random1", str(places[1]), "2", Location(cache=places[2]))
-    assert splits.entries["train"].path == one.path
+    location = Location(cache=entries[2].path.parents[2])
+    splits = open_features(names[2], str(corpus), "2", location)
+    assert splits.entries["train"].path == entries[2].path
 
 
-def test_verify_draws_the_same_weights_again(places):
-    assert verify_rows(make(places, 5), 40).passed
+def test_verify_draws_the_same_weights_again(made):
+    assert verify_rows(made(random_init=3), 40).passed
 
 
-def test_the_global_random_state_is_left_alone(places):
-    inspection = inspect_backbone(str(places[0]), random_init=7)
+def test_the_global_random_state_is_left_alone(bert):
+    inspection = inspect_backbone(bert, random_init=7)
     torch.manual_seed(11)
     expected = torch.randn(3)
     torch.manual_seed(11)
-    half, whole = (
-        load_backbone(inspection, compute_dtype=dtype).model for dtype in ("bfloat16", "float32")
-    )
+    load_backbone(inspection, compute_dtype="bfloat16")
     assert torch.equal(torch.randn(3), expected)
-    names = [name for name, module in whole.named_modules() if hasattr(module, "weight")]
-    assert len(names) > 10
-    for name in names:
-        rounded = whole.get_submodule(name).weight.bfloat16()
-        assert torch.equal(half.get_submodule(name).weight, rounded)
-    others = half.state_dict()
-    assert all(
-        torch.equal(others[name].float(), value.bfloat16().float())
-        for name, value in whole.state_dict().items()
-    )
 
 
-def test_no_weights_are_read(places, tmp_path):
-    model, corpus, _ = places
-    bare = tmp_path / "model"
-    bare.mkdir()
-    for path in model.iterdir():
-        if path.suffix != ".safetensors":
-            (bare / path.name).write_bytes(path.read_bytes())
+def test_no_weights_are_read(bert, corpus, made, tmp_path):
+    bare = shutil.copytree(bert, tmp_path / "model")
+    (bare / "model.safetensors").unlink()
     with pytest.raises(BackboneError, match="weights"):
         inspect_backbone(str(bare))
-    found, original = make((bare, corpus, tmp_path / "cache"), 3), make(places, 3)
-    assert found.manifest.key == original.manifest.key
-    rows = slice(0, 30)
-    assert torch.equal(found.arrays["words"].read(rows), original.arrays["words"].read(rows))
+    drawn, original = run(bare, corpus, tmp_path / "cache", random_init=3), made(random_init=3)
+    assert drawn.manifest.key == original.manifest.key
+    torch.testing.assert_close(all_rows(drawn), all_rows(original))
 
 
-def test_another_configuration_draws_other_weights(places, tmp_path):
-    copy = tmp_path / "copy"
-    copy.mkdir()
-    for path in places[0].iterdir():
-        (copy / path.name).write_bytes(path.read_bytes())
+def test_another_configuration_draws_other_weights(bert, tmp_path):
+    copy = shutil.copytree(bert, tmp_path / "copy")
     config = json.loads((copy / "config.json").read_text("utf-8"))
     (copy / "config.json").write_text(json.dumps(config | {"initializer_range": 0.5}), "utf-8")
-    one, other = (inspect_backbone(str(f), random_init=0).info for f in (places[0], copy))
+    one, other = (inspect_backbone(str(f), random_init=0).info for f in (bert, copy))
     assert one.identity.weights != other.identity.weights
 
 

@@ -7,71 +7,58 @@ from transformers import AutoModel
 from probekit.backbone import add_rows
 from probekit.errors import StateRangeError
 from probekit.extraction.compute import compute_unit
-from probekit.store.builder import EntryBuilder
+from probekit.extraction.plan import row_dtypes
 from tests import tiny
 from tests.extraction.extracted import all_rows, run
+from tests.extraction.planned import plan_of
 
 
-def test_statistics_are_those_of_the_rows(bert, corpus, tmp_path):
-    entry = run(bert, corpus, tmp_path)
-    expected = all_rows(entry).abs().amax(dim=(0, 2)).tolist()
-    assert entry.manifest.statistics["max_abs"]["words"] == pytest.approx(expected, rel=1e-6)
-    assert entry.manifest.statistics["non_finite"]["words"] == [0] * 4
+def test_statistics_are_those_of_the_rows(made):
+    expected = all_rows(made()).abs().amax(dim=(0, 2)).tolist()
+    statistics = made().manifest.statistics
+    assert statistics["max_abs"]["words"] == pytest.approx(expected, rel=1e-6)
+    assert statistics["non_finite"]["words"] == [0] * 4
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-@pytest.mark.parametrize("pooling", ["first", "mean"])
-@pytest.mark.parametrize("computed", ["float32", "bfloat16"])
-@pytest.mark.usefixtures("small_units")
-def test_rows_are_rounded_once(bert, corpus, tmp_path, dtype, pooling, computed):
+@pytest.mark.parametrize(
+    ("dtype", "pooling", "computed"),
+    [
+        ("float16", "first", "float32"),
+        ("float16", "mean", "bfloat16"),
+        ("bfloat16", "mean", "float32"),
+        ("bfloat16", "first", "bfloat16"),
+    ],
+)
+def test_rows_are_rounded_once(made, dtype, pooling, computed):
     options = {
         "keep": ("words", "tokens", "mean"),
         "pooling": pooling,
         "compute_dtype": computed,
         "max_length": 12,  # a mean over several windows
     }
-    exact = run(bert, corpus, tmp_path / "exact", **options)
-    entry = run(bert, corpus, tmp_path / "rounded", **options, dtype=dtype)
-    for name, array in entry.arrays.items():
+    exact, rounded = made(**options), made(**options, dtype=dtype)
+    for name, array in rounded.arrays.items():
         rows = torch.arange(array.spec.rows)
         expected = exact.arrays[name].read(rows).to(getattr(torch, dtype))
         assert torch.equal(array.read(rows), expected), name
 
 
 @pytest.mark.parametrize(
-    ("dtype", "expected"),
+    ("dtype", "held"),
     [
-        ("auto", {"words": torch.float16, "mean": torch.float32}),
-        ("bfloat16", {"words": torch.bfloat16, "mean": torch.float32}),
-        ("float32", {"words": torch.float32, "mean": torch.float32}),
-        ("int8", {"words": torch.float32, "mean": torch.float32}),
+        ("auto", torch.float16),
+        ("bfloat16", torch.bfloat16),
+        ("float32", torch.float32),
+        ("int8", torch.float32),
     ],
 )
-def test_a_unit_holds_what_will_be_stored(bert, corpus, tmp_path, monkeypatch, dtype, expected):
-    found = []
-    write = EntryBuilder.write_unit
-
-    def seen(builder, index, row_start, blocks, **options):
-        found.append({name: block.dtype for name, block in blocks.items()})
-        write(builder, index, row_start, blocks, **options)
-
-    monkeypatch.setattr(EntryBuilder, "write_unit", seen)
-    run(bert, corpus, tmp_path, dtype=dtype, keep=("words", "mean"))
-    assert found and all(dtypes == expected for dtypes in found)
+def test_a_unit_holds_what_will_be_stored(dtype, held):
+    arrays = plan_of(10, 5, 8, 2, ("cls", "mean"), dtype=dtype).arrays
+    cls, mean = (row_dtypes(array, torch.float32, "first")[1] for array in arrays.values())
+    assert (cls, mean) == (held, torch.float32)
 
 
-@pytest.fixture
-def wide_bert(tmp_path):
-    """A model whose embeddings exceed float16: the norm behind them multiplies by 100,000."""
-    folder = tiny.build("bert", tmp_path / "wide")
-    model = AutoModel.from_pretrained(folder)
-    with torch.no_grad():
-        model.embeddings.LayerNorm.weight.mul_(1e5)
-    model.save_pretrained(folder)
-    return folder
-
-
-def test_auto_becomes_bfloat16_where_float16_overflows(wide_bert, corpus, tmp_path, caplog):
+def test_auto_becomes_bfloat16_where_float16_overflows(wide_bert, corpus, tmp_path):
     entry = run(wide_bert, corpus, tmp_path, dtype="auto")
     assert entry.manifest.request["dtype"] == "auto"
     assert entry.manifest.dtype == "bfloat16"
@@ -81,7 +68,9 @@ def test_auto_becomes_bfloat16_where_float16_overflows(wide_bert, corpus, tmp_pa
 
 
 @pytest.mark.usefixtures("small_units")
-def test_rows_are_rounded_once_where_a_mean_alone_overflows(bert, corpus, tmp_path, monkeypatch):
+def test_rows_are_rounded_once_where_a_mean_alone_overflows(
+    bert, corpus, made, tmp_path, monkeypatch
+):
     """Of arrays in float16, nothing is infinite then, and yet bfloat16 is to be stored."""
 
     def with_wide_means(backbone, batch, layers, blocks):
@@ -89,11 +78,9 @@ def test_rows_are_rounded_once_where_a_mean_alone_overflows(bert, corpus, tmp_pa
         blocks["mean"][:, batch.picks["mean"].target] = 1e5
 
     monkeypatch.setattr("probekit.extraction.compute.add_rows", with_wide_means)
-    keep = ("words", "mean")
-    exact = run(bert, corpus, tmp_path, keep=keep)
-    entry = run(bert, corpus, tmp_path, keep=keep, dtype="auto")
+    entry = run(bert, corpus, tmp_path, keep=("words", "mean"), dtype="auto")
     assert entry.manifest.dtype == "bfloat16"
-    assert torch.equal(all_rows(entry), all_rows(exact).bfloat16().float())
+    assert torch.equal(all_rows(entry), all_rows(made()).bfloat16().float())
 
 
 @pytest.mark.usefixtures("small_units")
@@ -126,13 +113,18 @@ def test_a_later_unit_that_overflows_is_named(bert, corpus, tmp_path, monkeypatc
     assert units == [1, 2]
 
 
-@pytest.mark.parametrize("dtype", ["auto", "float16", "float32"])
-def test_a_nan_never_reaches_the_disk(corpus, tmp_path, dtype):
-    folder = tiny.build("bert", tmp_path / "broken")
+@pytest.fixture(scope="module")
+def broken_bert(tmp_path_factory):
+    folder = tiny.build("bert", tmp_path_factory.mktemp("broken"))
     model = AutoModel.from_pretrained(folder)
     with torch.no_grad():
         model.encoder.layer[1].output.dense.bias[3] = float("nan")
     model.save_pretrained(folder)
+    return folder
+
+
+@pytest.mark.parametrize("dtype", ["auto", "float16", "float32"])
+def test_a_nan_never_reaches_the_disk(broken_bert, corpus, tmp_path, dtype):
     with pytest.raises(StateRangeError, match=r"layer 2 of examples .* NaN"):
-        run(folder, corpus, tmp_path / "c", dtype=dtype)
-    assert not list((tmp_path / "c").rglob("*.partial"))
+        run(broken_bert, corpus, tmp_path, dtype=dtype)
+    assert not list(tmp_path.rglob("*.partial"))

@@ -11,7 +11,9 @@ from transformers import AutoModel, AutoTokenizer
 from probekit.errors import OptionError
 from probekit.extraction import ExtractOptions, extract
 from tests import tiny
+from tests.extraction.conftest import make_small
 from tests.extraction.corpus import write_corpus
+from tests.extraction.extracted import key_of
 from tests.extraction.passages import write_pairs, write_texts
 
 KINDS = ("bert", "roberta", "gpt2", "llama")
@@ -28,16 +30,26 @@ def root(tmp_path_factory):
     return folder
 
 
-@pytest.fixture(scope="module", params=KINDS)
-def model(request, tmp_path_factory):
-    # room for the longest text, so that transformers reads each in one piece
-    folder = tmp_path_factory.mktemp(request.param)
-    return tiny.build(request.param, folder, max_positions=320)
+@pytest.fixture(scope="module")
+def models(tmp_path_factory):
+    """The folder of each model, with room for the longest text, which is read in one piece."""
+    root = tmp_path_factory.mktemp("models")
+    return {kind: tiny.build(kind, root / kind, max_positions=320) for kind in KINDS}
 
 
 @pytest.fixture(scope="module")
-def bert(tmp_path_factory):
-    return tiny.build("bert", tmp_path_factory.mktemp("bert"), max_positions=320)
+def bert(models):
+    return models["bert"]
+
+
+@pytest.fixture(scope="module")
+def made(bert, root, tmp_path_factory):
+    """The texts and the pairs as bert reads them, in small units; not to be changed."""
+    cache = tmp_path_factory.mktemp("made")
+    with pytest.MonkeyPatch.context() as patch:
+        make_small(patch)
+        texts = run(bert, root / "texts", cache, batch_tokens=128)
+        return {"texts": texts, "pairs": run_pairs(bert, root / "pairs", cache)}
 
 
 def run(model, task, cache, *, kind="sentence", text="text", label="label", **options):
@@ -78,8 +90,10 @@ def assert_rows(found, expected, atol=1e-5):
 
 
 @pytest.mark.usefixtures("small_units")
-def test_texts_equal_the_model_run_by_hand(model, root, tmp_path):
-    entry = run(model, root / "texts", tmp_path, batch_tokens=128)
+@pytest.mark.parametrize("kind", KINDS)
+def test_texts_equal_the_model_run_by_hand(models, made, root, tmp_path, kind):
+    model = models[kind]
+    entry = made["texts"] if kind == "bert" else run(model, root / "texts", tmp_path)
     tokenizer = AutoTokenizer.from_pretrained(model)
     inputs = [tokenizer(text, return_tensors="pt") for text, _ in entry.examples.texts]
     assert_rows(pooled(entry), expected_rows(list(states_of(model, inputs))))
@@ -99,11 +113,14 @@ def test_texts_that_are_cut_are_counted(bert, root, tmp_path, caplog):
     assert caplog.text.count(said) == 1 and "words do not fit" not in caplog.text
 
 
-@pytest.mark.parametrize("length", [320, 24])
-def test_pairs_equal_the_model_run_by_hand(model, root, tmp_path, length, caplog):
+@pytest.mark.parametrize(
+    ("kind", "length"), [("bert", 24), ("roberta", 24), ("gpt2", 320), ("llama", 24)]
+)
+def test_pairs_equal_the_model_run_by_hand(models, root, tmp_path, kind, length, caplog):
+    model = models[kind]
     entry = run_pairs(model, root / "pairs", tmp_path, max_length=length)
     tokenizer = AutoTokenizer.from_pretrained(model)
-    if model.name.startswith(("gpt2", "llama")):
+    if kind in ("gpt2", "llama"):
         ids = entry.examples.table["subwords"].to_pylist()
         inputs = [{"input_ids": torch.tensor([row])} for row in ids]
         text, pair = entry.examples.texts[0]
@@ -118,16 +135,16 @@ def test_pairs_equal_the_model_run_by_hand(model, root, tmp_path, length, caplog
     assert_rows(pooled(entry), expected_rows(list(states_of(model, inputs))))
     assert (entry.manifest.counts["truncated_examples"] > 0) == (length < 320)
     assert (f"texts are cut at {length} subwords" in caplog.text) == (length < 320)
-    assert entry.examples.has("token_types") == model.name.startswith("bert")
+    assert entry.examples.has("token_types") == (kind == "bert")
 
 
-def test_token_types_are_told_to_the_model(bert, root, tmp_path):
+def test_token_types_are_told_to_the_model(bert, made):
     """Were they left out, the second text's embeddings would be those of the first."""
-    entry = run_pairs(bert, root / "pairs", tmp_path)
+    entry = made["pairs"]
     tokenizer = AutoTokenizer.from_pretrained(bert)
     for i, (text, pair) in enumerate(entry.examples.texts):
-        found = tokenizer(text, pair)
-        assert entry.examples.table["token_types"][i].as_py() == found["token_type_ids"]
+        types = tokenizer(text, pair)["token_type_ids"]
+        assert entry.examples.table["token_types"][i].as_py() == types
     inputs = [
         tokenizer(text, pair, return_tensors="pt", return_token_type_ids=False)
         for text, pair in entry.examples.texts
@@ -173,8 +190,8 @@ def test_long_texts_take_each_token_from_the_window_that_shows_it_best(bert, roo
         torch.testing.assert_close(found["last"][i], states[-1][:, -1], rtol=1e-4, atol=1e-5)
 
 
-def test_layers_tokens_and_one_array_alone(bert, root, tmp_path):
-    whole = run(bert, root / "texts", tmp_path)
+def test_layers_tokens_and_one_array_alone(bert, made, root, tmp_path):
+    whole = made["texts"]
     narrow = run(bert, root / "texts", tmp_path, layers="0,-1", keep=("tokens", "mean"))
     assert [(name, array.layers) for name, array in narrow.arrays.items()] == [
         ("mean", (0, 3)), ("tokens", (3,)),
@@ -205,11 +222,12 @@ def test_tagging_texts_may_have_pooled_rows_too(bert, root, tmp_path):
     assert len(np.unique(entry.examples.row_start)) == len(entry.examples)
 
 
-def test_what_is_kept_by_default_and_what_cannot_be(bert, root, tmp_path):
-    plain = run(bert, root / "texts", tmp_path)
-    assert plain.manifest.request["keep"] == ["cls", "last", "mean"]
-    named = run(bert, root / "texts", tmp_path, keep=("last", "mean", "cls"))
-    assert named.path == plain.path
+def test_what_is_kept_by_default_and_what_cannot_be(bert, made, root, tmp_path):
+    plain = made["texts"].manifest
+    assert plain.request["keep"] == ["cls", "last", "mean"]
+    keep = ("last", "mean", "cls")
+    key = key_of(bert, root / "texts", kind="sentence", text="text", label="label", keep=keep)
+    assert key == plain.key
     tagging = run(bert, root / "words", tmp_path, kind="tagging", text=None, label="2")
     assert tagging.manifest.request["keep"] == ["tokens", "words"]
     assert not tagging.examples.has("pooled_start") and not tagging.examples.has("text")

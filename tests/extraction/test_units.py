@@ -81,18 +81,6 @@ def test_a_unit_never_ends_below_half_of_what_fits(sizes, chunk_rows, max_chunks
         assert cost(unit.start, unit.stop) >= cost(unit.start, most) / 2
 
 
-def test_an_oversized_example_is_a_unit_with_more_chunks():
-    rows = {"words": np.array([3, 50, 3])}
-    units = plan_units(
-        rows, chunk_rows={"words": 8}, max_chunks={"words": 2}, weights={"words": 1.0}
-    )
-    assert [(unit.start, unit.stop, unit.chunks["words"]) for unit in units] == [
-        (0, 1, 1),
-        (1, 2, 7),
-        (2, 3, 1),
-    ]
-
-
 @pytest.mark.parametrize("ratio", [1.2, 1.5, 2.0])
 def test_little_is_unused_on_sentences_of_usual_lengths(ratio):
     words = np.random.default_rng(0).integers(2, 40, size=6000)

@@ -80,18 +80,6 @@ def test_the_encoder_of_an_encoder_decoder_that_was_saved_alone(family, corpus, 
     assert not entry.manifest.causal and entry.manifest.final_norm
 
 
-@pytest.mark.parametrize("head", ["BartForCausalLM", "PegasusForCausalLM"])
-def test_half_an_encoder_decoder_without_a_class_is_refused(head, corpus, tmp_path):
-    family = head.removesuffix("ForCausalLM").lower()
-    sizes = {"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4}
-    sizes |= {"decoder_ffn_dim": 48, "encoder_layers": 2, "hidden_size": None}
-    sizes |= {"num_attention_heads": None, "num_hidden_layers": None, "is_decoder": True}
-    made = getattr(transformers, head)
-    folder = save_random(family, tmp_path / "model", model_class=made, **sizes)
-    with pytest.raises(BackboneError, match=rf"is part of an encoder-decoder \({family}\)"):
-        run(folder, corpus, tmp_path / "cache")
-
-
 @pytest.mark.parametrize(
     ("family", "options"),
     [
@@ -144,24 +132,6 @@ def test_a_last_layer_of_another_width(narrow, corpus, tmp_path):
     assert len(backbone.layers(torch.tensor([[5, 6]]), torch.tensor([2]))) == 3  # of one width
 
 
-def test_layers_of_another_number_of_dimensions(corpus, tmp_path):
-    """Gemma 3n keeps four streams of states."""
-    sizes = GROUPED | {"num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8}
-    sizes |= {"activation_sparsity_pattern": [0.0] * 3, "laurel_rank": 8}
-    sizes |= {"vocab_size_per_layer_input": 400}
-    folder = save_random("gemma3n_text", tmp_path / "model", tokenizer="llama", **sizes)
-    line = r"returns hidden states of the shapes \(4, 1, 8, 32\) for 8 subwords; expected \(1, 8, w"
-    with pytest.raises(BackboneError, match=line):
-        run(folder, corpus, tmp_path / "cache")
-
-
-def test_an_exception_of_the_model_itself_is_one_line(corpus, tmp_path):
-    folder = save_random("bros", tmp_path / "model")
-    line = r"BrosModel cannot run on 1 x 8 subwords \(ValueError: You have to specify bbox\)\."
-    with pytest.raises(BackboneError, match=line):
-        run(folder, corpus, tmp_path / "cache")
-
-
 def test_a_model_whose_positions_do_not_see_each_other(corpus, tmp_path, monkeypatch):
     """So MRA, whose attention is zeros without its CUDA kernels."""
     attention = transformers.models.roformer.modeling_roformer.RoFormerSelfAttention
@@ -186,10 +156,42 @@ def test_a_head_for_questions_saves_its_model_under_another_prefix(family, tmp_p
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
-def test_a_model_whose_first_state_is_no_embedding(corpus, tmp_path):
-    """So those of Mamba, whose states begin after the first block."""
-    folder = save_random("mamba", tmp_path / "model")
-    with pytest.raises(BackboneError, match="the first of the hidden states of MambaModel is what"):
+BART = {
+    **dict.fromkeys(("hidden_size", "num_attention_heads", "num_hidden_layers")),
+    **{"d_model": 32, "decoder_layers": 2, "decoder_attention_heads": 4, "decoder_ffn_dim": 48},
+    **{"encoder_layers": 2, "is_decoder": True},
+}
+GEMMA_3N = GROUPED | {
+    **{"num_kv_shared_layers": 0, "hidden_size_per_layer_input": 8, "laurel_rank": 8},
+    **{"activation_sparsity_pattern": [0.0] * 3, "vocab_size_per_layer_input": 400},
+}
+
+
+@pytest.mark.parametrize(
+    ("family", "head", "options", "line"),
+    [
+        ("bart", "BartForCausalLM", BART, r"is part of an encoder-decoder \(bart\)"),
+        ("pegasus", "PegasusForCausalLM", BART, r"is part of an encoder-decoder \(pegasus\)"),
+        (  # which keeps four streams of states
+            "gemma3n_text",
+            "AutoModel",
+            GEMMA_3N | {"tokenizer": "llama"},
+            r"states of the shapes \(4, 1, 8, 32\) for 8 subwords; expected \(1, 8, w",
+        ),
+        (
+            "bros",
+            "AutoModel",
+            {},
+            r"BrosModel cannot run on 1 x 8 subwords \(ValueError: You have to specify bbox\)\.",
+        ),
+        # whose states begin after the first block
+        ("mamba", "AutoModel", {}, "the first of the hidden states of MambaModel is what"),
+    ],
+)
+def test_what_cannot_be_read_is_refused_in_one_line(family, head, options, line, corpus, tmp_path):
+    made = None if head == "AutoModel" else getattr(transformers, head)
+    folder = save_random(family, tmp_path / "model", model_class=made, **options)
+    with pytest.raises(BackboneError, match=line):
         run(folder, corpus, tmp_path / "cache")
 
 

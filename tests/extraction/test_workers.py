@@ -12,10 +12,10 @@ from probekit.extraction import (
     Shard,
     extract,
     extraction_call,
-    units,
 )
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.builder import EntryBuilder
+from tests.extraction.conftest import make_small
 from tests.extraction.extracted import interrupted_after
 from tests.extraction.test_kill import digests
 
@@ -28,9 +28,9 @@ def run(bert, corpus, cache, **options):
 
 
 @pytest.fixture
-def in_turn(small_units, monkeypatch):
+def in_turn(monkeypatch):
     """An engine that runs jobs here, one after the other, on small units; the jobs it was given."""
-    monkeypatch.setattr(units, "UNIT_BYTES", 7_000)
+    make_small(monkeypatch, 7_000)
     given = []
 
     def start(jobs, *, workers, report):
@@ -43,13 +43,14 @@ def in_turn(small_units, monkeypatch):
 
 def test_shards_of_one_call_leave_the_bytes_of_one_process(bert, corpus, tmp_path, in_turn):
     alone = run(bert, corpus, tmp_path / "alone")
-    shared = run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
-    assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
-    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
-    ((jobs, workers),) = in_turn
-    assert workers == 3 and [str(job.target.shard) for job in jobs] == ["1/3", "2/3", "3/3"]
-    run(bert, corpus, tmp_path / "shared", workers=3, engine="in-turn")
-    assert len(in_turn) == 1, "what is complete starts no worker"
+    for count in (3, 1):  # another engine has a single worker too
+        cache = tmp_path / f"{count}"
+        shared = run(bert, corpus, cache, workers=count, engine="in-turn")
+        assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
+        assert digests(cache) == digests(tmp_path / "alone")
+        run(bert, corpus, cache, workers=count, engine="in-turn")
+    given = [(workers, [str(job.target.shard) for job in jobs]) for jobs, workers in in_turn]
+    assert given == [(3, ["1/3", "2/3", "3/3"]), (1, ["1/1"])], "what is complete starts no worker"
 
 
 def test_workers_elsewhere_find_their_own_devices(bert, corpus, tmp_path, in_turn, monkeypatch):
@@ -61,13 +62,13 @@ def test_workers_elsewhere_find_their_own_devices(bert, corpus, tmp_path, in_tur
 @pytest.fixture
 def seen(monkeypatch):
     """The total and the count of each bar of workers."""
-    found = []
+    bars = []
 
     class Bar:
         def __init__(self, *, total, initial=0, desc, shown, leave=True, **_):
             self.own = desc == "train"
             if self.own:
-                found.append([total, initial])
+                bars.append([total, initial])
 
         def __enter__(self):
             return self
@@ -77,10 +78,10 @@ def seen(monkeypatch):
 
         def report(self, news):
             if self.own:
-                found[-1][1] += news
+                bars[-1][1] += news
 
     monkeypatch.setattr("probekit.extraction.extraction_call.ProgressBar", Bar)
-    return found
+    return bars
 
 
 def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
@@ -114,28 +115,6 @@ def test_the_bar_counts_every_subword_once_where_jobs_run_again(
     run(bert, corpus, tmp_path, splits=["train"], workers=2, engine=start)
     ((total, count),) = seen
     assert total == count
-
-
-def test_another_engine_has_a_single_worker_too(bert, corpus, tmp_path, in_turn):
-    alone = run(bert, corpus, tmp_path / "alone")
-    shared = run(bert, corpus, tmp_path / "shared", engine="in-turn")
-    assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
-    assert digests(tmp_path / "shared") == digests(tmp_path / "alone")
-    ((jobs, _),) = in_turn
-    assert [str(job.target.shard) for job in jobs] == ["1/1"]
-
-
-@pytest.mark.parametrize(
-    ("options", "says"),
-    [
-        ({"shard": "1/2"}, "--shard 1/2 with another --engine"),
-        ({"overwrite": True}, "another --engine with --overwrite"),
-    ],
-)
-def test_what_another_engine_cannot_do(bert, corpus, tmp_path, in_turn, options, says):
-    with pytest.raises(OptionError, match=says):
-        run(bert, corpus, tmp_path, engine="in-turn", **options)
-    assert not in_turn
 
 
 def test_worker_processes(bert, corpus, tmp_path, capfd):
@@ -176,9 +155,11 @@ def test_gpus_are_taken_in_turn(monkeypatch, device, expected):
         ({"workers": 2, "restart": True}, "--workers 2 with --restart"),
         ({"workers": 2, "shard": "1/2"}, "--shard 1/2 with --workers 2"),
         ({"workers": 2, "engine": "cloud"}, "cloud"),
+        ({"shard": "1/2", "engine": "in-turn"}, "--shard 1/2 with another --engine"),
+        ({"overwrite": True, "engine": "in-turn"}, "another --engine with --overwrite"),
     ],
 )
-def test_what_workers_cannot_do(bert, corpus, tmp_path, options, says):
+def test_what_workers_cannot_do(bert, corpus, tmp_path, in_turn, options, says):
     with pytest.raises((OptionError, UnknownNameError), match=says):
         run(bert, corpus, tmp_path / "cache", **options)
     assert not (tmp_path / "cache").exists()

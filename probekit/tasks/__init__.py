@@ -97,7 +97,7 @@ _NEAR = 0.75
 
 def get_task(
     name: str,
-    options: TextOptions | None = None,
+    own: TextOptions | None = None,
     label: str | None = None,
     group: str | None = None,
 ) -> Task:
@@ -108,7 +108,7 @@ def get_task(
             folder (a file is the split that its name says, "dev.conll", else train), or with any
             option, a data set of the Hub ("org/name", "org/name/config", either with "@revision").
             A name wins over a path; "./conll" is a path.
-        options: how the user's own data is read.
+        own: how the user's own data is read.
         label: the label column; of a task with several it becomes the first one.
         group: of the user's own data, a column that holds no labels but groups.
 
@@ -120,7 +120,7 @@ def get_task(
         DataError: the user's files do not hold what their format promises.
         HubError: a data set of the Hub cannot be loaded.
     """
-    given = {} if options is None else options.given
+    given = {} if own is None else own.given
     choice = Choice(label=label, group=group, **given)
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)

@@ -7,12 +7,7 @@ from typing import Any
 import torch
 from safetensors.torch import save_file
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import (
-    AutoConfig,
-    AutoModel,
-    PretrainedConfig,
-    PreTrainedTokenizerFast,
-)
+from transformers import AutoConfig, AutoModel, PretrainedConfig, PreTrainedTokenizerFast
 from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
 from probekit.backbone.architecture import config_to_read

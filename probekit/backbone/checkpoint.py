@@ -9,12 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from probekit.backbone import hub
-from probekit.backbone.model_files import (
-    SMALL_FILES,
-    WeightFile,
-    index_files,
-    pick_files,
-)
+from probekit.backbone.model_files import SMALL_FILES, WeightFile, index_files, pick_files
 from probekit.base.fingerprint import digest_file
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, install_extra
 

@@ -10,17 +10,12 @@ from typing import Any
 import torch
 from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import (
-    plain_config,
-)
+from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.backbone.model_files import WeightFile
 from probekit.backbone.saved_run import SavedRun, called
-from probekit.backbone.structure import (
-    Structure,
-    shorten,
-)
+from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
 from probekit.data.encoded import EncodedSplit

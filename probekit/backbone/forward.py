@@ -10,9 +10,7 @@ from typing import Any
 import torch
 from jaxtyping import Int
 from torch import Tensor, nn
-from transformers import (
-    PreTrainedModel,
-)
+from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from probekit.errors import BackboneError, reason_of

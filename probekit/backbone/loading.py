@@ -11,12 +11,7 @@ import torch
 import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
-from probekit.backbone.architecture import (
-    build_model,
-    loaded_again,
-    read_with,
-    without_pooler,
-)
+from probekit.backbone.architecture import build_model, loaded_again, read_with, without_pooler
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states, quiet_transformers
 from probekit.backbone.given_model import POOLER, GivenModel

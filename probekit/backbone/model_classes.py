@@ -7,12 +7,7 @@ modalities, the text model.
 import copy
 from typing import Any
 
-from transformers import (
-    AutoModel,
-    AutoModelForTextEncoding,
-    PretrainedConfig,
-    PreTrainedModel,
-)
+from transformers import AutoModel, AutoModelForTextEncoding, PretrainedConfig, PreTrainedModel
 from transformers.models.auto.modeling_auto import MODEL_FOR_TEXT_ENCODING_MAPPING, MODEL_MAPPING
 
 from probekit.backbone.forward import takes

@@ -63,13 +63,7 @@ def extract(
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
-    from probekit.extraction import (
-        ExtractTarget,
-        Shard,
-        extract_splits,
-        forecast,
-        open_session,
-    )
+    from probekit.extraction import ExtractTarget, Shard, extract_splits, forecast, open_session
 
     arguments.check_order(model, task)
     engine = crew.chosen()

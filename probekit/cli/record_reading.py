@@ -10,11 +10,7 @@ import typer
 from probekit.base.registry import Panel, choose, flag, option
 from probekit.cli.arguments import FigureLook, Json
 from probekit.cli.output import checked_default, print_json, show
-from probekit.cli.record_tables import (
-    TableOptions,
-    asked_table,
-    rows_as_config,
-)
+from probekit.cli.record_tables import TableOptions, asked_table, rows_as_config
 from probekit.cli.spread import spread
 from probekit.errors import OptionError, RecordError
 from probekit.plots import PLOTS

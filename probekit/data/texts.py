@@ -8,18 +8,9 @@ import numpy as np
 from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
-from probekit.data.alignment import (
-    backend,
-    check_word_separation,
-    encode_portions,
-    learn_specials,
-)
+from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
 from probekit.data.encoded import EncodedSplit, Subwords
-from probekit.data.windows import (
-    check_limits,
-    encode_content,
-    refuse_overlong,
-)
+from probekit.data.windows import check_limits, encode_content, refuse_overlong
 
 
 def encode_words(

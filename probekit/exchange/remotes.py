@@ -316,9 +316,7 @@ class Hub(Remote):
         Raises:
             HubError: it is none.
         """
-        from huggingface_hub.utils import (  # type: ignore[attr-defined]  # listed as it loads
-            validate_repo_id,
-        )
+        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # listed as it loads
 
         with self._told():
             validate_repo_id(self.repo)

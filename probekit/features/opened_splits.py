@@ -5,11 +5,7 @@ from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
 from probekit.features.location import Location, find_split_entries
-from probekit.features.sentence_groups import (
-    SentenceGroups,
-    load_documents,
-    split_groups,
-)
+from probekit.features.sentence_groups import SentenceGroups, load_documents, split_groups
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,

@@ -24,15 +24,8 @@ from probekit.features.rows import (
     row_groups,
     to_frame,
 )
-from probekit.features.sentence_groups import (
-    SentenceGroups,
-    number_groups,
-)
-from probekit.features.split_labels import (
-    LabelMap,
-    SplitLabels,
-    as_numbers,
-)
+from probekit.features.sentence_groups import SentenceGroups, number_groups
+from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
 from probekit.features.view import FeatureView, choose_array, cut_passages
 from probekit.probe.model_parts.kept import KeptBackbone
 from probekit.probe.normalization import RowFacts

@@ -18,13 +18,7 @@ from matplotlib.lines import Line2D
 
 from probekit.errors import RecordError
 from probekit.plots.curves import CurveStyle, draw_band, layer_axis, relative_axis
-from probekit.plots.panels import (
-    Panel,
-    PanelFigure,
-    finish,
-    panel_figure,
-    split_panels,
-)
+from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
 from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.comparison import BestDepth, best_depth, noise_text
 from probekit.results.record import Record

@@ -8,13 +8,7 @@ from matplotlib import rcParams
 
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import (
-    grouped,
-    naming,
-    option_of,
-    options_of,
-    varying,
-)
+from probekit.results.summaries.grouping import grouped, naming, option_of, options_of, varying
 from probekit.results.summaries.wording import (
     OPTIONS,
     model_text,

@@ -28,12 +28,7 @@ from probekit.store.layout import (
     standing,
 )
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
-from probekit.store.tables import (
-    EXAMPLE_SCHEMA,
-    OPTIONAL_SCHEMA,
-    ExampleTable,
-    read_table,
-)
+from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
 
 
 def _layers_text(layers: Sequence[int]) -> str:

@@ -5,12 +5,7 @@ import pytest
 from hypothesis import given, settings
 from transformers import ByT5Tokenizer
 
-from probekit.data.alignment import (
-    backend,
-    check_word_separation,
-    encode_portions,
-    learn_specials,
-)
+from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
 from probekit.data.encoded import Subwords
 from probekit.errors import BackboneError, DataError
 from tests import tiny

@@ -4,13 +4,7 @@ from functools import partial
 
 import pytest
 import torch
-from transformers import (
-    AutoModel,
-    AutoModelForCausalLM,
-    AutoTokenizer,
-    BertConfig,
-    BertForMaskedLM,
-)
+from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction import ExtractOptions, extract

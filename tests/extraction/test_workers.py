@@ -6,13 +6,7 @@ import pytest
 
 from probekit.engines import ENGINES, run_local
 from probekit.errors import OptionError, UnknownNameError
-from probekit.extraction import (
-    ExtractOptions,
-    ExtractTarget,
-    Shard,
-    extract,
-    extraction_call,
-)
+from probekit.extraction import ExtractOptions, ExtractTarget, Shard, extract, extraction_call
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.builder import EntryBuilder
 from tests.extraction.conftest import make_small

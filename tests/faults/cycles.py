@@ -20,16 +20,7 @@ from functools import partial
 from pathlib import Path
 
 from tests.faults import shim
-from tests.faults.world import (
-    OWN,
-    TEXTS,
-    Operation,
-    World,
-    differences,
-    operations,
-    outcome,
-    races,
-)
+from tests.faults.world import OWN, TEXTS, Operation, World, differences, operations, outcome, races
 
 ERRORS = {
     **{"ENOSPC": (errno.ENOSPC, True), "EIO": (errno.EIO, False)},

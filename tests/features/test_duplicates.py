@@ -9,13 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import OptionError
-from probekit.features.duplicates import (
-    Wording,
-    count_copies,
-    joined,
-    left_of_train,
-    normalised,
-)
+from probekit.features.duplicates import Wording, count_copies, joined, left_of_train, normalised
 from probekit.features.sentence_groups import group_sizes, number_groups
 
 SAMPLE = ("a b", "A  b.", "a b c", "c", "!", "?")

@@ -13,11 +13,7 @@ from sklearn.metrics.pairwise import cosine_similarity
 from probekit.errors import EntryError
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import massive_channels, medians
-from probekit.measures.similarity import (
-    LayerSimilarity,
-    intrinsic_dimension,
-    sum_layers,
-)
+from probekit.measures.similarity import LayerSimilarity, intrinsic_dimension, sum_layers
 
 
 class Stored:

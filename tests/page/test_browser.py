@@ -9,14 +9,7 @@ import pytest
 
 from probekit.page.report_page import ReportOptions, write_report
 from tests.page.conftest import expect
-from tests.page.samples import (
-    HOSTILE,
-    LABELS,
-    LENGTHS,
-    MODEL,
-    TASK,
-    regression_records,
-)
+from tests.page.samples import HOSTILE, LABELS, LENGTHS, MODEL, TASK, regression_records
 from tests.results.samples import make_record
 
 pytestmark = pytest.mark.browser

@@ -14,12 +14,7 @@ from probekit.page.example_grids import ExampleGrid
 from probekit.page.report_page import ReportOptions, render, write_report
 from probekit.results.predictions import Predicted, read_predicted
 from tests.page.conftest import expect
-from tests.page.samples import (
-    HOSTILE,
-    LENGTHS,
-    plain_page,
-    regression_records,
-)
+from tests.page.samples import HOSTILE, LENGTHS, plain_page, regression_records
 
 pytestmark = pytest.mark.browser
 

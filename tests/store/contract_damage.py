@@ -7,9 +7,7 @@ import pickle
 import pytest
 
 from probekit.base.fingerprint import unchecked
-from probekit.errors import (
-    EntryError,
-)
+from probekit.errors import EntryError
 from probekit.store import feature_array
 from probekit.store.checksums import verify_checksums
 from probekit.store.entry import Entry

@@ -12,10 +12,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from probekit.errors import (
-    EntryError,
-    OptionError,
-)
+from probekit.errors import EntryError, OptionError
 from probekit.store.entry import Entry
 from tests.store import synthetic
 from tests.store.backed import Backed

@@ -7,11 +7,7 @@ import socket
 
 import pytest
 
-from probekit.errors import (
-    EntryLockedError,
-    StateRangeError,
-    StorageError,
-)
+from probekit.errors import EntryLockedError, StateRangeError, StorageError
 from probekit.store.arrays import FEATURE_DTYPES
 from tests.store import synthetic
 from tests.store.backed import Backed

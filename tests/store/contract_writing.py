@@ -6,10 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from probekit.errors import (
-    EntryError,
-    EntryNotFoundError,
-)
+from probekit.errors import EntryError, EntryNotFoundError
 from probekit.store.entry import Entry
 from tests.store import synthetic
 from tests.store.backed import Backed

@@ -8,12 +8,7 @@ from probekit.errors import RecordError
 from probekit.metrics import METRICS, scale_of
 from probekit.results.comparison.judging import SAMPLES_EACH, Judged, judge
 from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
-from probekit.results.comparison.runs import (
-    all_pairs,
-    reference_text,
-    settings,
-    with_reference,
-)
+from probekit.results.comparison.runs import all_pairs, reference_text, settings, with_reference
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import without_baselines
 from probekit.results.summaries.grouping import Key

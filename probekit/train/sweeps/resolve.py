@@ -36,12 +36,7 @@ from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit, solver_of
 from probekit.train.sweeps.run_options import DEFAULT_START, Origin, Start, Tuning
-from probekit.train.sweeps.run_views import (
-    count_units,
-    fitted_and_judging,
-    sample,
-    train_view,
-)
+from probekit.train.sweeps.run_views import count_units, fitted_and_judging, sample, train_view
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 from probekit.train.sweeps.start import SavedStart, open_start
 

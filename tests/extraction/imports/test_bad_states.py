@@ -12,13 +12,7 @@ from transformers import AutoTokenizer
 
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError, StateRangeError
 from probekit.extraction.imports import import_states
-from tests.extraction.imports.exporting import (
-    FOUR,
-    PLAIN,
-    sentences,
-    vllm_folder,
-    words_of,
-)
+from tests.extraction.imports.exporting import FOUR, PLAIN, sentences, vllm_folder, words_of
 
 
 def arrays(found):

@@ -16,14 +16,7 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
 from tests.extraction.extracted import all_rows
-from tests.extraction.imports.exporting import (
-    PLAIN,
-    Exporter,
-    pairs,
-    sentences,
-    texts,
-    vllm_folder,
-)
+from tests.extraction.imports.exporting import PLAIN, Exporter, pairs, sentences, texts, vllm_folder
 
 NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
 SPLITS = {"train": 20, "dev": 6}

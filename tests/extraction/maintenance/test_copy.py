@@ -9,10 +9,7 @@ import pytest
 import torch
 
 from probekit.base.fingerprint import digest
-from probekit.errors import (
-    EntryError,
-    OptionError,
-)
+from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance import (
     EntryCopy,
     Reduction,

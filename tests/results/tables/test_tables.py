@@ -10,13 +10,7 @@ from probekit.errors import RecordError
 from probekit.results import select
 from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.typeset import text_table
-from probekit.results.tables import (
-    caption,
-    depth_table,
-    summarise,
-    table,
-    weights_table,
-)
+from probekit.results.tables import caption, depth_table, summarise, table, weights_table
 from tests.results.samples import HEADS, make_record
 
 SCORES = (0.70, 0.72, 0.77)

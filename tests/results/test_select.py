@@ -97,3 +97,20 @@ def test_no_records_stay_none():
 def test_a_fitter_is_chosen_as_figures_say_it():
     records = [make_record(fitter="adam", key="a"), make_record(fitter="lbfgs", key="b")]
     assert [one.key for one in select(records, ["fit=lbfgs"])] == ["b"]
+
+
+def test_a_setting_is_chosen_by_its_own_name():
+    settings = ({}, {"decoder.hidden": 64}, {"decoder.hidden": 128, "steps.clip": 0.01})
+    records = [make_record(seed=n, options=own) for n, own in enumerate(settings)]
+
+    def seeds(*conditions):
+        return [record.seed for record in select(records, conditions)]
+
+    assert seeds("decoder.hidden=128") == [2]
+    assert seeds("decoder.hidden=64,128") == [1, 2]
+    assert seeds("decoder.hidden=none") == [0]
+    assert seeds("seed=1,2,decoder.hidden=128,steps.clip=1e-2") == [2]
+    with pytest.raises(RecordError, match=r"decoder\.hidden is none or 64 or 128"):
+        seeds("decoder.hidden=32")
+    with pytest.raises(UnknownNameError, match=r"unknown option 'decoder\.hiden'"):
+        seeds("decoder.hiden=64")

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from typing import Any
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
@@ -15,7 +16,7 @@ _NAMES = dict.fromkeys((*OPTIONS, *_BESIDE))
 _PIECE = re.compile(r"""(?:"[^"]*"|'[^']*'|[^,])+""")  # up to a comma that is not inside quotes
 _KEY_DIGITS = 8
 _SAID = {"fit": "fitter", "batch": "batch_size"}  # as figures and tables say them
-_BEGIN = re.compile(r"\s*\w+=")
+_BEGIN = re.compile(r"\s*[\w.]+=")
 
 _SERVING = {
     "trial": "trials of a search that was not finished; run it again, or choose them with --where "
@@ -35,10 +36,11 @@ def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Recor
     Args:
         records: any records.
         conditions: each ``name=value`` or ``name=value,value``, or several of these with commas
-            between them; a value is written as tables print it (``all`` or ``none`` for an option
-            that was not set), a number in any notation, a model by its name or the last part of
-            it, an entry by the digits that ``probekit cache ls`` prints. A value that holds a comma
-            stands alone or in quotes.
+            between them; a name is an option, or one of the settings in ``options``
+            (``decoder.hidden``). A value is written as tables print it (``all`` or ``none`` for an
+            option that was not set), a number in any notation, a model by its name or the last
+            part of it, an entry by the digits that ``probekit cache ls`` prints. A value that holds
+            a comma stands alone or in quotes.
 
     Raises:
         OptionError: a condition is malformed.
@@ -55,7 +57,8 @@ def matching(records: Sequence[Record], conditions: Sequence[str]) -> list[Recor
         if not equals or not values:
             raise OptionError(f"condition {condition!r}: write name=value, such as shots=128.")
         name = _SAID.get(name, name)
-        choose("option", name, _NAMES)
+        settings = dict.fromkeys(setting for record in records for setting in record.options)
+        choose("option", name, {**_NAMES, **settings})
         left = _with_values(kept, name, values)
         if kept and not left:
             raise RecordError(f"no records with {condition}; {name} is {_occurring(kept, name)}.")
@@ -109,7 +112,7 @@ def _unquoted(value: str) -> str:
 
 
 def _is(record: Record, name: str, wanted: str) -> bool:
-    value = option_of(record, name)
+    value = _value(record, name)
     if name == "entry":
         return wanted in (value, value_text(name, value)) or (
             len(wanted) >= _KEY_DIGITS and record.entry.startswith(wanted)
@@ -129,9 +132,13 @@ def _is(record: Record, name: str, wanted: str) -> bool:
     return wanted in texts
 
 
+def _value(record: Record, name: str) -> Any:
+    return option_of(record, name) if name in _NAMES else record.options.get(name)
+
+
 def _occurring(records: Sequence[Record], name: str) -> str:
-    if name in _BESIDE:
-        occurring = {getattr(record, name) for record in records}
+    if name not in OPTIONS:
+        occurring = {_value(record, name) for record in records}
         values = sorted(occurring, key=lambda value: (value is not None, value))
         return " or ".join("none" if value is None else value_text(name, value) for value in values)
     return " or ".join(listed_text(name, value) for (value,) in grouped(records, [name]))

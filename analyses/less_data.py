@@ -19,8 +19,8 @@ from shared import (
     difference_text,
     judged,
     markdown,
-    over_text,
     runner,
+    sure_text,
     with_rates,
     write,
 )
@@ -111,9 +111,8 @@ def growth(title: str, records: Sequence[Record]) -> str:
         for names, contrast in zip(contrasts, judged_contrasts, strict=True)
     ]
     header = ["model", "gain over", "fraction", "less the gain with all"]
-    below = f"{sum(one.verdict is not None for one in judged_contrasts)} of {len(lines)} are sure."
     table = markdown(header, lines, words=3)
-    return f"## {title}\n\n{table}\n\n{below} {over_text(judged_contrasts)}"
+    return f"## {title}\n\n{table}\n\n{sure_text(judged_contrasts)}"
 
 
 def gain(evidence: Evidence, reference: Evidence) -> Evidence:

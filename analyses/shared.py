@@ -2,7 +2,7 @@
 
 import argparse
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -243,12 +243,17 @@ def judged(
         starred = cell(run.records, score) + STAR * bool(marks(run.records))
         lines.append([*names, starred, difference_text(by_name.get(run.text))])
     header = ["model", "task", "head", *by, "score", f"less `{against}`"]
-    sure = sum(one.verdict is not None for one in by_name.values())
-    below = [f"{sure} of {len(by_name)} differences are sure. {over_text(by_name.values())}"]
+    below = [sure_text(by_name.values())]
     troubles = marks([record for run in runs.values() for record in run.records])
     below += [f"{STAR} {', '.join(troubles)}"] * bool(troubles)
     below += [f"{line}." for line in copied_texts(records)]
     return "\n\n".join([f"## {title}", markdown(header, lines, words=3 + len(by)), *below])
+
+
+def sure_text(differences: Collection[Judged]) -> str:
+    """Return how many differences of a table are sure, and what their intervals are over."""
+    sure = sum(judged.verdict is not None for judged in differences)
+    return f"{sure} of {len(differences)} differences are sure. {over_text(differences)}"
 
 
 def over_text(found: Iterable[Judged]) -> str:

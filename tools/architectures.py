@@ -57,7 +57,7 @@ _SAID = {
 
 ENCODER, DECODER = "encoders", "decoders"
 ENCODER_HALF, INSIDE = "encoders of encoder-decoders, `--part encoder`", "text models inside others"
-_KINDS = (WORKS, ONE_LENGTH, ALONE)
+_WORKING = (WORKS, ONE_LENGTH, ALONE)
 """Outcomes of families that are listed by what they are."""
 
 LIMIT = 120
@@ -91,7 +91,7 @@ class Row:
     @property
     def kind(self) -> str:
         """The line of the page that lists the family."""
-        if self.outcome not in _KINDS:
+        if self.outcome not in _WORKING:
             return self.outcome
         marks = {"--part": ENCODER_HALF, "text model inside": INSIDE, ": decoder": DECODER}
         return next((kind for mark, kind in marks.items() if mark in self.about), ENCODER)
@@ -285,10 +285,10 @@ def _read(done: Path | None) -> list[Row]:
 
 
 def listed(rows: Sequence[Row]) -> str:
-    """Return the families as a Markdown table, by what they are; a star is of `ONE_LENGTH`."""
+    """Return the families as a Markdown table, by what they are; a star: not in any batches."""
     families: dict[str, list[str]] = {}
     for row in rows:
-        star = r"\*" if row.outcome in (ONE_LENGTH, ALONE) else ""
+        star = r"\*" if row.outcome in _WORKING and row.outcome != WORKS else ""
         families.setdefault(row.kind, []).append(f"{row.family}{star}")
     order = [ENCODER, DECODER, ENCODER_HALF, INSIDE, REFUSED]
     kinds = [*order, *sorted(families.keys() - {*order})]
@@ -316,8 +316,13 @@ def write(rows: Sequence[Row], page: Path) -> None:
         writer = csv.DictWriter(file, [one.name for one in fields(Row)], lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(asdict, rows))
-    before, rest = page.read_text().split(BEGIN)
-    page.write_text(f"{before}{BEGIN}\n{listed(rows)}\n{END}{rest.split(END)[1]}")
+    put_between(BEGIN, END, listed(rows), page)
+
+
+def put_between(begin: str, end: str, text: str, page: Path) -> None:
+    """Replace what stands between two marks of a page."""
+    before, rest = page.read_text("utf-8").split(begin)
+    page.write_text(f"{before}{begin}\n{text}\n{end}{rest.split(end)[1]}", "utf-8")
 
 
 def main() -> None:

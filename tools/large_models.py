@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from architectures import TOLERANCE, WRONG, extracted, outcome, row_differences
+from architectures import TOLERANCE, WRONG, extracted, outcome, put_between, row_differences
 from tiny_models import save_tiny
 
 from probekit.backbone import part_to_name
@@ -106,8 +106,7 @@ def main() -> None:
     text = table([examine(family) for family in args.families or FAMILIES])
     print(text)
     if args.write is not None:
-        before, rest = args.write.read_text().split(BEGIN)
-        args.write.write_text(f"{before}{BEGIN}\n{text}\n{END}{rest.split(END)[1]}")
+        put_between(BEGIN, END, text, args.write)
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from probekit.backbone.miniature import plain_ids
 from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
 from probekit.backbone.model_files import refuse_form
 from probekit.backbone.padding import ROUNDING, row_error
-from probekit.backbone.placement import keep_layout, remove_after
+from probekit.backbone.placement import keep_layout
 from probekit.backbone.sizes import without_memory
 from probekit.backbone.structure import embedding_rows
 from probekit.base.machine.hardware import available_memory, native_bfloat16
@@ -103,7 +103,6 @@ def load_model(
     whole, report = read_weights(inspection, kind, dtype=dtype, **options)
     if inspection.info.identity.adapter is not None:
         logger.info("%s: the adapter beside its weights is applied.", name)
-    remove_after(whole, placed.get("offload_folder"))
     model = backbone_of(whole) or whole
     path = next(path for path, module in whole.named_modules() if module is model)
     _check_fit(name, whole, path, model, report)
@@ -301,6 +300,4 @@ def draw_model(
         drawn = build_model(config)
         if dtype == torch.float32 and not placed:
             return drawn
-        model = loaded_again(drawn, config, dtype, placed)
-    remove_after(model, placed.get("offload_folder"))
-    return model
+        return loaded_again(drawn, config, dtype, placed)

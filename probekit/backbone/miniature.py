@@ -15,7 +15,7 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import build_model, count_parameters, loaded_again
 from probekit.backbone.forward import quiet_transformers
-from probekit.backbone.placement import STAND_IN_OUTLIER, placing, quantization
+from probekit.backbone.placement import STAND_IN_OUTLIER, quantization
 from probekit.backbone.sizes import without_memory
 from probekit.base.machine.hardware import available_memory, free_memory
 from probekit.base.notices import human_bytes
@@ -209,7 +209,7 @@ def draw_stand_in(
             shake(model)
         if quantize is not None:
             how = quantization(quantize, model.dtype, outlier=STAND_IN_OUTLIER)
-            how |= placing(None, device, quantized=True)
+            how["device_map"] = {"": str(device)}
             model = loaded_again(model, config, model.dtype, how)
     return model
 

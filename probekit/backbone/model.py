@@ -1,7 +1,9 @@
 """A frozen backbone in memory: token ids in, every layer's hidden states out."""
 
 import logging
+import weakref
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -361,19 +363,21 @@ def _read_model(
         check_quantizable(inspection.checkpoint, inspection.whole, quantize_for)
         bits = "4bit"
     quantized = quantization(bits, products)
-    placed = {**quantized, **placing(device_map, device, bool(quantized))}
     read_as = dtype if tuned is None else torch.float32  # in which the values were trained
     seed = inspection.info.identity.random_init
-    if seed is None:
-        model = load_model(inspection, read_as, placed)
-    else:
-        model = draw_model(inspection, read_as, seed, placed)
-    if tuned is not None:
-        tuned.put_into(model)
-        if not quantized:
-            model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
-    if not placed:
-        model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+    with ExitStack() as offloaded:
+        placed = {**quantized, **placing(device_map, device, bool(quantized), offloaded)}
+        if seed is None:
+            model = load_model(inspection, read_as, placed)
+        else:
+            model = draw_model(inspection, read_as, seed, placed)
+        if tuned is not None:
+            tuned.put_into(model)
+            if not quantized:
+                model.to(dtype)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+        if not placed:
+            model.to(device)  # type: ignore[arg-type]  # a wrapper hides the method's signature
+        weakref.finalize(model, offloaded.pop_all().close)
     return model
 
 

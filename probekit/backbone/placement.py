@@ -2,10 +2,8 @@
 
 import copy
 import platform
-import shutil
-import tempfile
-import weakref
 from collections.abc import Mapping
+from contextlib import ExitStack
 from importlib.util import find_spec
 from itertools import groupby
 from typing import Any
@@ -19,6 +17,7 @@ from transformers.pytorch_utils import Conv1D
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.base.machine.hardware import pick_device
+from probekit.base.replacing import scratch
 from probekit.errors import BackboneError, OptionError, install_extra
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
@@ -69,7 +68,9 @@ def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None
         )
 
 
-def placing(device_map: DeviceMap | None, device: torch.device, quantized: bool) -> dict[str, Any]:
+def placing(
+    device_map: DeviceMap | None, device: torch.device, quantized: bool, offloaded: ExitStack
+) -> dict[str, Any]:
     """Return the options of ``from_pretrained`` that lay a model out as it is read.
 
     Args:
@@ -77,18 +78,12 @@ def placing(device_map: DeviceMap | None, device: torch.device, quantized: bool)
         device: that one.
         quantized: whether weights are quantized, which happens where they are to lie; others are
             read to the host's memory, and moved from there.
+        offloaded: gets the folder of what goes to the disk, if any does.
     """
     if device_map is None:
         return {"device_map": {"": str(device)}} if quantized else {}
-    folder = tempfile.mkdtemp(prefix="probekit-offloaded-")  # of what goes to the disk, if any does
     rule = device_map if isinstance(device_map, str) else dict(device_map)
-    return {"device_map": rule, "offload_folder": folder}
-
-
-def remove_after(model: PreTrainedModel, folder: str | None) -> None:
-    """Remove the folder of what a model has on the disk once the model is gone."""
-    if folder is not None:
-        weakref.finalize(model, shutil.rmtree, folder, ignore_errors=True)
+    return {"device_map": rule, "offload_folder": str(offloaded.enter_context(scratch()))}
 
 
 def keep_layout(whole: PreTrainedModel, path: str, model: PreTrainedModel) -> None:

@@ -1,4 +1,4 @@
-"""The run-time checker of the tensor packages: beartype, and jaxtyping where shapes are named."""
+"""Shapes are checked at run time wherever the tensor packages name them; mypy checks the rest."""
 
 import inspect
 from collections.abc import Callable
@@ -8,13 +8,6 @@ from typing import Any, get_args
 import jaxtyping
 from beartype import beartype
 from beartype.roar import BeartypeDecorHintPep673Exception
-
-# What users type comes in here, of any type, and is refused in words of its own.
-_UNCHECKED = (
-    "probekit.train.option_groups",
-    "probekit.train.sweeps.",
-    "probekit.train.baselines.",
-)
 
 _jaxtyped = jaxtyping.jaxtyped
 
@@ -32,20 +25,12 @@ def install(packages: list[str]) -> None:
 
 
 def jaxtyped(function: Any = None, *, typechecker: Callable[..., Any]) -> Any:
-    """Stand in for jaxtyping's decorator, and leave it out where no shape is named.
-
-    It binds a call's arguments and checks them twice, which a function that reads files or
-    options pays for nothing: its types are checked as well without it.
-    """
+    """Stand in for jaxtyping's decorator, and leave it out where no shape is named."""
     if function is None:
         return partial(jaxtyped, typechecker=typechecker)
-    if inspect.isfunction(function) and not any(map(_names_shape, _hints(function))):
-        return typechecker(function)
-    return _jaxtyped(function, typechecker=typechecker)
-
-
-def _hints(function: Callable[..., Any]) -> list[Any]:
-    return list(function.__annotations__.values())
+    if any(map(_names_shape, inspect.get_annotations(function).values())):
+        return _jaxtyped(function, typechecker=typechecker)
+    return function
 
 
 def _names_shape(hint: Any) -> bool:
@@ -64,8 +49,6 @@ def checked(function: Callable[..., Any]) -> Callable[..., Any]:
     jaxtyping hands over methods one by one, and beartype knows what ``Self`` means only when it
     sees the class; a method that names ``Self`` goes unchecked.
     """
-    if function.__module__.startswith(_UNCHECKED):
-        return function
     try:
         return beartype(function)
     except BeartypeDecorHintPep673Exception:

@@ -1,13 +1,11 @@
-"""The checker itself: shapes where a signature names them, and types everywhere."""
+"""The checker itself: shapes are checked where a signature names them."""
 
 import pytest
 import torch
-from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from probekit.probe.model_parts.final_norm import FinalNorm
-from probekit.store.layout import labels_folder
 from tests.shape_checks import checked, jaxtyped
 
 check = jaxtyped(typechecker=checked)
@@ -36,8 +34,3 @@ def test_shapes_are_checked_where_they_are_named():
     ):
         with pytest.raises(TypeCheckError):
             wrong()
-
-
-def test_types_of_the_package_are_checked():
-    with pytest.raises(BeartypeCallHintViolation):
-        labels_folder("a string")

@@ -1,10 +1,6 @@
 """Pulls and pushes that are killed, or broken off, go on where they were."""
 
 import gc
-import multiprocessing
-import os
-import signal
-import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -15,27 +11,10 @@ from probekit.exchange.remote_entry import RemoteEntry
 from probekit.exchange.remotes import Hub, remote_at
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.entry import Entry
-from tests.exchange import killed
 from tests.exchange.conftest import REPO, URL, pull, push, stored
+from tests.forks import kill_at
 from tests.s3_server import Faults
 from tests.store.synthetic import folder_bytes
-
-
-@pytest.fixture(scope="module")
-def processes():
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.exchange.killed"])
-    return context
-
-
-def kill_when(child, reached):
-    """Kill a child process at the moment at which something is reached."""
-    child.start()
-    while child.is_alive() and not reached():
-        time.sleep(0.001)
-    os.kill(child.pid, signal.SIGKILL)
-    child.join()
-    assert child.exitcode == -signal.SIGKILL
 
 
 @pytest.fixture
@@ -52,80 +31,63 @@ def written(monkeypatch):
 
 
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_a_pull_that_is_killed_goes_on(tmp_path, cache, processes, backend, monkeypatch):
+def test_a_pull_that_is_killed_goes_on(tmp_path, cache, backend, monkeypatch):
     entry, there = stored(tmp_path / "cache", backend), tmp_path / "there"
-    assert entry.manifest.array("words").n_row_chunks > 2
     push(entry, there)
     (scratch := tmp_path / "scratch").mkdir()
-    child = processes.Process(target=killed.pull_slowly, args=(there, cache, scratch))
-    kill_when(child, lambda: list(cache.glob("*/*/*.partial/building/units/*.json")))
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    kill_at("probekit.store.chunk_writing.damaged_chunks", 3, lambda: pull(there, cache))
     assert not list(cache.glob("*/*/train-????????")), "absent until it is whole"
     (begun,) = cache.glob("*/*/*.partial")
     with pytest.raises(EntryError, match=r"is unfinished\. Run the same `probekit cache pull`"):
         Entry.open(begun)
     done = len(list(begun.glob("building/units/*.json")))
     assert any(scratch.iterdir()), "small files of the killed one"
-    monkeypatch.setattr("tempfile.tempdir", str(scratch))
     chunks, chunk = [], RemoteEntry.chunk
     monkeypatch.setattr(
-        RemoteEntry,
-        "chunk",
-        lambda self, wanted: chunks.append(wanted.row_chunk) or chunk(self, wanted),
+        RemoteEntry, "chunk", lambda self, at: chunks.append(at.row_chunk) or chunk(self, at)
     )
     assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
-    assert not set(chunks) & set(range(done)), "what was brought is not read again"
+    assert done and not set(chunks) & set(range(done)), "what was brought is not read again"
     gc.collect()
     assert not any(scratch.iterdir()), "what the killed one left is removed by the next one"
 
 
-def test_a_push_that_is_killed_goes_on(tmp_path, cache, processes, written):
+def test_a_push_that_is_killed_goes_on(tmp_path, cache, written):
     entry, there = stored(tmp_path / "cache"), tmp_path / "there"
-    child = processes.Process(target=killed.push_slowly, args=(entry, there))
-    sizes = remotes.Folder(there).sizes
-    kill_when(child, lambda: sum("/c." in name for name in sizes()) > 9)
+    kill_at("probekit.exchange.remotes.Folder.write", 25, lambda: push(entry, there))
     with pytest.raises(EntryError, match="holds no entries"):
         Pull.of(there, cache)
     sent = {
         str(file.relative_to(begun)) for begun in there.glob("*/*/*") for file in begun.rglob("c.*")
     }
     push(entry, there)
-    assert not sent & set(written), "no file is sent twice"
+    assert sent and not sent & set(written), "no file is sent twice"
     assert not list(there.rglob("*.begun"))
     assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
 
 
-def test_an_entry_that_was_made_anew_replaces_the_old_one(tmp_path, cache, written):
-    entry, there = stored(tmp_path / "cache"), tmp_path / "there"
-    push(entry, there)
-    written.clear()
-    push(entry, there)
-    assert "features.zarr/words/c.0.0.0" in written, "what is there may be damaged"
+def other_there(there):
+    """Let what was pushed be another entry's, with chunks of as many bytes."""
     (old,) = there.rglob("train-*/manifest.json")
     old.write_text(old.read_text().replace('"created": "2', '"created": "1'))
     chunk = old.parent / "features.zarr/words/c.0.0.0"
-    chunk.write_bytes(bytes(len(chunk.read_bytes())))
-    written.clear()
-    push(entry, there)
-    assert "features.zarr/words/c.0.0.0" in written, (
-        "chunks of as many bytes are not taken for the same"
-    )
-    assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
+    chunk.write_bytes(bytes(chunk.stat().st_size))
 
 
-def test_what_lay_there_before_is_not_taken_for_what_a_killed_push_sent(
-    tmp_path, cache, monkeypatch
-):
+@pytest.mark.parametrize("killed", [False, True])
+def test_an_entry_that_was_made_anew_replaces_the_old_one(tmp_path, cache, written, killed):
     entry, there = stored(tmp_path / "cache"), tmp_path / "there"
-    push(entry, there)
-    (old,) = there.rglob("train-*/manifest.json")
-    old.write_text(old.read_text().replace('"created": "2', '"created": "1'))
-    chunk = old.parent / "features.zarr/words/c.0.0.0"
-    chunk.write_bytes(bytes(len(chunk.read_bytes())))
-    with monkeypatch.context() as patch:
-        patch.setattr(remotes.Folder, "write_all", None)
-        with pytest.raises(TypeError):
-            push(entry, there)
-    push(entry, there)
+    for change in (lambda there: None, other_there):
+        push(entry, there)
+        change(there)
+        written.clear()
+        if killed:
+            with pytest.MonkeyPatch.context() as patch, pytest.raises(TypeError):
+                patch.setattr(remotes.Folder, "write_all", None)
+                push(entry, there)
+        push(entry, there)
+        assert "features.zarr/words/c.0.0.0" in written, "what is there may be damaged, or others'"
     assert folder_bytes(pull(there, cache).path) == folder_bytes(entry.path)
 
 
@@ -203,11 +165,11 @@ def test_a_bucket_that_fails(server, bucket, tmp_path, cache):
         Pull.of("s3://no-such-bucket/x", cache)
 
 
+@pytest.mark.parametrize("url", ["folder", "bucket"], indirect=True)
 def test_a_push_mends_what_is_damaged_there(url, tmp_path, cache):
     entry = stored(tmp_path / "cache")
     push(entry, url)
-    if isinstance(place := remote_at(url), Hub):
-        return
+    place = remote_at(url)
     (name,) = (n for n in place.sizes() if n.endswith("words/c.0.0.0"))
     place.write(name, bytes(place.sizes()[name]))
     with pytest.raises(EntryError, match="is damaged at byte 0"):

@@ -1,7 +1,5 @@
 """A small corpus, a tiny model, units so small that a corpus has several, and entries to share."""
 
-import multiprocessing
-
 import pytest
 import torch
 from transformers import AutoModel
@@ -59,17 +57,10 @@ def made(bert, corpus, tmp_path_factory):
     return entry
 
 
-@pytest.fixture(scope="session")
-def processes():
-    """Starts processes that `killed` runs, at little cost."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.extraction.killed"])
-    return context
-
-
-@pytest.fixture(scope="session")
-def many_units(tmp_path_factory):
-    """A model and a corpus of some twenty units."""
+@pytest.fixture
+def many_units(tmp_path_factory, monkeypatch):
+    """A model and a corpus of some ten units."""
+    make_small(monkeypatch, 8_000)
     folder = tmp_path_factory.mktemp("many")
     model = tiny.build("gpt2", folder / "model")  # it has a final norm, which is a file too
-    return str(model), str(write_corpus(folder / "corpus", sentences=120))
+    return model, write_corpus(folder / "corpus", sentences=60)

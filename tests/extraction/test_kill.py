@@ -1,20 +1,17 @@
-"""An extraction killed with SIGKILL at random moments resumes to the same bytes."""
+"""An extraction killed with SIGKILL within a unit resumes to the same bytes."""
 
 import hashlib
-import os
-import random
 import re
-import signal
-import time
+from functools import partial
 
 import pytest
 
 from probekit import Location, TrainSpec, fit
-from probekit.extraction import extract
 from probekit.extraction.maintenance import check_chunks
 from tests import tiny
 from tests.extraction.corpus import write_corpus
-from tests.extraction.killed import run
+from tests.extraction.extracted import entries_of, run
+from tests.forks import kill_at
 
 
 def digests(cache):
@@ -35,69 +32,33 @@ def without_time(path):
     return text
 
 
-def finish(processes, inputs, cache, backend):
-    child = processes.Process(target=run, args=(*inputs, cache, backend))
-    child.start()
-    child.join(120)
-    assert child.exitcode == 0
-
-
-def kill_after(processes, inputs, cache, backend, units, delay):
-    """Start an extraction and kill it some moment after ``units`` units are marked done."""
-    child = processes.Process(target=run, args=(*inputs, cache, backend))
-    child.start()
-    while child.is_alive() and marked(cache) < units:
-        time.sleep(0.001)
-    time.sleep(delay)
-    os.kill(child.pid, signal.SIGKILL)
-    child.join()
-    return child.exitcode
-
-
 def marked(cache):
     return len(list(cache.glob("*/*/*.partial/building/units/*.json")))
 
 
-def check_kills(processes, inputs, folder, backend, kills):
-    finish(processes, inputs, folder / "whole", backend)
-    expected = digests(folder / "whole")
-    dice = random.Random(f"{backend} {kills}")
-    halfway = 0
-    for kill in range(kills):
-        cache = folder / f"killed{kill}"
-        code = kill_after(
-            processes, inputs, cache, backend, dice.randrange(12), dice.uniform(0, 0.02)
-        )
-        halfway += code == -signal.SIGKILL and marked(cache) > 0
-        finish(processes, inputs, cache, backend)
-        assert digests(cache) == expected
-        check_chunks(next(cache.glob("*/*/train-*[0-9a-f]")))
-    assert halfway >= kills // 2, "most kills must hit a run that has done some of its units"
+def check_kill(inputs, folder, **options):
+    whole = run(*inputs, folder / "whole", **options)
+    again = partial(run, *inputs, folder / "killed", **options)
+    chunks = check_chunks(whole.path)
+    kill_at("probekit.store.chunk_writing.checksum", chunks // 2, again)
+    assert marked(folder / "killed") > 1
+    assert check_chunks(again().path) == chunks
+    assert digests(folder / "killed") == digests(folder / "whole")
 
 
 @pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_three_kills_resume_bit_for_bit(processes, many_units, tmp_path, backend):
-    check_kills(processes, many_units, tmp_path, backend, kills=3)
+def test_a_kill_within_a_unit_resumes_bit_for_bit(many_units, tmp_path, backend):
+    check_kill(many_units, tmp_path, format=backend)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_twenty_kills_resume_bit_for_bit(processes, many_units, tmp_path, backend):
-    check_kills(processes, many_units, tmp_path, backend, kills=20)
-
-
-@pytest.fixture(scope="module")
-def tuned(tmp_path_factory):
-    """The folder of a run, whose model is extracted, and a corpus."""
+def test_a_kill_of_a_saved_run_resumes_bit_for_bit(tmp_path, small_units):
     pytest.importorskip("peft", reason="the optional extra finetune is not installed")
-    root = tmp_path_factory.mktemp("run")
-    model, few = tiny.build("gpt2", root / "model"), str(write_corpus(root / "few", sentences=8))
-    extract(str(model), few, label="2", cache=root / "cache", device="cpu")
-    spec = TrainSpec(model=str(model), task=few, label="2", head="last", method="lora", epochs=1)
-    fit(spec, location=Location(cache=root / "cache"), save=root / "run", device="cpu")
-    return str(root / "run"), str(write_corpus(root / "many", sentences=120))
-
-
-@pytest.mark.slow
-def test_two_kills_of_a_saved_run_resume_bit_for_bit(processes, tuned, tmp_path):
-    check_kills(processes, tuned, tmp_path, "zarr", kills=2)
+    model, few = tiny.build("gpt2", tmp_path / "model"), write_corpus(tmp_path / "few", sentences=8)
+    entries_of(model, few, tmp_path / "cache", ["train", "dev"])
+    spec = TrainSpec(
+        model=str(model), task=str(few), label="2", head="last", method="lora", epochs=1
+    )
+    fit(spec, location=Location(cache=tmp_path / "cache"), save=tmp_path / "run", device="cpu")
+    many = write_corpus(tmp_path / "many", sentences=120)
+    check_kill((tmp_path / "run", many), tmp_path, batch_tokens=64)

@@ -1,35 +1,31 @@
 """Several processes that one call starts leave what one process does."""
 
-from contextlib import suppress
+import pickle
+from contextlib import nullcontext
+from functools import partial
 
 import pytest
 
 from probekit.engines import ENGINES, run_local
 from probekit.errors import OptionError, UnknownNameError
-from probekit.extraction import ExtractOptions, ExtractTarget, Shard, extract, extraction_call
+from probekit.extraction import ExtractOptions, ExtractTarget, Shard, extraction_call
 from probekit.extraction.maintenance import check_chunks
-from probekit.store.builder import EntryBuilder
 from tests.extraction.conftest import make_small
-from tests.extraction.extracted import interrupted_after
+from tests.extraction.extracted import entries_of, interrupted_after
 from tests.extraction.test_kill import digests
 
-
-def run(bert, corpus, cache, **options):
-    return extract(
-        bert, str(corpus), kind="tagging", label="2", cache=cache,
-        options=ExtractOptions(compute_dtype="float32"), **{"device": "cpu", **options},
-    )  # fmt: skip
+run = partial(entries_of, splits=None, dtype="auto")
 
 
 @pytest.fixture
 def in_turn(monkeypatch):
-    """An engine that runs jobs here, one after the other, on small units; the jobs it was given."""
+    """An engine that runs pickled jobs here, one by one, on small units; the jobs it was given."""
     make_small(monkeypatch, 7_000)
     given = []
 
     def start(jobs, *, workers, report):
         given.append((jobs, workers))
-        yield from run_local(jobs, workers=1, report=report)
+        yield from run_local(pickle.loads(pickle.dumps(jobs)), workers=1, report=report)
 
     monkeypatch.setitem(ENGINES, "in-turn", start)
     return given
@@ -38,11 +34,10 @@ def in_turn(monkeypatch):
 def test_shards_of_one_call_leave_the_bytes_of_one_process(bert, corpus, tmp_path, in_turn):
     alone = run(bert, corpus, tmp_path / "alone")
     for count in (3, 1):  # another engine has a single worker too
-        cache = tmp_path / f"{count}"
-        shared = run(bert, corpus, cache, workers=count, engine="in-turn")
-        assert [entry.path.name for entry in shared] == [entry.path.name for entry in alone]
-        assert digests(cache) == digests(tmp_path / "alone")
-        run(bert, corpus, cache, workers=count, engine="in-turn")
+        at = partial(run, bert, corpus, tmp_path / f"{count}", workers=count, engine="in-turn")
+        assert [entry.path.name for entry in at()] == [entry.path.name for entry in alone]
+        assert digests(tmp_path / f"{count}") == digests(tmp_path / "alone")
+        at()
     given = [(workers, [str(job.target.shard) for job in jobs]) for jobs, workers in in_turn]
     assert given == [(3, ["1/3", "2/3", "3/3"]), (1, ["1/1"])], "what is complete starts no worker"
 
@@ -79,29 +74,26 @@ def seen(monkeypatch):
 
 
 def test_the_bar_counts_every_subword_once_and_those_of_an_earlier_run(
-    bert, corpus, tmp_path, in_turn, seen, monkeypatch
+    bert, corpus, tmp_path, in_turn, seen
 ):
     split = {"splits": ["train"], "engine": "in-turn", "workers": 2}
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
-        with pytest.raises(KeyboardInterrupt):
-            run(bert, corpus, tmp_path, **split)
+    with interrupted_after(1):
+        run(bert, corpus, tmp_path, **split)
     run(bert, corpus, tmp_path, **split)
     (total, before), (again, after) = seen
     assert total == again == after and 0 < before < total
 
 
-@pytest.mark.parametrize("units", [0, 1, 99])
+@pytest.mark.parametrize("units", [1, None])
 def test_the_bar_counts_every_subword_once_where_jobs_run_again(
-    bert, corpus, tmp_path, small_units, seen, monkeypatch, units
+    bert, corpus, tmp_path, in_turn, seen, units
 ):
-    """Jobs are lost after so many units, and what they reported is taken back."""
+    """Jobs are lost after so many units, or when done, and what they reported is taken back."""
 
     def start(jobs, *, workers, report):
         for place, job in enumerate(jobs):
             lost = []
-            with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
-                patch.setattr(EntryBuilder, "write_unit", interrupted_after(units))
+            with nullcontext() if units is None else interrupted_after(units):
                 list(job(lost.append))
             assert lost
             yield from ((place, result) for result in job(report))
@@ -111,7 +103,8 @@ def test_the_bar_counts_every_subword_once_where_jobs_run_again(
     assert total == count
 
 
-def test_worker_processes(bert, corpus, tmp_path, capfd):
+@pytest.mark.slow  # what workers are is tested with engines, and what they do with `in-turn`
+def test_worker_processes(bert, corpus, tmp_path):
     entries = run(bert, corpus, tmp_path, workers=2)
     assert [entry.manifest.split for entry in entries] == ["train", "dev"]
     for entry in entries:

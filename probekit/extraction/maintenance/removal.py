@@ -169,9 +169,9 @@ def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
             yield path, path, "what a kill left half-written or half-removed"
             continue
         for suffix, (what, is_ours) in _SUFFIXES.items():
-            entry = path.with_name(path.name.removesuffix(suffix))
-            if path.name.endswith(suffix) and split_and_key(entry.name) and not path.is_symlink():
-                if is_ours(path, entry):
+            name = path.name.removesuffix(suffix)
+            if path.name.endswith(suffix) and split_and_key(name) and not path.is_symlink():
+                if is_ours(path, entry := path.with_name(name)):
                     yield path, entry, what
                 break
         else:

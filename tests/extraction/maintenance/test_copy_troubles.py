@@ -1,11 +1,8 @@
 """`cache copy` from sources that are damaged or change, to disks that refuse, killed half-way."""
 
 import json
-import multiprocessing
 import os
 import shutil
-import signal
-import time
 
 import pytest
 
@@ -26,12 +23,14 @@ from probekit.extraction.maintenance import (
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry, list_entries
 from probekit.store.lock import EntryLock
+from tests.extraction.conftest import make_small
+from tests.extraction.extracted import interrupted_after
 from tests.extraction.maintenance.conftest import entry_in, flip
-from tests.extraction.maintenance.copied import make_slowly
+from tests.forks import kill_at
 from tests.store.synthetic import folder_bytes
 
 
-def test_a_damaged_chunk_is_named_and_nothing_of_it_is_seen(cache, tmp_path):
+def test_a_damaged_chunk_is_named_and_nothing_of_it_is_seen(cache, tmp_path, monkeypatch):
     path, to = entry_in(cache), tmp_path / "to"
     file = path / "features.zarr" / "words" / "c.3.1.0"
     flip(file, 9)
@@ -42,35 +41,33 @@ def test_a_damaged_chunk_is_named_and_nothing_of_it_is_seen(cache, tmp_path):
     with pytest.raises(EntryError, match="Run the same `probekit cache copy` command again"):
         Entry.open(begun.path)
     flip(file, 9)
-    written = []
-    copy = EntryBuilder.copy_unit
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(
-            EntryBuilder, "copy_unit", lambda b, unit, c: written.append(unit) or copy(b, unit, c)
-        )
-        entry = EntryCopy.of(path, to).apply()
+    written, copy = [], EntryBuilder.copy_unit
+    monkeypatch.setattr(
+        EntryBuilder, "copy_unit", lambda b, unit, c: written.append(unit) or copy(b, unit, c)
+    )
+    entry = EntryCopy.of(path, to).apply()
     assert written[0] == 3, "what is marked is not copied again"
     assert folder_bytes(entry.path) == folder_bytes(path)
 
 
-@pytest.mark.parametrize(
-    "file",
-    ["examples.parquet", "checksums.parquet", "backbone/config.json", "features.zarr/zarr.json"],
-)
-def test_a_damaged_file_is_named(cache, tmp_path, file):
+def test_a_damaged_file_is_named(cache, tmp_path):
     path = entry_in(cache)
-    target = path / file
-    target.write_bytes(target.read_bytes() + b" ")
-    with pytest.raises(EntryError, match=file):
-        EntryCopy.of(path, tmp_path / "to").apply()
-    assert not [folder for folder in list_entries(tmp_path / "to") if folder.complete]
-
-
-def test_a_damaged_manifest_is_refused(cache, tmp_path):
-    file = entry_in(cache) / "manifest.json"
-    file.write_text(file.read_text().replace('"causal": false', '"causal": true'))
+    for file in (
+        "examples.parquet",
+        "checksums.parquet",
+        "backbone/config.json",
+        "features.zarr/zarr.json",
+    ):
+        good = (path / file).read_bytes()
+        (path / file).write_bytes(good + b" ")
+        with pytest.raises(EntryError, match=file):
+            EntryCopy.of(path, tmp_path / "to", overwrite=True).apply()
+        assert not [folder for folder in list_entries(tmp_path / "to") if folder.complete]
+        (path / file).write_bytes(good)
+    manifest = path / "manifest.json"
+    manifest.write_text(manifest.read_text().replace('"causal": false', '"causal": true'))
     with pytest.raises(EntryError, match="seal does not fit"):
-        EntryCopy.of(file.parent, tmp_path / "to")
+        EntryCopy.of(path, tmp_path / "to")
 
 
 def test_a_manifest_cannot_name_files_elsewhere(cache, tmp_path):
@@ -111,25 +108,15 @@ def test_a_cache_through_a_link_is_copied(cache, tmp_path):
         EntryCopy.of(entry_in(cache), tmp_path / "linked")
 
 
-def test_a_torn_destination_is_written_again(cache, tmp_path, monkeypatch):
+def test_a_torn_destination_is_written_again(cache, tmp_path):
     path, to = entry_in(cache), tmp_path / "to"
-    copy, count = EntryBuilder.copy_unit, []
-
-    def three(builder, unit, chunks):
-        if len(count) == 3:
-            raise KeyboardInterrupt
-        count.append(unit)
-        copy(builder, unit, chunks)
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "copy_unit", three)
-        with pytest.raises(KeyboardInterrupt):
-            EntryCopy.of(path, to).apply()
+    with interrupted_after(3, "copy_unit"):
+        EntryCopy.of(path, to).apply()
     begun = entry_in(to)
     flip(begun / "features.zarr" / "words" / "c.1.0.0", 3)
-    (begun / "backbone").mkdir()
-    (begun / "backbone" / f".{'0' * 32}.probekit").mkdir()
-    (begun / "backbone" / f".{'0' * 32}.probekit" / "config.json").write_text("torn")
+    left = begun / "backbone" / f".{'0' * 32}.probekit"
+    left.mkdir(parents=True)
+    (left / "config.json").write_text("torn")
     entry = EntryCopy.of(path, to).apply()
     assert folder_bytes(entry.path) == folder_bytes(path)
 
@@ -182,15 +169,10 @@ def test_a_source_that_changes_meanwhile(cache, tmp_path, what):
     assert not [folder for folder in list_entries(tmp_path / "to") if folder.complete]
 
 
-def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path, monkeypatch):
+def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path):
     path = entry_in(cache)
-    copy = EntryCopy.of(path, tmp_path / "to")
-    with monkeypatch.context() as patch:
-        patch.setattr(
-            EntryBuilder, "complete_as", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt)
-        )
-        with pytest.raises(KeyboardInterrupt):
-            copy.apply()
+    with interrupted_after(0, "complete_as"):
+        EntryCopy.of(path, tmp_path / "to").apply()
     file = path / "manifest.json"
     manifest = json.loads(file.read_text())
     file.write_text(file.read_text().replace(manifest["created"], "2020-01-01T00:00:00+00:00"))
@@ -226,34 +208,25 @@ def test_of_several_the_sound_ones_are_copied(cache, caches, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("form", "dtype"),
-    [(("zarr", "float32"), None), (("hdf5", "int8"), None), (("hdf5", "float32"), "int8")],
+    ("form", "dtype", "target"),
+    [
+        (("zarr", "float32"), None, "damaged_chunks"),
+        (("hdf5", "int8"), None, "damaged_chunks"),
+        (("hdf5", "float32"), "int8", "checksum"),
+    ],
 )
-def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype):
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["tests.extraction.maintenance.copied"])
+def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype, target):
+    """Killed when chunks of a third unit are written, which is not marked."""
+    make_small(monkeypatch, 6_000)
     path = entry_in(caches[form])
-    process = context.Process(target=make_slowly, args=(path, tmp_path / "killed", dtype))
-    process.start()
 
-    def units():
-        return list((tmp_path / "killed").glob("*/*/*.partial/building/units/*.json"))
+    def make(root):
+        plan = plan_conversion(path, dtype=dtype, root=root) if dtype else EntryCopy.of(path, root)
+        return plan.apply()
 
-    while process.is_alive() and len(units()) < 2:
-        time.sleep(0.005)
-    os.kill(process.pid, signal.SIGKILL)
-    process.join()
-    assert process.exitcode == -signal.SIGKILL and units()
-    assert not [folder for folder in list_entries(tmp_path / "killed") if folder.complete]
-    monkeypatch.setattr("probekit.extraction.units.UNIT_BYTES", 6_000)
-    monkeypatch.setattr("probekit.extraction.plan.chunk_rows_for", lambda dim, dtype, rows: 16)
-    for root in ("killed", "whole"):
-        make(path, tmp_path / root, dtype)
-    assert folder_bytes(entry_in(tmp_path / "killed")) == folder_bytes(entry_in(tmp_path / "whole"))
-
-
-def make(path, root, dtype):
-    if dtype is None:
-        EntryCopy.of(path, root).apply()
-    else:
-        plan_conversion(path, dtype=dtype, root=root).apply()
+    call = 3 if target == "damaged_chunks" else 40
+    kill_at(f"probekit.store.chunk_writing.{target}", call, lambda: make(tmp_path / "killed"))
+    (begun,) = list_entries(tmp_path / "killed")
+    assert not begun.complete and len(list(begun.path.glob("building/units/*.json"))) > 1
+    whole = make(tmp_path / "whole") if dtype else Entry.open(path)
+    assert folder_bytes(make(tmp_path / "killed").path) == folder_bytes(whole.path)

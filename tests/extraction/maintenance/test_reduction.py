@@ -1,6 +1,5 @@
 """`cache rm --layers` and `--array`: what is left is an entry, and is not taken for the whole."""
 
-import os
 import shutil
 
 import pytest
@@ -9,12 +8,13 @@ import torch
 from probekit.base.fingerprint import digest
 from probekit.errors import EntryError, OptionError, StorageError
 from probekit.extraction.maintenance import Reduction, check_chunks, select_folders
-from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.layout import limit_of
 from tests.cli.console import done, run
+from tests.extraction.extracted import interrupted_after
 from tests.extraction.extracted import run as extract
 from tests.extraction.maintenance.conftest import FORMS, entry_in
+from tests.forks import kill_at
 
 
 @pytest.fixture(params=FORMS, ids="-".join)
@@ -58,10 +58,10 @@ def test_layers_go(made):
 
 
 @pytest.mark.parametrize("gone", ["words", "tokens"])
-def test_an_array_goes(made, gone):
+def test_an_array_goes(plain, gone):
     kept = "tokens" if gone == "words" else "words"
-    values = rows(made, kept, None)
-    left = Reduction.of(made.path, layers=None, arrays=[gone]).apply()
+    values = rows(plain, kept, None)
+    left = Reduction.of(plain.path, layers=None, arrays=[gone]).apply()
     assert check_chunks(left.path) > 0
     assert list(left.arrays) == [kept] == left.manifest.request["keep"]
     assert torch.equal(rows(left, kept, None), values)
@@ -94,28 +94,27 @@ PLACES = (
     "probekit.extraction.maintenance.removal.orphaned_labels",
     "probekit.store.lock.EntryLock.release",
 )
-"""Where a removal is killed."""
+COMMANDS = (("path",), ("text",), ("text", "--layers", "0"), ("path", "--array", "tokens"))
 
 
 @pytest.mark.parametrize(
-    ("wanted", "named"),
-    [((), "path"), ((), "text"), (("--layers", "0"), "text"), (("--array", "tokens"), "path")],
+    ("place", "command"),
+    [(place, words) for i, place in enumerate(PLACES) for words in COMMANDS[i % 2 :: 2]],
 )
-@pytest.mark.parametrize("step", range(len(PLACES)))
 def test_a_removal_that_is_killed_is_finished_by_the_same_command(
-    inputs, plain, cache, tmp_path, monkeypatch, wanted, named, step
+    inputs, cache, tmp_path, place, command
 ):
-    entry = (str(plain.path),) if named == "path" else inputs
     shutil.copytree(cache, tmp_path / "whole")
-    command = ("cache", "rm", *entry, *wanted, "--yes", "--cache")
-    done(*command[:2], *(str(e).replace(str(cache), str(tmp_path / "whole")) for e in entry),
-         *wanted, "--yes", "--cache", tmp_path / "whole")  # fmt: skip
-    if (child := os.fork()) == 0:
-        monkeypatch.setattr(PLACES[step], lambda *_, **__: os._exit(9))
-        run(*command, cache)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
-    run(*command, cache)
+    named, *wanted = command
+    path = entry_in(cache).relative_to(cache)
+
+    def remove(root):
+        entry = [root / path] if named == "path" else inputs
+        return run("cache", "rm", *entry, *wanted, "--yes", "--cache", root)
+
+    assert remove(tmp_path / "whole").code == 0
+    kill_at(place, 1, lambda: remove(cache))
+    remove(cache)
     assert tree(cache) == tree(tmp_path / "whole")
 
 
@@ -135,22 +134,15 @@ def test_what_cannot_go(plain, layers, arrays, says):
     assert check_chunks(plain.path) > 0
 
 
-@pytest.mark.parametrize("limit", [None, 7])
-def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path, monkeypatch, limit):
-    made = extract(*inputs, tmp_path, keep=("words",), limit=limit)
+def test_a_killed_reduction_is_found_by_its_part(inputs, tmp_path):
+    made = extract(*inputs, tmp_path, keep=("words",), limit=7)
     whole = Reduction.of(made.path, layers="0", arrays=())
-
-    def copy_unit(builder, unit, chunks):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "copy_unit", copy_unit)
-        with pytest.raises(KeyboardInterrupt):
-            whole.apply()
+    with interrupted_after(0, "copy_unit"):
+        whole.apply()
     begun = whole.path.with_name(f"{whole.path.name}.partial")
-    assert limit_of(begun) == limit
+    assert limit_of(begun) == 7
     assert set(select_folders([str(name) for name in inputs], tmp_path)) == {made.path, begun}
-    assert limit_of(whole.apply().path) == limit
+    assert limit_of(whole.apply().path) == 7
 
 
 def test_room_is_asked_for_before(plain, monkeypatch):

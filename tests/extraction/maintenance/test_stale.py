@@ -146,7 +146,8 @@ def test_what_is_not_provably_probekits_stays(root, tmp_path):
     (replaced / "manifest.json").write_text('{"request": {"other": 1}}')
     (task / f"notes-{other}.lock").write_text("not empty")
     (task / f"notes-{other}.lock.json").write_text('{"pid": 1}')
-    (task / "poetry.lock").touch()
+    for name in ("poetry.lock", ".lock"):
+        (task / name).touch()
     (task / "labels" / "dev-mine-00000000.parquet").write_bytes(b"no parquet")
     (task / "labels" / "mine.txt").write_text("mine")
     (entry / "building").mkdir()

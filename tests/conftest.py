@@ -8,6 +8,7 @@ import signal
 import tempfile
 
 from hypothesis import HealthCheck, settings
+from threadpoolctl import threadpool_limits
 
 from tests.shape_checks import install
 
@@ -18,6 +19,7 @@ gc.disable()
 
 # Before torch is imported: tests are small, and several processes often share two cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+threadpool_limits(1)  # a plugin of pytest has imported numpy already
 os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
 
 # What tests learn of models is none of the user's business, and the other way round.

@@ -1,7 +1,6 @@
 """Rows of a cache that are unread, and the dataset over them: for searches and loops of others."""
 
 import pickle
-import warnings
 
 import numpy as np
 import pytest
@@ -123,15 +122,15 @@ def test_a_batch_is_one_read(splits, monkeypatch):
     assert batches[0].target.dtype == batches[0].word.dtype == torch.int64
 
 
-@pytest.mark.parametrize("how", ["fork", "spawn"])
-def test_workers_read_for_themselves(splits, how):
+@pytest.mark.parametrize("sent", [False, True], ids=["forked", "sent"])
+# a fork of a process with threads, which the tests have and workers do not use
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+def test_workers_read_for_themselves(splits, sent):
     dataset = splits.dataset("dev")
     dataset[0]  # the files are mapped before there are workers
-    with warnings.catch_warnings():
-        # a fork of a process with threads, which the tests have and workers do not use
-        warnings.filterwarnings("ignore", ".*use of fork", DeprecationWarning)
-        loader = DataLoader(dataset, batch_size=50, num_workers=1, multiprocessing_context=how)
-        batches = list(loader)
+    if sent:  # as to a process that is spawned
+        dataset = pickle.loads(pickle.dumps(dataset))
+    batches = list(DataLoader(dataset, 50, num_workers=1, multiprocessing_context="fork"))
     assert np.array_equal(
         torch.cat([batch.states for batch in batches]).numpy(), splits.rows("dev").X.read()
     )

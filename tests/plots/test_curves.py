@@ -162,9 +162,10 @@ def test_perplexities_far_apart_have_a_logarithmic_axis(plot):
     assert "1000" in [text.get_text() for text in axes.get_yticklabels()]
 
 
-@pytest.mark.parametrize("decades", [1.5, 3.5, 3.7, 9, 40, 120])
-@pytest.mark.parametrize("start", [1.0, 27.5])
-def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(decades, start):
+@pytest.mark.parametrize(
+    ("start", "decades"), [(1.0, 1.5), (27.5, 3.5), (1.0, 3.7), (27.5, 9), (1.0, 40), (27.5, 120)]
+)
+def test_a_logarithmic_axis_has_a_few_labels_that_do_not_collide(start, decades):
     axes = plot_depth(_perplexities(start, start * 10**decades), split="dev").axes[0]
     axes.figure.draw_without_rendering()
     low, high = axes.get_ylim()
@@ -244,7 +245,10 @@ def test_loss_against_seconds():
 
 
 def test_shots_have_their_own_panels_in_learning():
-    titles = [axes.get_title(loc="left").split() for axes in plot_learning(fewshot_records()).axes]
+    titles = [
+        axes.get_title(loc="left").split()
+        for axes in plot_learning(fewshot_records(heads=("last",))).axes
+    ]
     assert titles == [f"tiny-model, conll, ner, {k} shots".split() for k in (8, 32, 128)]
 
 

@@ -79,7 +79,8 @@ def test_methods_are_told_apart_whatever_the_order_of_records(name):
     """Runs of the cache, of a model that ran and of one that was trained."""
     methods = (None, "frozen", "lora:rank=4")
     options = {"seeds": 2, "n_blocks": 3, "heads": ("p32",)}
-    records = [r for method in methods for r in SAMPLES[name](method=method, **options)]
+    made = [r for method in methods for r in SAMPLES[name](method=method, **options)]
+    records = [r for r in made if r.head != "attention-fusion"]
     figure = PLOTS[name](records)
     texts = " ".join(w for text in figure.findobj(Text) for w in text.get_text().split())
     assert all((method or "from the cache") in texts for method in methods)

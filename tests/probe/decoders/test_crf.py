@@ -60,14 +60,12 @@ def reference_loss(decoder: CRFDecoder, emissions: Tensor, targets: list[int]) -
     return next(both) - next(both) + UNSEEN_LOSS * sum(y >= n_tags for y in targets)
 
 
-sentences = st.lists(st.integers(0, 5), min_size=1, max_size=5)
+sentences = st.lists(st.integers(0, 4), min_size=1, max_size=4)
+tags = st.integers(1, 3)
 
 
-@settings(max_examples=60)
-@given(
-    sentences, st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([1.0, 100.0]),
-    st.booleans(),
-)  # fmt: skip
+@settings(max_examples=40)
+@given(sentences, tags, st.integers(0, 10**6), st.sampled_from([1.0, 100.0]), st.booleans())
 def test_losses_equal_the_sum_over_all_paths_and_unknown_tags_are_summed_out(
     lengths: list[int], n_tags: int, seed: int, scale: float, known: bool
 ) -> None:
@@ -85,7 +83,7 @@ def test_losses_equal_the_sum_over_all_paths_and_unknown_tags_are_summed_out(
 
 
 @settings(max_examples=40)
-@given(sentences, st.integers(1, 4), st.integers(0, 10**6))
+@given(sentences, tags, st.integers(0, 10**6))
 def test_predicts_the_best_of_all_paths_and_of_equal_ones_the_smallest_tags_from_the_end(
     lengths: list[int], n_tags: int, seed: int
 ) -> None:
@@ -186,8 +184,8 @@ def reference_marginals(decoder: CRFDecoder, emissions: Tensor) -> Tensor:
     return found
 
 
-@settings(max_examples=40, deadline=None)
-@given(sentences, st.integers(1, 4), st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
+@settings(max_examples=40)
+@given(sentences, tags, st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
 def test_marginals_equal_the_shares_of_all_paths(
     lengths: list[int], n_tags: int, seed: int, scale: float
 ) -> None:

@@ -25,11 +25,13 @@ def nothing_registered(monkeypatch):
 
 
 def test_the_page_works_as_written(tmp_path, monkeypatch, nothing_registered):
-    plant_all(tmp_path / "cache")
+    plant_all(tmp_path / "cache", sentences=20)
     text = "\n".join(re.findall(r"```python\n(.*?)```", PAGE, flags=re.DOTALL))
     text = text.replace("demo/minilm-l6", MODEL).replace("demo-ner", TASK)
-    file = tmp_path / "page.py"
-    file.write_text(text.replace("workers=2", "workers=1"), "utf-8")
+    for long, short in (("workers=2", "workers=1"), ('"search"', '"search", epochs=1, evals=1')):
+        assert long in text
+        text = text.replace(long, short)
+    (tmp_path / "page.py").write_text(text, "utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     page = __import__("page")

@@ -62,33 +62,35 @@ Found = Iterator[tuple[str, str | None]]
 
 def main() -> None:
     """Run what is asked for, print a line for each command, and fail if something did not hold."""
-    kinds: dict[str, Callable[[World, int, random.Random, str], Found]] = {
-        "kill": kills, "error": errors, "power": power_cuts, "race": races_of, "flip": flips,
-    }  # fmt: skip
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("kinds", nargs="+", choices=list(kinds))
+    parser.add_argument("kinds", nargs="+", choices=list(KINDS))
     parser.add_argument("--cycles", type=int, default=50)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--only", default="", help="commands or files with one of these, a|b")
     args = parser.parse_args()
     shim.under_shim(["-m", "tests.faults.cycles", *sys.argv[1:]])
-    broken = 0
     with tempfile.TemporaryDirectory(prefix="probekit-faults-") as folder:
         world = World(Path(folder))
         world.build()
-        for kind in args.kinds:
-            tried, wrong = Counter[str](), list[str]()
-            found = kinds[kind](world, args.cycles, random.Random(args.seed), args.only)
-            for name, trouble in found:
-                tried[name] += 1
-                if trouble is not None:
-                    wrong.append(name)
-                    print(f"{kind}, {name}: {trouble}", flush=True)
-            for name, count in tried.items():
-                held = count - wrong.count(name)
-                print(f"| {kind} | {name} | {count} | {held} |", flush=True)
-            broken += len(wrong)
+        broken = struck(world, args.kinds, args.cycles, args.seed, args.only)
     sys.exit(min(broken, 1))
+
+
+def struck(world: World, kinds: Sequence[str], cycles: int, seed: int = 0, only: str = "") -> int:
+    """Run cycles of some kinds, print a line for each command; return how many did not hold."""
+    broken = 0
+    for kind in kinds:
+        tried, wrong = Counter[str](), list[str]()
+        for name, trouble in KINDS[kind](world, cycles, random.Random(seed), only):
+            tried[name] += 1
+            if trouble is not None:
+                wrong.append(name)
+                print(f"{kind}, {name}: {trouble}", flush=True)
+        for name, count in tried.items():
+            held = count - wrong.count(name)
+            print(f"| {kind} | {name} | {count} | {held} |", flush=True)
+        broken += len(wrong)
+    return broken
 
 
 def asked(name: str, only: str) -> bool:
@@ -261,6 +263,12 @@ def _lose(path: Path, draw: random.Random, zeros: bool, kept: int) -> None:
             file.write(bytes(size))
         else:
             file.truncate(kept + draw.randrange(size + 1))
+
+
+KINDS: dict[str, Callable[[World, int, random.Random, str], Found]] = {
+    "kill": kills, "error": errors, "power": power_cuts, "race": races_of, "flip": flips,
+}  # fmt: skip
+"""What strikes, by its name on the command line."""
 
 
 if __name__ == "__main__":

@@ -228,35 +228,39 @@ def main() -> None:
     parser.add_argument("--keep", type=Path, default=Path("fuzzed"))
     args = parser.parse_args()
     shim.under_shim(["-m", "tests.faults.fuzz", *sys.argv[1:]])
-    keep = args.keep.resolve()
-    broken = 0
     with tempfile.TemporaryDirectory(prefix="probekit-fuzz-") as folder:
         world = World(Path(folder))
         world.build()
-        world.call(lambda: write_seeds(world.work))
-        world.keep("base")
-        os.chdir(world.work)
-        found = {n: one for n, one in readers().items() if asked(n, args.only)}
-        each = -(-args.inputs // len(found))
-        for place, (name, (pattern, read)) in enumerate(found.items()):
-            shutil.rmtree(keep, ignore_errors=True) if not place else None
-            keep.mkdir(parents=True, exist_ok=True)
-            before, lost = len(list(keep.iterdir())), 0
-            for start in range(0, each, BATCH):
-                world.begin("base")
-                path = next(iter(sorted(world.work.glob(pattern))))
-                first = args.seed * 10**9 + place * 10**7 + start
-                numbers = range(first, first + min(BATCH, each - start))
-                code = world.call(lambda p=path, r=read, n=numbers: batch(p, r, n, keep))
-                lost += code != 0
-                if code:
-                    print(
-                        f"fuzz, {name}: inputs {numbers} ended with {code}: {world.output[-300:]}"
-                    )
-            wrong = (len(list(keep.iterdir())) - before) // 2 + lost
-            print(f"| fuzz | {name} | {each:,} | {each - wrong:,} |", flush=True)
-            broken += wrong
+        broken = fuzzed(world, args.inputs, args.keep.resolve(), args.seed, args.only)
     sys.exit(min(broken, 1))
+
+
+def fuzzed(world: World, inputs: int, keep: Path, seed: int = 0, only: str = "") -> int:
+    """Read all inputs, print a line for each reader; return how many did not hold."""
+    broken = 0
+    world.begin("base")
+    world.call(lambda: write_seeds(world.work))
+    world.keep("base")
+    os.chdir(world.work)
+    found = {n: one for n, one in readers().items() if asked(n, only)}
+    each = -(-inputs // len(found))
+    shutil.rmtree(keep, ignore_errors=True)
+    keep.mkdir(parents=True)
+    for place, (name, (pattern, read)) in enumerate(found.items()):
+        before, lost = len(list(keep.iterdir())), 0
+        for start in range(0, each, BATCH):
+            world.begin("base")
+            path = next(iter(sorted(world.work.glob(pattern))))
+            first = seed * 10**9 + place * 10**7 + start
+            numbers = range(first, first + min(BATCH, each - start))
+            code = world.call(lambda p=path, r=read, n=numbers: batch(p, r, n, keep))
+            lost += code != 0
+            if code:
+                print(f"fuzz, {name}: inputs {numbers} ended with {code}: {world.output[-300:]}")
+        wrong = (len(list(keep.iterdir())) - before) // 2 + lost
+        print(f"| fuzz | {name} | {each:,} | {each - wrong:,} |", flush=True)
+        broken += wrong
+    return broken
 
 
 if __name__ == "__main__":

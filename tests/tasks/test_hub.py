@@ -206,37 +206,40 @@ def test_unlabelled_split_has_no_column(serve, tmp_path) -> None:
     assert set(split.labels) == {"pos", "chunk"}
 
 
-OFFLINE = """
-import os, sys, time
-if sys.argv[1] == "offline":
-    os.environ["HF_HUB_OFFLINE"] = "1"
-from probekit.errors import HubError
+READ = """
 from probekit.tasks import TextOptions, get_task
 split = get_task("conll").read("train", None)
-print(split.origin, split.text_fingerprint())
 own = get_task("org/reviews/short", TextOptions(kind="sentence", text="review"))
-print(own.splits, own.read("dev").origin)
-if sys.argv[1] == "offline":
-    started = time.monotonic()
-    try:
-        get_task("wnut17").read("train", None)
-    except HubError as error:
-        print(time.monotonic() - started, error, file=sys.stderr)
+said = f"{split.origin} {split.text_fingerprint()} {own.splits} {own.read('dev').origin}"
+"""
+OFFLINE = f"""
+import os, time
+os.environ["HF_HUB_OFFLINE"] = "1"
+from probekit.errors import HubError
+{READ}
+print(said)
+started = time.monotonic()
+try:
+    get_task("wnut17").read("train", None)
+except HubError as error:
+    print(time.monotonic() - started, error)
 """
 
 
 def test_offline_uses_the_copy_downloaded_before_or_fails_at_once(
-    conll_repo: Path, tmp_path: Path
+    serve, conll_repo: Path, tmp_path: Path
 ) -> None:
     repos = {"lhoestq/conll2003": conll_repo, "org/reviews": reviews(tmp_path / "reviews")}
-    with HubServer({f"datasets/{name}": folder for name, folder in repos.items()}) as hub:
-        online = hub.run_python(OFFLINE, tmp_path / "home", "online")
+    online: dict[str, str] = {}
+    with serve({f"datasets/{name}": folder for name, folder in repos.items()}) as hub:
+        exec(READ, online)
         asked = len(hub.requests)
-        offline = hub.run_python(OFFLINE, tmp_path / "home", "offline")
+        offline = hub.run_python(OFFLINE, tmp_path / "home")
         assert len(hub.requests) == asked
-    assert "hub:lhoestq/conll2003@" in online.stdout, online.stderr
-    assert "('train', 'dev') hub:org/reviews@" in online.stdout
-    assert offline.stdout == online.stdout, offline.stderr
-    seconds, _, message = offline.stderr.splitlines()[-1].partition(" ")
+    assert "hub:lhoestq/conll2003@" in online["said"]
+    assert "('train', 'dev') hub:org/reviews@" in online["said"]
+    said, failed = offline.stdout.splitlines() or [offline.stderr, ""]
+    assert said == online["said"]
+    seconds, _, message = failed.partition(" ")
     assert float(seconds) < 10 and "flaitenberger/wnut_17: " in message
     assert "offline" in message.lower()

@@ -56,13 +56,10 @@ SETTINGS = {
 def test_a_record_written_back_is_the_same_run(cache, here, words):
     steps = "weight_decay = 0.002\nwarmup = 0.25\nschedule = 'constant'\n"
     write(here, f"{steps}batch_size = 8\nevals = 1", "steps.toml")
-    first = keys(done(*TRAIN, *words, "--seeds", "5,", "--out", "a.jsonl"))
+    first = done(*TRAIN, *words, "--seeds", "5,", "--out", "a.jsonl")
     file = write(here, done("table", "a.jsonl", "--as-config").out)
-    again = done("train", "--config", file, "--out", "b.jsonl", "--json")
-    assert keys(again) == first
-    (one,), (two,) = load_records("a.jsonl"), load_records("b.jsonl")
-    for name in ("eval_score", "layers", "optimizer", "select", "protocol", "rates"):
-        assert getattr(one, name) == getattr(two, name), name
+    again = done("train", "--config", file, "--out", "a.jsonl", "--json")
+    assert again.err.startswith("1 of 1 runs are recorded") and again.rows == first.rows
 
 
 def test_one_row_is_written_back(cache, here):

@@ -3,70 +3,39 @@
 import os
 import re
 import signal
-import subprocess
-import sys
-import time
-from functools import partial
 from pathlib import Path
 
 import pytest
 
 from probekit.extraction import plan, units
 from probekit.results import load_records
+from probekit.train.solving.solved_stream import SolvedStream
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, run
 from tests.extraction.corpus import write_corpus
+from tests.forked import Forked
 from tests.planted import plant_all
 
-ROOT = Path(__file__).parents[2]
-SMALL_UNITS = """
-from probekit.extraction import plan, units
-units.UNIT_BYTES = 8_000
-plan.chunk_rows_for = lambda dim, dtype, rows: 16
-"""
-MAIN = "from probekit.cli import main; main()"
 MESSAGE = "interrupted. What is finished is kept: run the same command again to resume."
 
 
-def interrupted(folder, code, words, is_under_way):
-    """Run a command in ``folder`` and send it a signal as soon as it is under way."""
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *map(str, words)],
-        cwd=folder,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A shell's background jobs ignore SIGINT, and what they start inherits that.
-        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
-    )
-    if is_under_way is not None:  # or the process sends it to itself
-        while process.poll() is None and not is_under_way():
-            time.sleep(0.002)
-        process.send_signal(signal.SIGTERM)
-    out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, err
-    assert out == ""
-    assert err.splitlines()[-1] == MESSAGE
-    assert "Traceback" not in err
+def messages(process):
+    """Return what an interrupted process said."""
+    out, err = process.said()
+    assert (process.code, out) == (130, ""), err
+    assert err.splitlines()[-1] == MESSAGE and "Traceback" not in err
     return err
 
 
-@pytest.fixture
-def small_units(monkeypatch):
+def test_extract(bert, here, monkeypatch):
     monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
-
-
-@pytest.mark.usefixtures("small_units")
-def test_extract(bert, here):
     corpus = write_corpus(here / "long", sentences=400)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")
-
-    def marked():
-        return len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5
-
-    err = interrupted(here, SMALL_UNITS + MAIN, words, marked)
+    process = Forked.typed(here, *words)
+    process.wait(lambda: len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5)
+    os.kill(process.pid, signal.SIGTERM)
+    err = messages(process)
     kept = re.search(r"train: (\d+) of (\d+) units are finished, and kept\.", err)
     (partial,) = here.glob("cache/*/*/*.partial")
     outcome = done(*words)
@@ -76,34 +45,31 @@ def test_extract(bert, here):
     assert "match their checksums" in done("cache", "verify", bert, corpus).err
 
 
-AFTER_TWO_RUNS = """
-import os, signal
-from probekit.train.solving.solved_stream import SolvedStream
-solve, solved = SolvedStream.solve, []
-def solve_and_count(self, report):
-    solve(self, report)
-    solved.append(self)
-    if len(solved) == 2:
-        os.kill(os.getpid(), signal.SIGINT)
-SolvedStream.solve = solve_and_count
-"""
-
-
-def test_what_a_group_has_finished_is_recorded(here):
+def test_what_a_group_has_finished_is_recorded(here, monkeypatch):
     plant_all(here / "cache")
-    words = ("sweep", "planted", "conll", "--head", "p32", "--shots", "4", "--seeds", "5")
+    solve, solved = SolvedStream.solve, []
+
+    def solve_two(self, report):
+        solve(self, report)
+        solved.append(self)
+        if len(solved) == 2:
+            os.kill(os.getpid(), signal.SIGINT)
+
+    words = ("sweep", "planted", "conll", "--head", "p32", "--shots", "4", "--seeds", "3")
     words = (*words, "--predictions", "--out", "r.jsonl")
-    err = interrupted(here, AFTER_TWO_RUNS + MAIN, words, None)
+    with monkeypatch.context() as patch:
+        patch.setattr(SolvedStream, "solve", solve_two)
+        err = messages(Forked.typed(here, *words))
     scoring, one, two, said, _ = err.splitlines()
     assert scoring.startswith("interrupted: scoring and recording the finished runs of this group")
-    assert one.startswith("[1/5] p32, seed 0: ") and two.startswith("[2/5] p32, seed 1: ")
-    assert said == "2 of 5 runs are recorded in r.jsonl"
+    assert one.startswith("[1/3] p32, seed 0: ") and two.startswith("[2/3] p32, seed 1: ")
+    assert said == "2 of 3 runs are recorded in r.jsonl"
     kept = load_records(here / "r.jsonl")
     assert [record.seed for record in kept] == [0, 1]
     assert all(Path(record.predictions).is_file() for record in kept)
     assert not list(here.glob("*.claim"))
     rows = done(*words, "--json").rows
-    assert len(rows) == len(load_records(here / "r.jsonl")) == 5
+    assert len(rows) == len(load_records(here / "r.jsonl")) == 3
     assert [row["eval_score"] for row in rows[:2]] == [record.eval_score for record in kept]
 
 

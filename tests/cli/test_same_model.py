@@ -13,11 +13,26 @@ from tests.cli.console import done, refused, run
 from tests.extraction.corpus import write_corpus
 
 TRAIN = ("--head", "last", "--epochs", "2")
+TEXT = "ner"
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """Texts, two checkpoints in folders of one name, and the first one's entries."""
+    root = tmp_path_factory.mktemp("built")
+    write_corpus(root / TEXT, sentences=8)
+    for seed in (1, 2):
+        tiny.build("bert", root / f"run{seed}" / "checkpoint-100", seed=seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(root)
+        done("extract", "run1/checkpoint-100", TEXT, *FLOAT32)
+    return root
 
 
 @pytest.fixture
-def text(here):
-    return write_corpus(here / "ner", sentences=8)
+def runs(built, here):
+    """The same in a folder that the test may change."""
+    return shutil.copytree(built, here, dirs_exist_ok=True)
 
 
 def records():
@@ -25,26 +40,17 @@ def records():
         return [json.loads(line) for line in lines]
 
 
-@pytest.fixture
-def runs(here, text):
-    """Two checkpoints in folders of one name, the first of them extracted."""
-    for seed in (1, 2):
-        tiny.build("bert", here / f"run{seed}" / "checkpoint-100", seed=seed)
-    done("extract", "run1/checkpoint-100", text, *FLOAT32)
-    return here
-
-
-def test_a_model_of_the_same_folder_name_does_not_stand_in(runs, text):
-    message = refused("train", "run2/checkpoint-100", text, *TRAIN)
+def test_a_model_of_the_same_folder_name_does_not_stand_in(runs):
+    message = refused("train", "run2/checkpoint-100", TEXT, *TRAIN)
     assert "made with another model than the one that lies at run2/checkpoint-100 now" in message
     assert "Type: probekit extract run2/checkpoint-100" in message
-    assert "no cache entry matches" in refused("cache", "rm", "-y", "run2/checkpoint-100", text)
+    assert "no cache entry matches" in refused("cache", "rm", "-y", "run2/checkpoint-100", TEXT)
 
     said = "another model is called checkpoint-100 in cache as well; --name NAME tells them apart."
-    assert done("extract", "run2/checkpoint-100", text, *FLOAT32).err.count(said) == 1
+    assert done("extract", "run2/checkpoint-100", TEXT, *FLOAT32).err.count(said) == 1
     for one in ("run1", "run2"):
         options = ("--out", "runs.jsonl", "--save", f"{one}/head")
-        done("train", f"{one}/checkpoint-100", text, *TRAIN, *options)
+        done("train", f"{one}/checkpoint-100", TEXT, *TRAIN, *options)
     first, second = records()
     assert first["entry"] != second["entry"] and first["scores"] != second["scores"]
     for one in ("run1", "run2"):
@@ -53,50 +59,50 @@ def test_a_model_of_the_same_folder_name_does_not_stand_in(runs, text):
 
 
 @pytest.mark.parametrize("left", ["config.json", "model.safetensors"])
-def test_a_folder_that_tells_no_model_is_none_of_its_name(runs, text, left):
+def test_a_folder_that_tells_no_model_is_none_of_its_name(runs, left):
     """Such as that of a PEFT checkpoint, or one whose weights are still to come."""
     Path("run3/checkpoint-100").mkdir(parents=True)
     shutil.copy(f"run1/checkpoint-100/{left}", "run3/checkpoint-100")
     told = "run3/checkpoint-100 tells no model (config.json or weights are not there)"
-    outcome = run("train", "run3/checkpoint-100", text, *TRAIN)
+    outcome = run("train", "run3/checkpoint-100", TEXT, *TRAIN)
     assert outcome.code == 1 and told in outcome.err
     outcome = run("cache", "rm", "-y", "run3/checkpoint-100")
     assert outcome.code == 1 and "cannot be said any more" in outcome.err
     Path("run1/checkpoint-100/model.safetensors").unlink()  # to save room, once it is extracted
     for model in ("run1/checkpoint-100", "checkpoint-100"):
-        done("train", model, text, *TRAIN, "--out", "runs.jsonl")
+        done("train", model, TEXT, *TRAIN, "--out", "runs.jsonl")
     assert len(records()) == 1
 
 
-def test_a_copy_is_the_same_model_whatever_its_folder_is_called(runs, text):
+def test_a_copy_is_the_same_model_whatever_its_folder_is_called(runs):
     shutil.copytree("run1/checkpoint-100", "elsewhere/best")
-    assert "complete already" in done("extract", "elsewhere/best", text, *FLOAT32).err
-    done("train", "elsewhere/best", text, *TRAIN, "--out", "runs.jsonl")
+    assert "complete already" in done("extract", "elsewhere/best", TEXT, *FLOAT32).err
+    done("train", "elsewhere/best", TEXT, *TRAIN, "--out", "runs.jsonl")
     assert len(records()) == 1
     shutil.rmtree("run1")  # the name alone, of a model that has gone
-    done("train", "checkpoint-100", text, *TRAIN, "--out", "runs.jsonl")
+    done("train", "checkpoint-100", TEXT, *TRAIN, "--out", "runs.jsonl")
     assert len(records()) == 1
 
 
-def test_an_edited_copy_is_another_model_everywhere(here, text):
+def test_an_edited_copy_is_another_model_everywhere(runs):
     for name in ("near", "far"):
-        tiny.build("bert", here / name)
-    config = json.loads((here / "far" / "config.json").read_text())
-    (here / "far" / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
+        tiny.build("bert", runs / name)
+    config = json.loads((runs / "far" / "config.json").read_text())
+    (runs / "far" / "config.json").write_text(json.dumps(config | {"hidden_act": "relu"}))
     for name in ("near", "far"):
-        done("extract", name, text, *FLOAT32)
-        done("train", name, text, *TRAIN, "--out", "runs.jsonl", "--save", f"{name}-head")
+        done("extract", name, TEXT, *FLOAT32)
+        done("train", name, TEXT, *TRAIN, "--out", "runs.jsonl", "--save", f"{name}-head")
     assert len({record["key"] for record in records()}) == 2
     message = refused("predict", "near-head", "-", "--model", "far", text="Maria left Paris")
     assert "hidden_act" in message and "Give the right model with --model" in message
-    said = run("cache", "verify", "near", text, "train", "--model", "far", "--rows", "3")
+    said = run("cache", "verify", "near", TEXT, "train", "--model", "far", "--rows", "3")
     assert said.code == 1 and "hidden_act" in said.err and said.out == ""
 
 
-def test_data_that_was_renamed_or_moved_is_known_again(runs, text):
+def test_data_that_was_renamed_or_moved_is_known_again(runs):
     model = "run1/checkpoint-100"
     (runs / "moved").mkdir()
-    shutil.move(text, runs / "moved" / "people")
+    shutil.move(TEXT, runs / "moved" / "people")
     assert "complete already" in done("extract", model, "moved/people", *FLOAT32).err
     done("train", model, "moved/people", *TRAIN, "--out", "runs.jsonl")
     done("train", model, "moved/people", *TRAIN)
@@ -121,26 +127,26 @@ def test_data_that_was_renamed_or_moved_is_known_again(runs, text):
     assert "The text of" in refused("train", "checkpoint-100", other, *TRAIN, *cache)
 
 
-def test_a_name_tells_models_of_one_folder_name_apart(runs, text):
-    done("extract", "run2/checkpoint-100", text, *FLOAT32, "--name", "second")
+def test_a_name_tells_models_of_one_folder_name_apart(runs):
+    done("extract", "run2/checkpoint-100", TEXT, *FLOAT32, "--name", "second")
     assert {row["model"] for row in done("cache", "ls", "--json").rows} == {
         "checkpoint-100",
         "second",
     }
     for model in ("run2/checkpoint-100", "second"):
-        done("train", model, text, *TRAIN, "--out", "runs.jsonl")
+        done("train", model, TEXT, *TRAIN, "--out", "runs.jsonl")
     (record,) = records()
     assert record["model"] == "second"
-    message = refused("extract", "run2/checkpoint-100", text, *FLOAT32, "--name", "third")
+    message = refused("extract", "run2/checkpoint-100", TEXT, *FLOAT32, "--name", "third")
     assert "is in the cache already" in message and "call it by that name: second," in message
 
 
-def test_own_data_is_removed_by_its_text_and_not_by_its_name(runs, text):
+def test_own_data_is_removed_by_its_text_and_not_by_its_name(runs):
     model = "run1/checkpoint-100"
     other = write_corpus(runs / "other" / "ner", sentences=5)
     assert "no cache entry matches" in refused("cache", "rm", "-y", model, other)
     assert len(done("cache", "ls", "--json").rows) == 2
-    renamed = shutil.copytree(text, runs / "people")
+    renamed = shutil.copytree(TEXT, runs / "people")
     assert len(done("cache", "path", model, renamed).out.splitlines()) == 2
     done("cache", "rm", "-y", model, renamed)
     assert done("cache", "ls", "--json").rows == []

@@ -8,7 +8,7 @@ from probekit.probe.heads import HEADS
 from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import TrainSpec
 from tests.planted import MODEL, TASK, plant_all
-from tests.planted_texts import plant_all_texts
+from tests.planted_texts import plant_texts
 from tests.pretended_gpu import WrongDevice, pretended_gpu
 from tests.train import grouped
 from tests.train.grouped import member, stream
@@ -34,7 +34,8 @@ def cache(tmp_path_factory):
     root = tmp_path_factory.mktemp("cache")
     plant_all(root, sentences=8, dtype="int8", final_norm=True, invalid=0.1)
     for task in ("glue/sst2", "glue/stsb"):
-        plant_all_texts(root, task)
+        for split in ("train", "dev"):
+            plant_texts(root, task, split, count=20)
     return Location(cache=root)
 
 

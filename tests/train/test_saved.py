@@ -30,7 +30,7 @@ WAYS = ("layernorm", "standardize", "final-norm")
 def saved(tmp_path_factory):
     root = tmp_path_factory.mktemp("saved")
     location = Location(cache=plant_all(root / "cache", final_norm=True))
-    base = TrainSpec(model=MODEL, task=TASK, head="last", epochs=8, lr=2e-2)
+    base = TrainSpec(model=MODEL, task=TASK, head="last", epochs=2, evals=1, lr=2e-2)
     plan = [
         *product(base, {"head": HEADS}),
         *product(replace(base, head="p32"), {"normalize": WAYS}),

@@ -18,7 +18,6 @@ from probekit.train.sampling import make_parts
 from probekit.train.solving import mixture_fit
 from probekit.train.solving.path_fit import LinearFit
 from probekit.train.solving.solved_stream import SOLVER_STEPS
-from tests.planted import LAYERS
 from tests.train import grouped
 from tests.train.grouped import splits_in, stream
 
@@ -63,31 +62,32 @@ def judges(splits, layer, strengths):
 
 
 def test_every_depth_and_strength_as_scikit_learn(splits):
-    results = fit(splits, *(spec(layers=(layer,)) for layer in LAYERS))
-    for layer, result in zip(LAYERS, results, strict=True):
+    results = fit(splits, *(spec(layers=(layer,)) for layer in (0, 3)))
+    for layer, result in zip((0, 3), results, strict=True):
         diagnosis = result.diagnosis
-        expected, n_rows = judges(splits, layer, diagnosis["strengths"])
-        np.testing.assert_allclose(diagnosis["strength_scores"], expected, atol=1.5 / n_rows)
+        expected, n_rows = judges(splits, layer, diagnosis["strengths"][1::2])
+        found = diagnosis["strength_scores"][1::2]
+        np.testing.assert_allclose(found, expected, atol=1.5 / n_rows)
         assert diagnosis["converged"] and diagnosis["gradient"] <= diagnosis["tolerance"]
         best = diagnosis["strengths"][int(np.argmax(diagnosis["strength_scores"]))]
         assert diagnosis["strength"] == best
         assert result.eval_score == pytest.approx(max(diagnosis["strength_scores"]), abs=1e-9)
         assert result.eval_last == result.eval_score
-    assert results[3].eval_score > results[0].eval_score + 0.2
+    assert results[1].eval_score > results[0].eval_score + 0.2
 
 
 @pytest.mark.parametrize(
     ("head", "decoder", "layers", "l2"),
     [
         ("last", "linear", (3,), None),
-        ("mean", "crf", (1, 2, 3), 0.01),
-        ("p32", "linear", (1, 2, 3), 0.01),
-        ("attention-fusion", "linear", (0, 1, 2, 3), 0.01),
+        ("mean", "crf", (2, 3), 0.01),
+        ("p32", "linear", (2, 3), 0.01),
+        ("attention-fusion", "linear", (2, 3), 0.01),
     ],
 )
 def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers, l2):
-    one = spec(head, layers, decoder, select="cv:3", l2=l2)
-    train = few(splits)
+    one = spec(head, layers, decoder, select="cv:2", l2=l2)
+    train = few(splits, 16)
     (held,), (streamed,) = (fit(splits, one, train=train, memory=n) for n in (None, 0))
     assert streamed.diagnosis["strength"] == held.diagnosis["strength"]
     assert streamed.eval_score == pytest.approx(held.eval_score, abs=0.02)
@@ -95,7 +95,7 @@ def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, l
 
 
 def test_several_depths_share_their_passes_and_differ_in_nothing(splits):
-    specs = [spec(layers=(layer,), select="hold-out:0.2") for layer in LAYERS]
+    specs = [spec(layers=(layer,), select="hold-out:0.2") for layer in (0, 3)]
     together = fit(splits, *specs, memory=0)
     for one, result in zip(specs, together, strict=True):
         (alone,) = fit(splits, one, memory=0)

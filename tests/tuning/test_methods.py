@@ -35,7 +35,7 @@ def models(tmp_path_factory):
 @pytest.mark.parametrize(
     ("name", "kind"),
     [
-        *((name, "bert") for name in SAME),
+        *((name, "bert") for name in SAME if name not in ("lora", "adapter")),
         *((name, "gpt2") for name in ("lora", "adapter")),
         *((name, "llama") for name in ("bitfit", "lora", "adapter")),
     ],
@@ -67,14 +67,14 @@ def test_steps_change_the_states_by_what_is_named_alone(kind, name, models):
     before = {key: value.clone() for key, value in model.named_parameters()}
     with torch.no_grad():
         first = backbone.layers(IDS, LENGTHS, [1, 2])
-    optimizer = torch.optim.Adam(tuned.parameters(), lr=1e-3)
+    optimizer = torch.optim.Adam(tuned.parameters(), lr=1e-2)
     wanted = torch.randn(2, *first[0].shape, generator=torch.Generator().manual_seed(1))
     tuned.train()
-    for step in range(20):
+    for step in range(5):
         loss = (torch.stack(backbone.layers(IDS, LENGTHS, [1, 2])) * wanted).mean()
         optimizer.zero_grad()
         loss.backward()
-        tuned.before_step(1 - step / 20)
+        tuned.before_step(1 - step / 5)
         optimizer.step()
     tuned.eval()
     moved = {key for key, value in model.named_parameters() if (value != before[key]).any()}

@@ -1,25 +1,25 @@
 """The model of a run by itself: as transformers loads it, and what leaves none."""
 
-import json
-import shutil
-
 import pytest
 from transformers import AutoModel, AutoTokenizer
 
 from probekit.tuning import METHODS
 from tests.cli.console import done, refused
-from tests.saved_heads import changed_head
 from tests.store.synthetic import folder_bytes
-from tests.train.live.trained_runs import asked
+from tests.train.live.trained_runs import asked, moved
 from tests.tuning.cases import check_states, states
+
+CUT = [("bert", "bitfit", 2), ("llama", "lora:rank=2:targets=linear", 2)]
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [*(("bert", name) for name in METHODS if name != "prefix"), ("llama", "lora")]
+    ("kind", "method", "depth"),
+    [*(("bert", name, None) for name in METHODS if name not in ("bitfit", "prefix")), *CUT],
 )
-def test_every_method_merges_or_says_why_not(runs_of, kind, name, tmp_path):
-    runs = runs_of(kind)
-    method, into = asked(name, runs.kind), tmp_path / "of" / "whole"
+def test_every_method_merges_or_says_why_not(runs_of, kind, method, depth, tmp_path):
+    runs, name, into = runs_of(kind), method.partition(":")[0], tmp_path / "of" / "whole"
+    typed = asked(name, kind)
+    method = method if depth else typed
     apart = METHODS[name].stays_apart
     if not METHODS[name].trains:
         assert "trained nothing of its model" in refused("merge", str(runs.saved(method)[0]), into)
@@ -29,15 +29,7 @@ def test_every_method_merges_or_says_why_not(runs_of, kind, name, tmp_path):
         said = refused("merge", str(runs.saved(method)[0]), str(into))
         assert said == f"--method {name}: {apart}" and not into.exists()
     else:
-        check_merged(runs, method, None, into)
-
-
-@pytest.mark.parametrize(
-    ("kind", "method"), [("llama", "lora:rank=2:targets=linear"), ("bert", "bitfit")]
-)
-def test_a_cut_model_is_merged(runs_of, kind, method, tmp_path):
-    asked(method.partition(":")[0], kind)
-    check_merged(runs_of(kind), method, 2, tmp_path / "whole")
+        check_merged(runs, method, depth, into)
 
 
 def check_merged(runs, method, depth, into):
@@ -64,10 +56,7 @@ def check_merged(runs, method, depth, into):
 
 def test_a_base_that_has_moved(bert, tmp_path):
     kept = bert.saved("bitfit", 2)[0]
-    run, there = shutil.copytree(kept, tmp_path / "run"), tmp_path / "there"
-    config = json.loads((run / "config.json").read_text())
-    moved = config["model"] | {"name": str(tmp_path / "gone")}
-    changed_head(run, weights=config["weights"], model=moved)
+    run, there = moved(kept, tmp_path / "run", tmp_path / "gone"), tmp_path / "there"
     for command in (("merge", str(run), str(there)), ("extract", str(run), "conll")):
         assert "--model" in refused(*command)
     done("merge", str(run), str(there), "--model", str(bert.model))

@@ -22,14 +22,13 @@ from probekit.train.sweeps.run_views import open_splits, scored_views
 from probekit.train.sweeps.specs import TrainSpec, product
 from probekit.train.sweeps.worker import make_streams, open_method
 from tests.tiny import build
-from tests.train.live.trained_runs import FLOAT32, prepared
+from tests.train.live.trained_runs import FLOAT32
 from tests.tuning.cases import installed
 
 
-@pytest.fixture(scope="module")
-def base(tmp_path_factory):
-    spec, at = prepared(tmp_path_factory.mktemp("options"))
-    return replace(spec, head="mean", method="full", epochs=1, batch_size=8), at
+@pytest.fixture
+def base(bert):
+    return replace(bert.cached, head="mean", method="full", epochs=1, batch_size=8), bert.location
 
 
 def test_samples_and_seeds_are_those_of_runs_from_the_cache(base, tmp_path):

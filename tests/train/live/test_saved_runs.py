@@ -24,10 +24,11 @@ from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import model_card, write_model_card
 from probekit.tuning import METHODS
+from probekit.tuning.packaging import put_in_place
 from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
 from tests.tiny import build
-from tests.train.live.trained_runs import FLOAT32, asked
+from tests.train.live.trained_runs import FLOAT32, asked, moved
 from tests.train.saved.test_prediction import dev_words
 from tests.tuning.cases import IDS, check_states, states
 
@@ -51,19 +52,22 @@ def test_peft_loads_the_adapter_of_a_cut_model_over_its_base(runs_of):
     assert sum(value.numel() for value in values.values()) == result.n_backbone_params
 
 
+EVERY = [("bert", name) for name, one in METHODS.items() if one.trains and name != "prefix"]
+EVERY += [("llama", "prefix")]
+
+
 @pytest.mark.filterwarnings("ignore:`is_gradient_checkpointing` is deprecated:FutureWarning")
-@pytest.mark.parametrize(
-    ("kind", "name"),
-    [
-        *(("bert", name) for name, one in METHODS.items() if one.trains and name != "prefix"),
-        ("llama", "prefix"),
-    ],
-)
-def test_other_programs_read_what_every_method_trained(runs_of, kind, name):
+@pytest.mark.parametrize(("kind", "name"), EVERY)
+def test_every_method_is_what_it_was_for_probekit_and_for_other_programs(runs_of, kind, name):
     """PEFT an adapter, transformers a checkpoint; others lie under their names in the model."""
     runs = runs_of(kind)
     method = asked(name, kind)
     folder, result = runs.saved(method)
+    labels = TrainedHead.from_pretrained(folder).labels
+    said = predict(folder, dev_words(Path(runs.spec.task)), device="cpu")
+    assert [label for text in said for label in text] == [
+        labels[number] for number in result.predictions["dev"]
+    ]
     backbone, packaging = folder / "backbone", parse("method", method, METHODS).packaging
     if packaging.whole:
         model = AutoModel.from_pretrained(backbone)
@@ -81,31 +85,21 @@ def test_other_programs_read_what_every_method_trained(runs_of, kind, name):
 
 @pytest.mark.parametrize(
     ("kind", "name", "depth"),
-    [
-        *(("bert", name, None) for name, one in METHODS.items() if one.trains and name != "prefix"),
-        *(("llama", name, depth) for name, depth in (("full", None), ("full", 2), ("prefix", 2))),
-        *(("bert", name, 2) for name in ("full", "lora")),
-    ],
-)
-def test_every_method_is_what_it_was_when_it_is_read_again(runs_of, kind, name, depth, tmp_path):
+    [("bert", "prompt", None), ("bert", "qlora", None), ("llama", "full", None),
+     ("llama", "full", 2)],
+)  # fmt: skip
+def test_an_entry_of_a_run_has_the_rows_that_its_head_reads(runs_of, kind, name, depth, tmp_path):
     runs = runs_of(kind)
-    method = asked(name, runs.kind)
-    folder, result = runs.saved(method, depth)
+    folder, result = runs.saved(asked(name, kind), depth)
     at = {"cache": tmp_path, "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
     (dev,) = extract(str(folder), runs.spec.task, **at)
     assert dev.manifest.model == f"model-{name}"
     trained = TrainedHead.from_pretrained(folder)
-    last = [dev.manifest.n_blocks]
-    z = dev.arrays["words"].read(dev.examples.rows[dev.examples.valid], last).float()
+    z = dev.arrays["words"].read(dev.examples.rows[dev.examples.valid], [dev.manifest.n_blocks])
     labels = [trained.labels[n] for n in result.predictions["dev"][dev.examples.valid]]
-    assert trained.predict(z) == labels
-    words = dev_words(Path(runs.spec.task))
-    assert [one for each in predict(folder, words, device="cpu") for one in each] == [
-        trained.labels[n] for n in result.predictions["dev"]
-    ]
-    assert verify_rows(dev, 5, device="cpu").passed
+    assert trained.predict(z.float()) == labels
     norm = load_backbone(inspect_backbone(str(folder)), compute_dtype="float32").final_norm
-    assert (norm is not None) == (runs.kind == "llama" and depth is None)
+    assert (norm is not None) == (kind == "llama" and depth is None)
 
 
 def test_transformers_loads_a_cut_model_that_was_trained_in_full(runs_of):
@@ -185,10 +179,7 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(bert, tmp_path):
 @pytest.mark.parametrize("method", ["full", "lora:rank=2", None])
 def test_a_card_for_the_hub(bert, method, tmp_path):
     folder = tmp_path / "run"
-    if method is None:
-        frozen(bert, folder)
-    else:
-        shutil.copytree(bert.saved(method)[0], folder)
+    shutil.copytree(bert.saved(method)[0], folder)
     assert done("card", str(folder)).out.strip() == str(folder / "README.md")
     card = ModelCard.load(folder / "README.md")
     (result,) = card.data.eval_results
@@ -204,7 +195,9 @@ def test_a_card_for_the_hub(bert, method, tmp_path):
     assert f"| adam, 2 epochs, batch 16, lr 0.01{rates} |" in card.text
     assert "| all sentences |" in card.text and "the checkpoint was chosen by hold-out" in card.text
     if method is None:
-        solved = replace(bert.spec, rates=(), fit="auto", epochs=None, shots=2, select="dev")
+        solved = replace(
+            bert.spec, rates=(), fit="auto", epochs=None, evals=None, shots=2, select="dev"
+        )
         fit(solved, location=bert.location, save=tmp_path / "solved")
         text = write_model_card(tmp_path / "solved").read_text("utf-8")
         assert "| lbfgs |" in text and "| 2 shots |" in text
@@ -246,22 +239,17 @@ def test_runs_are_told_apart(bert, tmp_path):
 
 def test_a_base_that_is_gone_or_another(bert, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    corpus = bert.spec.task
-    shutil.copytree(bert.model, "base")
     at = {"cache": "cache", "device": "cpu", "options": FLOAT32, "splits": ["dev"]}
-    extract("base", corpus, **{**at, "splits": None})
-    location = Location(cache="cache")
-    for method in ("full", "lora"):
-        fit(replace(bert.spec, model="base", method=method), location=location, save=method)
-    shutil.move("base", "elsewhere")
-    assert predict("full", [["Paris"]], model="elsewhere", device="cpu")
+    for method, name in (("full", "full"), (asked("lora", "bert"), "lora")):
+        moved(bert.saved(method)[0], name, "base")
+    assert predict("full", [["Paris"]], model=str(bert.model), device="cpu")
     with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
-        extract("full", corpus, **at)
+        extract("full", bert.spec.task, **at)
     with pytest.raises(MissingFileError, match=r"model 'base'.* which must lie where it did"):
-        extract("lora", corpus, **at)
+        extract("lora", bert.spec.task, **at)
     build("llama", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
-        extract("lora", corpus, **at)
+        extract("lora", bert.spec.task, **at)
 
 
 def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
@@ -275,9 +263,8 @@ def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
 
 def test_what_is_no_trained_model(bert, tmp_path):
     at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
-    head = frozen(bert, tmp_path / "head")
     with pytest.raises(BackboneError, match=r"whose run trained nothing of its model \(.*model\)"):
-        extract(str(head), bert.spec.task, **at)
+        extract(str(bert.saved(None)[0]), bert.spec.task, **at)
     run = tmp_path / "run"
     shutil.copytree(bert.saved("full")[0], run)
     values = run / "backbone" / "model.safetensors"
@@ -327,18 +314,13 @@ def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
 LIST = "probekit_files.json"
 
 
-def frozen(runs, folder):
-    """Save a run that trains a head alone to a folder, and return it."""
-    fit(replace(runs.spec, method=None, rates=()), location=runs.location, save=folder)
-    return folder
-
-
 def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
-    spec, folder = replace(bert.spec, method="full"), tmp_path / "run"
+    spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
     shutil.copytree(bert.model, folder / "backbone")
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
         fit(spec, location=bert.location, save=folder)
-    frozen(bert, folder)
+    frozen = replace(spec, method=None, rates=())
+    fit(frozen, location=bert.location, save=folder)
     assert (folder / "backbone" / "config.json").is_file()
     shutil.rmtree(folder / "backbone")
     fit(spec, location=bert.location, save=folder)
@@ -349,59 +331,52 @@ def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     left = folder / f".{'0' * 32}.probekit"  # of a run that was killed
     shutil.copytree(folder / "backbone", left / "backbone")
     os.utime(left, (0, 0))
-    frozen(bert, folder)
+    fit(frozen, location=bert.location, save=folder)
     assert not (folder / "backbone").exists(), "what another run trained is no part of this one"
     assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "mine.model"])
-def test_files_that_others_put_in_place_of_a_trained_models_stay(bert, tmp_path, name):
+@pytest.mark.parametrize("name", ["model.safetensors", "mine.model", "."])
+def test_what_others_put_in_place_of_a_trained_model_is_refused_and_stays(bert, tmp_path, name):
     folder = shutil.copytree(bert.saved("full")[0], tmp_path / "run")
+    if name == ".":  # in place of the folder itself
+        shutil.rmtree(folder / "backbone")
     (folder / "backbone" / name).write_text("mine")
-    with pytest.raises(OptionError, match=rf"something else in .*{name}\)"):
-        fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
-    frozen(bert, folder)
-    assert [path.name for path in (folder / "backbone").iterdir()] == [name]
-    assert (folder / "backbone" / name).read_text() == "mine"
-
-
-@pytest.mark.parametrize("listed", ["damaged", "gone", "somebody else's"])
-def test_files_that_no_list_names_stay(bert, tmp_path, listed):
-    asked("lora", "bert")
-    folder = shutil.copytree(bert.saved("lora:rank=2")[0], tmp_path / "run")
-    (folder / "config.json").unlink()  # as a kill leaves it
-    for name in ("tokenizer.json", "vocab.txt", "notes.txt"):
-        (folder / "backbone" / name).write_text("mine")
-    file = folder / "backbone" / LIST
-    if listed == "damaged":
-        file.write_text("x" + file.read_text()[1:])
-    elif listed == "gone":
-        file.unlink()
-    else:
-        file.write_text(file.read_text().replace("probekit", "another"))
-    frozen(bert, folder)
-    left = {path.name for path in (folder / "backbone").iterdir()} - {LIST}
-    assert left == {"notes.txt", "tokenizer.json", "vocab.txt", "adapter_config.json"}
-
-
-def test_a_file_in_place_of_the_folder_is_refused_and_the_head_stays(bert, tmp_path):
-    folder = frozen(bert, tmp_path / "run")
-    (folder / "backbone").write_text("mine")
-    before = {path: path.read_bytes() for path in folder.iterdir()}
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     with pytest.raises(OptionError, match=r"something else in .*backbone"):
         fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
-    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+    assert all(path.read_bytes() == content for path, content in before.items())
+
+
+CHANGES = {
+    "damaged": lambda file: file.write_text("x" + file.read_text()[1:]),
+    "gone": Path.unlink,
+    "somebody else's": lambda file: file.write_text(file.read_text().replace("probekit", "other")),
+    "of other contents": lambda file: (file.parent / "adapter_config.json").write_text("mine"),
+}
+"""Of a list of the files that a run wrote, after which it tells nothing of one of them."""
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_files_that_no_list_names_stay(bert, tmp_path, change):
+    run = bert.saved(asked("lora", "bert"))[0] / "backbone"
+    folder = shutil.copytree(run, tmp_path / "backbone")
+    (folder / "vocab.txt").write_text("mine")
+    change(folder / LIST)
+    put_in_place(tmp_path / "nothing", folder)  # a run that trained a head alone
+    left = {path.name for path in folder.iterdir()} - {LIST}
+    assert left == {"vocab.txt", "adapter_config.json"}
 
 
 def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
-    folder = shutil.copytree(bert.saved("full")[0], tmp_path / "run")
+    folder = shutil.copytree(bert.saved("full")[0] / "backbone", tmp_path / "backbone")
     victim = tmp_path / "victim.txt"
     victim.write_text("mine")
-    said = json.loads((folder / "backbone" / LIST).read_text())
-    said["files"] |= {"../../victim.txt": digest_file(victim)}
-    (folder / "backbone" / LIST).write_text(json.dumps(said))
-    frozen(bert, folder)
-    assert victim.read_text() == "mine"
+    said = json.loads((folder / LIST).read_text())
+    said["files"] |= {"../victim.txt": digest_file(victim)}
+    (folder / LIST).write_text(json.dumps(said))
+    put_in_place(tmp_path / "nothing", folder)
+    assert victim.read_text() == "mine" and not folder.exists()
 
 
 def test_a_card_shows_what_strangers_wrote_as_text(bert):

@@ -1,9 +1,7 @@
 """Runs that train the model and are killed go on where they were, to the same record."""
 
-import json
+import os
 import signal
-import subprocess
-import sys
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -15,25 +13,9 @@ from probekit.train import snapshot
 from probekit.train.snapshot import Snapshot
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
+from tests.forked import Forked
 from tests.train.live.trained_runs import prepared
 from tests.tuning.cases import installed
-
-SCRIPT = """
-import json, os, signal, sys
-from probekit.train import snapshot
-from tests.train.live.test_snapshots import train
-
-keep, kept = snapshot.Snapshot.keep, []
-
-def kill(self, state):
-    keep(self, state)
-    kept.append(1)
-    if len(kept) == int(sys.argv[2]):
-        os.kill(os.getpid(), signal.SIGKILL)
-
-snapshot.EVERY, snapshot.Snapshot.keep = 0.0, kill
-train(json.loads(sys.argv[1]))
-"""
 
 
 def train(given):
@@ -65,9 +47,22 @@ def whole(given):
 def killed(given, out, after):
     """Have a process killed after so many steps; return the snapshot that it left."""
     given = given | {"out": str(out)}
-    words = [sys.executable, "-c", SCRIPT, json.dumps(given), str(after)]
-    done = subprocess.run(words, cwd=Path(__file__).parents[3], capture_output=True, timeout=300)
-    assert done.returncode == -signal.SIGKILL, done.stderr.decode()
+    out.parent.mkdir(exist_ok=True)
+
+    def train_and_die():
+        keep, kept = Snapshot.keep, []
+
+        def die(self, state):
+            keep(self, state)
+            kept.append(1)
+            if len(kept) == after:
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        snapshot.EVERY, Snapshot.keep = 0.0, die
+        train(given)
+
+    process = Forked(train_and_die, out.parent)
+    assert process.said() and process.code == -signal.SIGKILL
     (path,) = out.parent.glob("*.snapshot")
     return given, path
 

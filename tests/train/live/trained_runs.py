@@ -1,12 +1,16 @@
 """Runs that train a tiny model, each saved once, and the states of such models."""
 
+import json
+import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from probekit import Location, TrainSpec, fit
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.extraction import ExtractOptions, extract
+from tests.saved_heads import changed_head
 from tests.tiny import build
 from tests.train.saved.test_prediction import write_corpus
 from tests.train.saved.test_prediction_texts import COLUMNS, write_texts
@@ -61,19 +65,28 @@ def prepared(root, family="bert", *, kind=None, dtype="float32", layers="all", *
     return spec, Location(cache=root / dtype, **named)
 
 
+def moved(run, folder, name):
+    """Copy a saved run whose model is said to lie somewhere else; return the folder."""
+    shutil.copytree(run, folder)
+    config = json.loads((Path(folder) / "config.json").read_text("utf-8"))
+    model = config["model"] | {"name": str(name)}
+    changed_head(Path(folder), weights=config["weights"], model=model)
+    return folder
+
+
 class Runs:
     """A model, a corpus, its entry, and runs that train the model, each saved once."""
 
     def __init__(self, kind, root):
         self.root, self.kind, self.model = root, kind, root / "model"
-        spec, self.location = prepared(root, kind)
-        self.spec = replace(spec, fit="adam", epochs=2, rates=LR)
+        self.cached, self.location = prepared(root, kind)
+        self.spec = replace(self.cached, fit="adam", epochs=2, evals=1, rates=LR)
         self.done = {}
 
     def saved(self, method, depth=None):
-        """Return the folder of a run and its result."""
+        """Return the folder of a run and its result; without a method it trains a head alone."""
         if (method, depth) not in self.done:
-            folder = self.root / f"{method.replace(':', '-')}-{depth}"
+            folder = self.root / f"{method}-{depth}".replace(":", "-")
             spec = replace(self.spec, method=method, depth=depth)
             if not spec.tunes:
                 spec = replace(spec, rates=())

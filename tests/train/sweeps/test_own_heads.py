@@ -59,13 +59,12 @@ def test_a_class_is_fitted_saved_and_loaded(fitted, tmp_path):
 
 @pytest.mark.parametrize("kind", ["head", "decoder", "normalization"])
 @pytest.mark.parametrize("start", ["init_from", "fusion_from"])
-def test_a_start_of_an_unknown_plugin_names_it(fitted, tmp_path, kind, start):
-    fitted("last", tmp_path)
-    config = unsealed(tmp_path)
+def test_a_start_of_an_unknown_plugin_names_it(fitted, saved, kind, start):
+    config = unsealed(saved)
     config |= {kind: {"name": "elsewhere"}, "plugins": {kind: {"path": "a.b:C", "code": "0"}}}
-    (tmp_path / "config.json").write_text(json.dumps(config))
+    (saved / "config.json").write_text(json.dumps(config))
     with pytest.raises(UnknownNameError, match=rf"^unknown {kind} 'elsewhere': .*not known here"):
-        fitted("last", None, **{start: str(tmp_path)})
+        fitted("last", None, **{start: str(saved)})
 
 
 def test_workers_know_what_was_registered_and_change_no_number(swept, monkeypatch):

@@ -2,11 +2,8 @@
 
 import os
 import signal
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +11,14 @@ from probekit.features import Location
 from probekit.results import claims as claims_module
 from probekit.results import load_records
 from probekit.results.claims import Claims
+from probekit.train.sweeps import run, worker
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import product
+from tests.forked import Forked
 from tests.planted import MODEL, TASK, plant_all
 from tests.train.sweeps.samples import spec
 
-ROOT = Path(__file__).parents[3]
-PROGRAM = Path(__file__).parent / "noted_program.py"
-WORDS = ("--label", "ner", "--head", "last,mean", "--shots", "4", "--seeds", "4")
+WORDS = ("sweep", MODEL, TASK, "--label", "ner", "--head", "last,mean", "--shots", "4")
 N_RUNS = 8
 
 
@@ -31,17 +28,27 @@ def here(tmp_path):
     return tmp_path
 
 
-def start(here, name, *, die_at=0, memory=1000):
-    """Start a sweep in groups of one run (of many, with more memory)."""
-    words = ("sweep", MODEL, TASK, *WORDS, "--out", "r.jsonl", "--json")
-    return subprocess.Popen(
-        [sys.executable, PROGRAM, name, str(die_at), str(memory), *words],
-        cwd=here,
-        env=os.environ | {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+@pytest.fixture
+def start(here, monkeypatch):
+    """Start a sweep in groups of one run (of many, with more memory), which notes its runs."""
+
+    def start_noting(name, *, die_at=0, memory=1000):
+        fit, groups = worker.fit_runs, []
+
+        def noted(runs, *given, **options):
+            groups.append(runs)
+            with open(name, "a") as file:
+                file.writelines(f"{run.options.key}\n" for run in runs)
+            if len(groups) == die_at:
+                os.kill(os.getpid(), signal.SIGKILL)
+            return fit(runs, *given, **options)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(worker, "fit_runs", noted)
+            patch.setattr(run, "default_memory", lambda device: memory)
+            return Forked.typed(here, *WORDS, "--seeds", "4", "--out", "r.jsonl", "--json")
+
+    return start_noting
 
 
 def trained(here, *names):
@@ -56,18 +63,18 @@ def recorded(here):
     return [record.key for record in load_records(here / "r.jsonl")]
 
 
-def test_processes_share_the_runs_and_take_over_those_of_a_killed_one(here):
+def test_processes_share_the_runs_and_take_over_those_of_a_killed_one(here, start):
     """One of them in groups of many runs."""
-    killed = start(here, "a", die_at=3)
-    killed.communicate(timeout=280)
-    assert killed.returncode == -signal.SIGKILL
+    killed = start("a", die_at=3)
+    killed.wait()
+    assert killed.code == -signal.SIGKILL
     (left,) = here.glob("r.jsonl.*.claim")
     assert len((here / "r.jsonl").read_text().splitlines()) == 2
     begun = trained(here, "a")
     assert left.name.split(".")[2] == begun[2][:16]
-    processes = [start(here, "b"), start(here, "c", memory=10**9)]
-    printed = [process.communicate(timeout=280) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], printed
+    processes = [start("b"), start("c", memory=10**9)]
+    printed = [process.said() for process in processes]
+    assert [process.code for process in processes] == [0, 0], printed
     said = "".join(err for _, err in printed)
     assert f"process {killed.pid} on " in said and "taken over" in said
     assert sorted([*begun[:2], *trained(here, "b", "c")]) == sorted(recorded(here))

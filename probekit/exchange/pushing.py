@@ -160,7 +160,7 @@ class PushedEntry:
     def _labels_text(self, remote: Remote, name: str, nbytes: int) -> bool:
         """Say whether a label file there labels the text of this entry."""
         with scratch() as here:
-            file = here / "labels.parquet"
+            file = here / name.rpartition("/")[2]
             file.write_bytes(remote.read(name, 0, nbytes))
             try:
                 return read_label_file(file).of == self._of_text

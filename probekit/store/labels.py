@@ -62,6 +62,12 @@ class LabelFile:
         """Split and fingerprint of the text that it labels."""
         return self.split, self.text
 
+    @property
+    def called(self) -> str:
+        """The name of its file: split, column, and a hash of what is labelled how."""
+        version = digest([self.text, self.fingerprint])[:8]
+        return f"{'-'.join(map(_slug, (self.split, self.column, version)))}.parquet"
+
 
 @dataclass(frozen=True, slots=True)
 class LabelSet:
@@ -114,10 +120,10 @@ def write_labels(
             f"labels {column!r} of split {split!r}: expected one list per example "
             f"({len(ids)}), found {len(values)}."
         )
-    version = digest([text, fingerprint])[:8]
-    path = folder / f"{'-'.join(map(_slug, (split, column, version)))}.parquet"
     created = datetime.now(UTC).isoformat(timespec="microseconds")
-    file = LabelFile(path, split, column, text, kind, metric, fingerprint, created)
+    file = LabelFile(folder, split, column, text, kind, metric, fingerprint, created)
+    path = folder / file.called
+    file = replace(file, path=path)
     remove_left(folder)
     if _stands(file, tuple(ids), tuple(map(tuple, values))):
         return path
@@ -138,7 +144,7 @@ def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...]
         return False
     others = (other for other in stored if (other.of, other.column) == (file.of, file.column))
     same = (replace(there.file, created=file.created), there.ids, there.values)
-    newest = max(others, key=_counts_since) == there.file
+    newest = max(others, key=_counts_since, default=None) == there.file
     return newest and same == (file, ids, values)
 
 
@@ -160,7 +166,7 @@ def read_label_file(path: Path) -> LabelFile:
     """Read what a label file says of itself.
 
     Raises:
-        EntryError: it is none, or damaged.
+        EntryError: it is none, or says something else than its name, as damage does.
     """
     try:
         metadata = pq.read_schema(pa.BufferReader(path.read_bytes())).metadata or {}
@@ -171,7 +177,13 @@ def read_label_file(path: Path) -> LabelFile:
         raise EntryError(
             f"{path} is not a probekit label file. Delete it and read the labels again with --data."
         ) from None
-    return LabelFile(path, *values)
+    file = LabelFile(path, *values)
+    if file.text and path.name != file.called:  # in format version 1 no text is named
+        raise EntryError(
+            f"{path} is damaged, or was renamed: by what it says it is {file.called}. Delete it "
+            "and read the labels again with --data."
+        )
+    return file
 
 
 def label_files(entry: Path, split: str) -> list[Path]:

@@ -132,3 +132,22 @@ def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry
     first.write_bytes(content[:-20])  # torn
     write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
     assert [file.path for file in labels_for(entry, "ner")] == [first, other]
+
+
+@pytest.mark.parametrize("field", [b"split", b"column", b"text", b"fingerprint"])
+def test_damage_in_what_a_file_says_of_itself_is_told_and_mended(entry, field):
+    folder = labels_folder(entry.path)
+    path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    table = pq.read_table(path)
+    pq.write_table(table.replace_schema_metadata(table.schema.metadata | {field: b"x"}), path)
+    with pytest.raises(EntryError, match="is damaged, or was renamed"):
+        labels_for(entry, "ner")
+    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    assert [file.path for file in labels_for(entry, "ner")] == [path]
+
+
+def test_columns_whose_files_have_one_name_are_written(entry):
+    for column in ("a b", "a_b"):
+        folder = labels_folder(entry.path)
+        write_labels(folder, "train", column, IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+        assert label_columns(entry) == [column]

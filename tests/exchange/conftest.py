@@ -12,6 +12,7 @@ from tests import tiny
 from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import run as extract
 from tests.hub_server import HubServer
+from tests.planted import built_once
 from tests.store import synthetic
 
 REPO = "me/states"
@@ -92,6 +93,7 @@ def cache(tmp_path):
     return tmp_path / "pulled"
 
 
+@built_once
 def stored(root, backend="zarr", dtype="float32", split="train"):
     """A synthetic entry with several chunks of words and tokens, without labels."""
     key = synthetic.manifest(backend, dtype, split).key

@@ -44,14 +44,10 @@ def test_what_a_card_says():
     assert "Words and labels were left out of train" in card(text=False)
 
 
-def test_paths_of_a_machine_are_not_shown():
-    told = {"name": "/home/me/models/tiny"}
-    shown = card(replace(MANIFEST, model_info=told, origin="train.conll in /home/me/data"))
+def test_paths_of_a_machine_are_not_shown_and_names_break_no_table():
+    told = {"model_info": {"name": "/home/me/models/tiny"}, "origin": "a in /home/me/data"}
+    shown = card(replace(MANIFEST, task="a|b\n<script>", split="t*e*", **told))
     assert "/home/me" not in shown and "# Hidden states of tiny\n" in shown
-
-
-def test_names_break_no_table():
-    shown = card(replace(MANIFEST, task="a|b\n<script>", split="t*e*"))
     assert "<script>" not in shown.partition("begin -->")[2].partition("## Load it")[0]
     assert r"| a\|b \<script\> | t\*e\* |" in shown
 
@@ -86,16 +82,6 @@ def test_what_the_owner_wrote_stays(before):
     assert about["probekit"][0]["text"] == "demo dev"
     assert about.get("license") == ("mit" if "license: mit" in before else None)
     assert twice.count("probekit: begin") == 1
-
-
-def test_a_push_without_text_takes_labels_away(hub, made, repo):
-    push(made["train"], URL)
-    assert list(repo.rglob("labels/*.parquet"))
-    (repo / "README.md").write_text((repo / "README.md").read_text() + "\nMore of mine.\n")
-    (repo / "notes.txt").write_text("mine")
-    push(made["train"], URL, text=False)
-    assert not list(repo.rglob("labels/*.parquet"))
-    assert "More of mine." in (repo / "README.md").read_text() and (repo / "notes.txt").exists()
 
 
 def test_an_entry_that_cannot_be_read_is_left_out_of_the_card(hub, tmp_path, repo, caplog):

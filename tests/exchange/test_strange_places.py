@@ -20,7 +20,7 @@ from probekit.errors import (
 )
 from probekit.exchange import Pull, Push, remote_entry, remotes
 from probekit.exchange.remote_entry import folder_of
-from probekit.exchange.remotes import Hub, remote_at
+from probekit.exchange.remotes import remote_at
 from probekit.store.files import checksum
 from probekit.store.labels import labels_of
 from tests.exchange.conftest import REPO, URL, pull, push, stored
@@ -74,24 +74,14 @@ def refused(there, cache, error=EntryError, **options):
     return str(caught.value)
 
 
-def test_a_place_that_is_no_cache(there, cache, tmp_path):
+def test_names_that_are_no_entry(there, cache, tmp_path):
+    for name in ("", "a/", "a/b/", "a/b/c/", "a/b/c/d/"):
+        (there / name).mkdir(parents=True, exist_ok=True)
+        (there / name / "manifest.json").write_text("{}")
+    assert len(Pull.of(there, cache).entries) == 1
     shutil.rmtree(there / "tiny")
-    (there / "a/b").mkdir(parents=True)
-    (there / "a/b/manifest.json").write_text("{}")
     assert "holds no entries: no MODEL/TASK/SPLIT-KEY/manifest.json" in refused(there, cache)
     assert "holds no entries" in refused(tmp_path / "absent", cache)
-
-
-def test_names_that_are_no_entry(entry, there, cache):
-    for name in (
-        "manifest.json",
-        "a/manifest.json",
-        "a/b/c/manifest.json",
-        "a/b/c/d/manifest.json",
-    ):
-        (there / name).parent.mkdir(parents=True, exist_ok=True)
-        (there / name).write_text("{}")
-    assert len(Pull.of(there, cache).entries) == 1
 
 
 def test_newer_entries_and_older_forms(entry, there, cache):
@@ -118,26 +108,22 @@ def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):
     assert one.arrays["words"].layers == (0, 1), "what is there can be had"
 
 
-@pytest.mark.parametrize(
-    "name",
-    ["examples.parquet", "checksums.parquet", "backbone/config.json", "features.zarr/zarr.json"],
-)
-def test_small_files_that_were_altered(entry, there, cache, name):
-    data = (entry / name).read_bytes()
-    (entry / name).write_bytes(bytes([data[0] ^ 1]) + data[1:])
-    assert f"{name} is not as it was written. Ask whoever" in refused(there, cache)
-    (entry / name).unlink()
-    assert f"{name} is missing. Ask whoever" in refused(there, cache)
-
-
-def test_a_manifest_that_was_altered(entry, there, cache):
-    text = (entry / "manifest.json").read_text()
-    (entry / "manifest.json").write_text(text.replace('"synthetic"', '"elsewhere"'))
-    assert "manifest.json is not as it was written" in refused(there, cache)
-    (entry / "manifest.json").write_bytes(b"\xff" + text.encode())
-    assert "manifest.json cannot be read" in refused(there, cache)
-    (entry / "manifest.json").write_bytes(b" " * 2**25)
-    assert "larger than any manifest" in refused(there, cache)
+def test_files_that_were_altered(entry, there, cache):
+    for name in ("examples.parquet", "backbone/config.json", "features.zarr/zarr.json"):
+        data = (entry / name).read_bytes()
+        (entry / name).write_bytes(bytes([data[0] ^ 1]) + data[1:])
+        assert f"{name} is not as it was written. Ask whoever" in refused(there, cache)
+        (entry / name).unlink()
+        assert f"{name} is missing. Ask whoever" in refused(there, cache)
+        (entry / name).write_bytes(data)
+    manifest = (entry / "manifest.json").read_bytes()
+    for data, told in (
+        (manifest.replace(b'"synthetic"', b'"elsewhere"'), "is not as it was written"),
+        (b"\xff" + manifest, "cannot be read"),
+        (b" " * 2**25, "is larger than any manifest"),
+    ):
+        (entry / "manifest.json").write_bytes(data)
+        assert f"manifest.json {told}" in refused(there, cache)
 
 
 def test_an_entry_under_another_name(entry, there, cache):
@@ -151,23 +137,18 @@ def test_an_entry_under_another_name(entry, there, cache):
         ({"files": {}}, "does not list checksums.parquet"),
         ({"files": {"checksums.parquet": {}}}, "files"),
         ({"model": "../../home"}, "model"),
-        ({"split": "../x"}, "split"),
         ({"backend": "pickle"}, "backend"),
+        *(
+            ({"more": {name: told_of(b"x")}}, "no file of an entry")
+            for name in ("backbone/../../../../harm", "/harm", "backbone//harm", "../harm")
+        ),
     ],
     ids=str,
 )
-def test_manifests_made_to_do_harm(entry, there, cache, fields, told):
-    resealed(entry, **fields)
-    assert told in refused(there, cache)
-
-
-@pytest.mark.parametrize(
-    "name", ["backbone/../../../../harm", "/harm", "backbone//harm", "backbone/a/b", "../harm"]
-)
-def test_paths_in_a_manifest_lead_nowhere(entry, there, cache, tmp_path, name):
+def test_manifests_made_to_do_harm(entry, there, cache, tmp_path, fields, told):
     files = json.loads((entry / "manifest.json").read_text())["files"]
-    resealed(entry, files=files | {name: told_of(b"x")})
-    assert "no file of an entry" in refused(there, cache)
+    resealed(entry, **({"files": files | fields["more"]} if "more" in fields else fields))
+    assert told in refused(there, cache)
     assert not [name for name in folder_bytes(tmp_path) if "harm" in name]
 
 
@@ -229,23 +210,19 @@ def test_what_is_asked_for_and_not_there(entry, there, cache):
     assert "has no such entry; it has train-" in refused(there, cache, OptionError, entry="zz")
 
 
-@pytest.mark.parametrize(
-    ("name", "error", "told"),
-    [
+def test_names_that_lead_nowhere(hub, tmp_path, cache):
+    push(stored(tmp_path / "cache"), URL)
+    places = "expected a folder, s3://BUCKET/PREFIX"
+    for name, error, told in (
         ("hf://datasets/org/absent", HubError, "does not exist, or is not open to you"),
         ("hf://datasets/states", HubError, "write hf://datasets/OWNER/NAME"),
         ("hf://datasets/a/b/c", HubError, "is no name of a Hub data set, OWNER/NAME"),
         (f"{URL}@v9", HubError, "has no branch, tag or commit 'v9'"),
-        ("hf://org/name", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
-        ("ftp://host/x", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
-        ("s3://", OptionError, "expected a folder, s3://BUCKET/PREFIX"),
+        *((name, OptionError, places) for name in ("hf://org/name", "ftp://host/x", "s3://")),
         ("", OptionError, "the path is empty"),
-    ],
-)
-def test_names_that_lead_nowhere(hub, tmp_path, cache, name, error, told):
-    push(stored(tmp_path / "cache"), URL)
-    with pytest.raises(error, match=told):
-        Pull.of(name, cache)
+    ):
+        with pytest.raises(error, match=told):
+            Pull.of(name, cache)
 
 
 def test_an_endpoint_that_is_no_url(cache, monkeypatch):
@@ -279,6 +256,7 @@ def test_private_is_for_new_repositories(hub, tmp_path):
         push(entry, tmp_path / "there", private=True)
 
 
+@pytest.mark.parametrize("url", ["folder", "hub"], indirect=True)
 def test_a_damaged_entry_is_not_pushed(url, tmp_path):
     entry = stored(tmp_path / "cache")
     file = entry.path / "features.zarr" / "words" / "c.0.3.0"
@@ -294,12 +272,11 @@ def test_a_damaged_entry_is_not_pushed(url, tmp_path):
         push(entry, url)
 
 
+@pytest.mark.parametrize("url", ["folder", "bucket"], indirect=True)
 def test_files_that_no_push_has_sent_stay(url, tmp_path):
     entry = stored(tmp_path / "cache")
     push(entry, url)
-    if isinstance(place := remote_at(url), Hub):
-        return
-    folder = folder_of(entry.manifest)
+    place, folder = remote_at(url), folder_of(entry.manifest)
     mine = {f"{folder}/NOTES.md", f"{folder}/mine/results.txt", "README.md"}
     place.write_all(dict.fromkeys(mine, b"mine"), lambda nbytes: None)
     push(entry, url)
@@ -353,8 +330,8 @@ def test_a_file_of_hdf5_with_more_than_chunks(tmp_path, cache):
     assert "bytes that are no chunks" in refused(there, cache)
 
 
-@pytest.mark.parametrize("name", ["examples.parquet", "backbone/config.json"])
-def test_small_files_are_larger_than_the_memory(entry, there, cache, name, monkeypatch):
+def test_small_files_are_larger_than_the_memory(entry, there, cache, monkeypatch):
+    name = "examples.parquet"
     monkeypatch.setattr(remote_entry, "available_memory", lambda: 2**30)
     with (entry / name).open("r+b") as file:
         file.truncate(2**30)
@@ -399,21 +376,14 @@ def test_a_folder_in_the_place_of_a_file(tmp_path):
     assert (there / "mine").read_text() == "mine"
 
 
-def test_an_entry_is_no_place(tmp_path):
-    one, other = (stored(tmp_path / name) for name in ("a", "b"))
-    with pytest.raises(OptionError, match="lies in an entry"):
-        push(one, other.path)
-
-
-def test_a_cache_is_not_pushed_to_itself(tmp_path):
-    entry = stored(tmp_path / "cache")
-    with pytest.raises(OptionError, match="already: push it elsewhere"):
-        push(entry, tmp_path / "cache")
-
-
-def test_a_folder_that_cannot_be_written(tmp_path):
-    entry = stored(tmp_path / "cache")
+def test_where_nothing_can_be_pushed(tmp_path):
+    entry, other = (stored(tmp_path / name) for name in ("a", "b"))
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(StorageError, match="another folder"):
-        push(entry, tmp_path / "file" / "there")
+    for place, error, says in (
+        (other.path, OptionError, "lies in an entry"),
+        (tmp_path / "a", OptionError, "already: push it elsewhere"),
+        (tmp_path / "file" / "there", StorageError, "another folder"),
+    ):
+        with pytest.raises(error, match=says):
+            push(entry, place)
     assert Push.of([entry.path], tmp_path / "x").sizes

@@ -5,6 +5,7 @@ import pytest
 from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
+from tests.planted import built_once
 from tests.store import synthetic
 
 
@@ -41,11 +42,26 @@ class Backed:
     @pytest.fixture
     def fresh(self, tmp_path):
         """A float16 entry that a test may damage."""
-        return synthetic.build(tmp_path / "train-00000000", self.backend, "float16")
+        return self.build(tmp_path / "train-00000000", self.backend, "float16")
+
+    build = staticmethod(built_once(synthetic.build))
 
     @pytest.fixture
     def path(self, tmp_path):
         return tmp_path / "train-00000000"
+
+    @pytest.fixture
+    def same(self, fresh):
+        """Assert that an entry is the same, byte for byte, as one that was built at once."""
+        expected = synthetic.folder_bytes(fresh.path)
+
+        def check(entry, of=None):
+            assert synthetic.folder_bytes(entry.path) == expected, of
+
+        return check
+
+    def finish(self, builder):
+        return synthetic.finish(builder, self.backend, "float16")
 
     def open(self, path, dtype="float16", **options):
         plan = options.pop("plan", synthetic.plan(self.backend, dtype))

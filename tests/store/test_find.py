@@ -8,6 +8,7 @@ from probekit.store.entry import list_entries
 from probekit.store.find import Wanted, find_entries
 from probekit.store.layout import entry_folder, model_slug
 from probekit.store.manifest import read_manifest
+from tests.planted import built_once
 from tests.store import synthetic
 
 
@@ -16,13 +17,18 @@ def find(root, model, task, split, entry=None, *, arrays=(), **about):
     return find_entries(root, wanted, split, entry, arrays=arrays)
 
 
+@built_once
 def build(root, model="tiny", task="demo", split="train", model_identity=None, **request):
     if model_identity is not None:
         request["model"] = model_identity
     key = synthetic.manifest("zarr", "float16", split, **request).key
     path = entry_folder(root, model, task, split, key)
-    with EntryBuilder(path, plan=synthetic.plan("zarr", "float16")) as builder:
-        return synthetic.finish(builder, "zarr", "float16", split=split, **request)
+    return synthetic.build(path, "zarr", "float16", split=split, **request)
+
+
+def missing(root, *asked, says, **about):
+    with pytest.raises(EntryNotFoundError, match=says):
+        find(root, *asked, **about)
 
 
 @pytest.fixture
@@ -36,47 +42,28 @@ def test_the_only_one(root):
     assert find(root, "tiny", "demo", "train").manifest == entry.manifest
 
 
-def test_nothing_yet(root):
-    expected = (
-        f"no entry of org/m conll in {root}. Type: probekit extract org/m conll --cache {root}"
-    )
+def test_what_is_not_there_is_said_with_what_is(root):
     with pytest.raises(EntryNotFoundError) as caught:
         find(root, "org/m", "conll", "train")
-    assert str(caught.value) == expected
-
-
-def test_near_names_are_shown(root):
+    assert str(caught.value) == (
+        f"no entry of org/m conll in {root}. Type: probekit extract org/m conll --cache {root}"
+    )
     build(root, model="roberta-large", task="conll")
-    with pytest.raises(
-        EntryNotFoundError, match=r"holds roberta-large conll\. Type: .*roberta-larg "
-    ):
-        find(root, "roberta-larg", "conll", "train")
-    with pytest.raises(EntryNotFoundError, match=r"holds roberta-large conll\. .*large wnut17"):
-        find(root, "roberta-large", "wnut17", "train")
+    holds = r"holds roberta-large conll\. "
+    missing(root, "roberta-larg", "conll", "train", says=f"{holds}Type: .*roberta-larg ")
+    missing(root, "roberta-large", "wnut17", "train", says=f"{holds}.*large wnut17")
+    other = r"split dev .*there is: train.*conll --cache .* --split dev"
+    missing(root, "roberta-large", "conll", "dev", says=other)
 
 
-def test_another_split(root):
-    build(root)
-    with pytest.raises(
-        EntryNotFoundError, match=r"split dev .*there is: train.*demo --cache .* --split dev"
-    ):
-        find(root, "tiny", "demo", "dev")
-
-
-def test_unfinished(root):
-    path = entry_folder(root, "tiny", "demo", "train", "0" * 64)
-    with EntryBuilder(path, plan=synthetic.plan("zarr", "float16")):
-        pass
-    with pytest.raises(EntryError, match=r"partial is unfinished\. Run the same"):
-        find(root, "tiny", "demo", "train")
-
-
-@pytest.mark.parametrize("told", [[], {}, 7, None])
-def test_who_began_it_may_be_anything(root, told):
+@pytest.mark.parametrize("told", ["extract", [], None])
+def test_unfinished(root, told):
+    """Who began it may be anything."""
     path = entry_folder(root, "tiny", "demo", "train", "0" * 64)
     with EntryBuilder(path, plan=synthetic.plan("zarr", "float16") | {"made_by": told}):
         pass
-    with pytest.raises(EntryError, match=r"Run the same `probekit extract` command \(or "):
+    says = r"partial is unfinished\. Run the same `probekit extract` command \(or "
+    with pytest.raises(EntryError, match=says):
         find(root, "tiny", "demo", "train")
 
 
@@ -90,8 +77,14 @@ def test_several_are_listed_and_one_is_chosen(root):
         for choice in (key[:5], key[:8], key[:20], key, entry.path.name, str(entry.path)):
             found = find(root, "tiny", "demo", "train", choice)
             assert found.manifest.key == key
-    with pytest.raises(EntryNotFoundError, match="matches --entry 0000000000; there are: train-"):
-        find(root, "tiny", "demo", "train", "0000000000")
+    missing(
+        root,
+        "tiny",
+        "demo",
+        "train",
+        "0000000000",
+        says="matches --entry 0000000000; there are: train-",
+    )
 
 
 def test_a_choice_holds_for_the_other_splits(root):
@@ -107,8 +100,7 @@ def test_an_entry_that_keeps_all_that_the_others_do_is_meant(root):
     wide = build(root, keep=["cls", "mean", "tokens"])
     assert find(root, "tiny", "demo", "train").manifest == wide.manifest
     build(root, keep=["last"])
-    with pytest.raises(EntryNotFoundError, match=r"3 entries match.*keep cls,mean,tokens"):
-        find(root, "tiny", "demo", "train")
+    missing(root, "tiny", "demo", "train", says=r"3 entries match.*keep cls,mean,tokens")
     found = find(root, "tiny", "demo", "train", arrays=("tokens", "words"))
     assert found.manifest == wide.manifest
 
@@ -127,10 +119,13 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     assert find(root, "tiny", "demo", "train", key).manifest == part.manifest
     build(root, limit=3, format="hdf5")
     build(root, format="hdf5")
-    with pytest.raises(
-        EntryNotFoundError, match=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\."
-    ):
-        find(root, "tiny", "demo", "train")
+    missing(
+        root,
+        "tiny",
+        "demo",
+        "train",
+        says=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\.",
+    )
 
 
 def test_an_entry_of_another_split_chooses_the_same_part(root):
@@ -149,11 +144,18 @@ def test_the_model_at_the_path_is_meant_and_not_one_of_its_name(root):
         for path in ("runs/1/tiny", "elsewhere/copy"):
             found = find(root, path, "demo", "train", identity=identity)
             assert found.manifest == entry.manifest
-    with pytest.raises(EntryNotFoundError, match=r"2 entries match.*model (0{8}|1{8}), made"):
-        find(root, "tiny", "demo", "train")  # no such path any more
+    missing(
+        root, "tiny", "demo", "train", says=r"2 entries match.*model (0{8}|1{8}), made"
+    )  # no such path any more
     third = synthetic.IDENTITY | {"max_length": 8}
-    with pytest.raises(EntryNotFoundError, match=r"another model than the one .* at \./tiny now"):
-        find(root, "./tiny", "demo", "train", identity=third)
+    missing(
+        root,
+        "./tiny",
+        "demo",
+        "train",
+        identity=third,
+        says=r"another model than the one .* at \./tiny now",
+    )
 
 
 def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
@@ -170,8 +172,15 @@ def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
     found = find(root, "tiny", "renamed.conll", "train", slug="renamed-9a9b9c9d", text=text)
     assert found.manifest == part.manifest
     texts.clear()
-    with pytest.raises(EntryNotFoundError, match=r"The text of renamed\.conll is not in the cache"):
-        find(root, "tiny", "renamed.conll", "train", slug="renamed-9a9b9c9d", text=text)
+    missing(
+        root,
+        "tiny",
+        "renamed.conll",
+        "train",
+        slug="renamed-9a9b9c9d",
+        text=text,
+        says=r"The text of renamed\.conll is not in the cache",
+    )
 
 
 def test_tasks_in_folders(root):

@@ -1,5 +1,6 @@
 """Labels beside an entry."""
 
+import shutil
 from datetime import UTC, datetime
 
 import pyarrow as pa
@@ -25,14 +26,27 @@ VALUES = [("O", "B-PER"), ("O",)]
 ABOUT = {"text": "of train, None", "kind": "tagging", "metric": "span-f1"}
 
 
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    root = tmp_path_factory.mktemp("labels")
+    return synthetic.build(root / "tiny" / "demo" / "train-00000000", "zarr", "float16")
+
+
 @pytest.fixture
-def entry(tmp_path):
-    return synthetic.build(tmp_path / "tiny" / "demo" / "train-00000000", "zarr", "float16")
+def entry(built):
+    yield built
+    shutil.rmtree(labels_folder(built.path), ignore_errors=True)
+
+
+def write(folder, column="ner", fingerprint="a" * 64, *, split="train", values=VALUES, **about):
+    return write_labels(
+        folder, split, column, IDS, values, **ABOUT | about, fingerprint=fingerprint
+    )
 
 
 def test_labels_come_back(entry):
     folder = labels_folder(entry.path)
-    path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="ab" * 32)
+    path = write(folder, fingerprint="ab" * 32)
     version = digest(["of train, None", "ab" * 32])[:8]
     assert path == entry.path.parent / "labels" / f"train-ner-{version}.parquet"
     found = read_labels(path)
@@ -45,9 +59,9 @@ def test_labels_come_back(entry):
 def test_the_newest_comes_first(entry):
     folder = labels_folder(entry.path)
     for fingerprint in ("a" * 64, "b" * 64, "a" * 64):
-        write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint=fingerprint)
-    write_labels(folder, "train", "pos", IDS, VALUES, **ABOUT, fingerprint="c" * 64)
-    write_labels(folder, "dev", "ner", IDS, VALUES, **ABOUT, fingerprint="d" * 64)
+        write(folder, fingerprint=fingerprint)
+    write(folder, "pos", "c" * 64)
+    write(folder, fingerprint="d" * 64, split="dev")
     assert [file.fingerprint[0] for file in labels_for(entry, "ner")] == ["a", "b"]
     assert labels_for(entry, "chunk") == []
 
@@ -55,7 +69,7 @@ def test_the_newest_comes_first(entry):
 def test_labels_that_are_dated_in_the_future_come_last(entry):
     folder = labels_folder(entry.path)
     for fingerprint, clock in (("a" * 64, 2**33), ("b" * 64, 0), ("a" * 64, 0), ("b" * 64, 0)):
-        path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint=fingerprint)
+        path = write(folder, fingerprint=fingerprint)
         if clock:
             table = pq.read_table(path)
             later = {b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode()}
@@ -64,16 +78,16 @@ def test_labels_that_are_dated_in_the_future_come_last(entry):
 
 
 def test_what_a_kill_left_goes_though_nothing_is_written(tmp_path):
-    path = write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    path = write(tmp_path)
     (tmp_path / f".{'0' * 32}.probekit").mkdir()
     (tmp_path / f".{'0' * 32}.probekit" / path.name).write_text("torn")
-    write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    write(tmp_path)
     assert list(tmp_path.iterdir()) == [path]
 
 
 def test_counts_must_agree(tmp_path):
     with pytest.raises(DataError, match=r"one list per example \(2\), found 1"):
-        write_labels(tmp_path, "train", "ner", IDS, VALUES[:1], **ABOUT, fingerprint="a" * 64)
+        write(tmp_path, values=VALUES[:1])
 
 
 def test_foreign_files(entry):
@@ -89,7 +103,7 @@ def test_foreign_files(entry):
     [(["a", None], [["O"], ["O"]]), (["a", "b"], [None, ["O"]]), (["a", "b"], [["O", None], []])],
 )
 def test_labels_with_gaps(tmp_path, ids, values):
-    file = write_labels(tmp_path, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    file = write(tmp_path)
     schema = pq.read_schema(file)
     pq.write_table(pa.table({"id": ids, "labels": values}, schema=schema), file)
     with pytest.raises(EntryError, match="an id or a label is missing"):
@@ -98,10 +112,9 @@ def test_labels_with_gaps(tmp_path, ids, values):
 
 def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):
     folder = labels_folder(entry.path)
-    own = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    own = write(folder)
     # The same labels, and ids: the words were corrected.
-    corrected = ABOUT | {"text": "of train, corrected"}
-    write_labels(folder, "train", "ner", IDS, VALUES, **corrected, fingerprint="a" * 64)
+    write(folder, text="of train, corrected")
     earlier = pq.read_table(own)
     about = {"split": "train", "column": "ner", "fingerprint": "a" * 64, "created": "9999"}
     pq.write_table(earlier.replace_schema_metadata(about), folder / "train-ner-aaaaaaaa.parquet")
@@ -109,9 +122,9 @@ def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):
 
 
 def test_groups_are_no_labels(entry):
-    folder, about = labels_folder(entry.path), ABOUT | {"kind": GROUPS, "metric": ""}
-    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
-    path = write_labels(folder, "train", "document", IDS, [("x",)] * 2, **about, fingerprint="b")
+    folder = labels_folder(entry.path)
+    write(folder)
+    path = write(folder, "document", "b", values=[("x",)] * 2, kind=GROUPS, metric="")
     assert label_columns(entry) == ["ner"] and labels_for(entry, "document") == []
     assert [file.path for file in groups_for(entry, "document")] == [path]
     assert groups_for(entry, "ner") == []
@@ -120,17 +133,17 @@ def test_groups_are_no_labels(entry):
 
 def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry, monkeypatch):
     folder = labels_folder(entry.path)
-    first = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    first = write(folder)
     before = first.stat().st_mtime_ns
-    assert write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64) == first
+    assert write(folder) == first
     assert first.stat().st_mtime_ns == before
-    other = write_labels(folder, "train", "ner", IDS, VALUES[::-1], **ABOUT, fingerprint="b" * 64)
+    other = write(folder, fingerprint="b" * 64, values=VALUES[::-1])
     assert [file.path for file in labels_for(entry, "ner")] == [other, first]
-    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    write(folder)
     assert [file.path for file in labels_for(entry, "ner")] == [first, other]
     content = first.read_bytes()
     first.write_bytes(content[:-20])  # torn
-    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    write(folder)
     assert [file.path for file in labels_for(entry, "ner")] == [first, other]
 
 

@@ -119,7 +119,7 @@ def test_rows_that_there_are_not(changes):
 def test_flips_of_a_table_end_in_an_error_or_in_nothing():
     """Arrow aborts the process where it is asked about some damaged footers."""
     whole = bytearray(table_bytes(ExampleTable.from_columns(BASE).table))
-    for at in range(len(whole) // 2, len(whole)):  # the footer is there
+    for at in range(len(whole) // 2, len(whole), 3):  # the footer is there
         flipped = bytearray(whole)
         flipped[at] ^= 16
         with suppress(ValueError, OSError):

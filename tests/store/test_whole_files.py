@@ -5,6 +5,8 @@ import mmap
 import os
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 
@@ -55,19 +57,12 @@ def in_page_cache(file, size):
 
 @pytest.mark.parametrize("size", SIZES)
 def test_a_file_holds_what_was_written(tmp_path, size):
-    file = tmp_path / "chunk"
-    file.write_bytes(b"an older, longer file" * 10_000)
-    WholeFiles().write(file, memoryview(content(size)))
-    assert file.read_bytes() == content(size)
-
-
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("at", [0, 5, mmap.PAGESIZE])
-def test_a_part_leaves_the_rest_of_a_file(tmp_path, size, at):
-    file, before = tmp_path / "shard", content(2 * PAGES, seed=3)
-    file.write_bytes(before)
-    WholeFiles().write(file, memoryview(content(size)), at=at)
-    assert file.read_bytes() == before[:at] + content(size) + before[at + size :]
+    file, before = tmp_path / "chunk", content(2 * PAGES, seed=3)
+    for at in (None, 0, 5, mmap.PAGESIZE):  # a part leaves the rest of a file
+        file.write_bytes(before)
+        WholeFiles().write(file, memoryview(content(size)), at=at)
+        whole = before[:at] + content(size) + before[at + size :] if at is not None else None
+        assert file.read_bytes() == (whole or content(size))
     WholeFiles().write(file, memoryview(b"end"), at=3 * PAGES)
     assert file.read_bytes()[2 * PAGES :] == bytes(PAGES) + b"end"
 
@@ -78,19 +73,13 @@ def test_threads_do_not_share_room(uncached):
 
     def work(number):
         start.wait()
-        for round_ in range(20):
-            name = uncached / f"{number}-{round_}"
-            files.write(name, memoryview(content(PAGES, seed=number * 20 + round_)))
+        for i in range(number, 40, 4):
+            files.write(uncached / f"{i}", memoryview(content(PAGES, seed=i)))
 
-    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for number in range(4):
-        for round_ in range(20):
-            found = (uncached / f"{number}-{round_}").read_bytes()
-            assert found == content(PAGES, seed=number * 20 + round_)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
+    for i in range(40):
+        assert (uncached / f"{i}").read_bytes() == content(PAGES, seed=i)
 
 
 @needs_uncached
@@ -115,34 +104,33 @@ def test_only_bytes_that_begin_within_a_page_are_copied(uncached):
 
 
 @needs_uncached
-@pytest.mark.parametrize("step", ["open", "write", "short"])
-def test_a_file_system_that_cannot_is_written_through_the_cache(uncached, monkeypatch, step):
-    real_open, real_write = os.open, os.write
+@pytest.mark.parametrize(
+    ("call", "fake"),
+    [
+        (
+            "open",
+            lambda real, path, flags, *a: (
+                refuse(errno.EINVAL, path) if flags & os.O_DIRECT else real(path, flags, *a)
+            ),
+        ),
+        ("write", lambda real, *_: refuse(errno.EINVAL)),
+        ("write", lambda real, descriptor, data: real(descriptor, data[: mmap.PAGESIZE])),
+    ],
+    ids=["open", "write", "short"],
+)
+def test_a_file_system_that_cannot_is_written_through_the_cache(uncached, monkeypatch, call, fake):
+    monkeypatch.setattr(store_files.os, call, partial(fake, getattr(os, call)))
+    WholeFiles().write(uncached / "chunk", memoryview(content(PAGES)))
+    assert (uncached / "chunk").read_bytes() == content(PAGES)
 
-    def refusing_open(path, flags, *args):
-        if flags & os.O_DIRECT:
-            raise OSError(errno.EINVAL, "Invalid argument", str(path))
-        return real_open(path, flags, *args)
 
-    def refusing_write(descriptor, data):
-        raise OSError(errno.EINVAL, "Invalid argument")
-
-    def short_write(descriptor, data):
-        return real_write(descriptor, data[: mmap.PAGESIZE])
-
-    fakes = {"open": refusing_open, "write": refusing_write, "short": short_write}
-    monkeypatch.setattr(store_files.os, "open" if step == "open" else "write", fakes[step])
-    file = uncached / "chunk"
-    WholeFiles().write(file, memoryview(content(PAGES)))
-    assert file.read_bytes() == content(PAGES)
+def refuse(number, path=""):
+    raise OSError(number, os.strerror(number), str(path))
 
 
 @needs_uncached
 def test_other_errors_are_raised(uncached, monkeypatch):
-    def full(descriptor, data):
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(store_files.os, "write", full)
+    monkeypatch.setattr(store_files.os, "write", lambda *_: refuse(errno.ENOSPC))
     with pytest.raises(OSError, match="No space left"):
         WholeFiles().write(uncached / "chunk", memoryview(content(PAGES)))
     with pytest.raises(FileNotFoundError):

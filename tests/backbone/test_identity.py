@@ -1,5 +1,6 @@
 """What makes two models one, and what does not: judged by the states that they compute."""
 
+import functools
 import json
 import os
 import shutil
@@ -31,6 +32,12 @@ def identity(folder):
     return inspect_backbone(str(folder)).info.identity
 
 
+@pytest.fixture(scope="module")
+def plain(tiny_folder):
+    """Return the identity of a tiny model of a kind."""
+    return functools.cache(lambda kind: identity(tiny_folder(kind)))
+
+
 @pytest.mark.parametrize(
     ("kind", "file", "change", "names"),
     [
@@ -45,31 +52,26 @@ def identity(folder):
     ],
     ids=lambda value: str(value)[:40],
 )
-def test_what_changes_states_changes_the_identity(kind, file, change, names, tiny_folder, tmp_path):
-    one = identity(tiny_folder(kind))
+def test_what_changes_states_changes_the_identity(
+    kind, file, change, names, plain, tiny_folder, tmp_path
+):
     two = identity(edited(tiny_folder(kind), tmp_path / "edited", file, **change))
-    differences = one.differences(two)
-    assert one != two
+    differences = plain(kind).differences(two)
+    assert plain(kind) != two
     for name in names:
         assert any(name in difference for difference in differences), differences
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"hidden_dropout_prob": 0.5},
-        {"attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.2},
-        {"id2label": {"0": "O", "1": "B-PER"}, "label2id": {"O": 0, "B-PER": 1}},
-        {"_name_or_path": "elsewhere", "architectures": ["BertForMaskedLM"]},
-        {"transformers_version": "4.0.0", "dtype": "bfloat16", "initializer_range": 0.5},
-        {"use_cache": False, "output_attentions": True, "problem_type": "regression"},
-    ],
-    ids=lambda change: next(iter(change)),
-)
-def test_what_cannot_change_states_does_not(change, tiny_folder, tmp_path):
-    assert identity(edited(tiny_folder("bert"), tmp_path / "edited", **change)) == identity(
-        tiny_folder("bert")
-    )
+def test_what_cannot_change_states_does_not(plain, tiny_folder, tmp_path):
+    changes = {
+        "hidden_dropout_prob": 0.5, "attention_probs_dropout_prob": 0.3, "classifier_dropout": 0.2,
+        "id2label": {"0": "O", "1": "B-PER"}, "label2id": {"O": 0, "B-PER": 1},
+        "_name_or_path": "elsewhere", "architectures": ["BertForMaskedLM"], "use_cache": False,
+        "transformers_version": "4.0.0", "dtype": "bfloat16", "initializer_range": 0.5,
+        "output_attentions": True, "problem_type": "regression",
+    }  # fmt: skip
+    changed = edited(tiny_folder("bert"), tmp_path / "edited", **changes)
+    assert identity(changed).differences(plain("bert")) == []
 
 
 def test_options_that_equal_their_default_are_left_out(tiny_folder):
@@ -91,15 +93,20 @@ def with_adapter(source, folder, seed=0):
     return folder
 
 
+@pytest.fixture(scope="module")
+def adapted(tiny_folder, tmp_path_factory):
+    """A model with an adapter beside its weights."""
+    return with_adapter(tiny_folder("bert"), tmp_path_factory.mktemp("adapted") / "bert")
+
+
 @quiet_peft
-def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_path):
-    plain = identity(tiny_folder("bert"))
-    one, two = (
-        identity(with_adapter(tiny_folder("bert"), tmp_path / str(seed), seed)) for seed in (1, 2)
-    )
-    assert len({plain.adapter, one.adapter, two.adapter}) == 3
-    assert plain.weights == one.weights
-    assert plain.differences(one) == [f"adapter None, now {one.adapter[:12]}..."]
+def test_an_adapter_beside_the_weights_is_part_of_the_identity(
+    plain, tiny_folder, adapted, tmp_path
+):
+    none, one = plain("bert"), identity(adapted)
+    two = identity(with_adapter(tiny_folder("bert"), tmp_path / "two", 2))
+    assert len({none.adapter, one.adapter, two.adapter}) == 3
+    assert none.differences(one) == [f"adapter None, now {one.adapter[:12]}..."]
 
 
 @quiet_peft
@@ -120,18 +127,22 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(tiny_folder, tmp_
         ({"peft_type": "PREFIX_TUNING"}, "prefix tuning, which is not read. Move adapter_config"),
     ],
 )
-def test_an_adapter_of_another_form_is_named(tiny_folder, tmp_path, said, form):
-    plain = with_adapter(tiny_folder("bert"), tmp_path / "m")
-    folder = edited(plain, tmp_path / "other", "adapter_config.json", **said)
+def test_an_adapter_of_another_form_is_named(adapted, tmp_path, said, form):
+    folder = edited(adapted, tmp_path / "other", "adapter_config.json", **said)
     with pytest.raises(BackboneError, match=f"beside its weights lies an adapter of {form}"):
         load_backbone(inspect_backbone(str(folder)))
-    (folder / "adapter_config.json").unlink()
-    assert load_backbone(inspect_backbone(str(folder))).info.identity.adapter is None
 
 
 @quiet_peft
-def test_an_adapter_without_its_package_or_its_weights(tiny_folder, tmp_path, monkeypatch):
-    folder = with_adapter(tiny_folder("bert"), tmp_path / "m")
+def test_an_adapter_without_its_configuration_is_none(plain, adapted, tmp_path):
+    folder = shutil.copytree(adapted, tmp_path / "bert")
+    (folder / "adapter_config.json").unlink()
+    assert load_backbone(inspect_backbone(str(folder))).info.identity == plain("bert")
+
+
+@quiet_peft
+def test_an_adapter_without_its_package_or_its_weights(adapted, tmp_path, monkeypatch):
+    folder = shutil.copytree(adapted, tmp_path / "bert")
     monkeypatch.setattr("probekit.backbone.checkpoint.find_spec", lambda name: None)
     with pytest.raises(BackboneError, match=r"applying the adapter .* package peft\. Run `pip"):
         inspect_backbone(str(folder))

@@ -15,6 +15,11 @@ CPU = torch.device("cpu")
 OF_ONE_LENGTH = Batching(padded_to=0)
 
 
+@pytest.fixture(scope="module")
+def bert(tmp_path_factory):
+    return inspect_backbone(save_family("bert", tmp_path_factory.mktemp("models") / "bert"))
+
+
 @pytest.fixture
 def inspected(tmp_path):
     def inspect(family, **options):
@@ -28,12 +33,13 @@ def nothing_found_yet(monkeypatch):
     monkeypatch.setattr(padding, "_found", {})
 
 
-@pytest.mark.parametrize("family", ["bert", "gpt2", "llama"])
-def test_families_that_padding_leaves_alone_stay_padded(inspected, family):
-    assert load_backbone(inspected(family)).batching == PADDED
+@pytest.mark.parametrize(("family", "options"), [("gpt2", {}), ("llama", {"eos_token_id": [2, 3]})])
+def test_families_that_padding_leaves_alone_stay_padded(inspected, family, options):
+    assert load_backbone(inspected(family, **options)).batching == PADDED
 
 
-@pytest.mark.parametrize("family", ["fnet", "mobilebert", "convbert", "nystromformer"])
+# convbert: tests/test_tools.py
+@pytest.mark.parametrize("family", ["fnet", "nystromformer"])
 def test_families_that_mix_padding_into_rows_run_in_batches_of_one_length(
     inspected, family, caplog
 ):
@@ -89,18 +95,18 @@ def of_batch(change):
     ],
     ids=["nothing", "the longest", "the number of texts"],
 )
-def test_what_states_depend_on_decides(inspected, change, expected):
-    found = prove_batching(inspected("bert"), of_batch(change), CPU, torch.float32)
+def test_what_states_depend_on_decides(bert, change, expected):
+    found = prove_batching(bert, of_batch(change), CPU, torch.float32)
     assert found == expected
 
 
-def test_a_model_left_to_chance_is_refused(inspected):
+def test_a_model_left_to_chance_is_refused(bert):
     layers_of = of_batch(lambda ids: 0.1 * torch.rand(()))
     with pytest.raises(BackboneError, match=r"BertModel\): the same text gives other states each"):
-        prove_batching(inspected("bert"), layers_of, CPU, torch.float32)
+        prove_batching(bert, layers_of, CPU, torch.float32)
 
 
-def test_half_precision_is_judged_by_a_control(inspected, monkeypatch):
+def test_half_precision_is_judged_by_a_control(bert, monkeypatch):
     """Noise of a hundredth in all company is rounding; three hundredths by padding alone is not."""
     monkeypatch.setattr("probekit.backbone.miniature.free_memory", lambda device: 0)
 
@@ -110,16 +116,16 @@ def test_half_precision_is_judged_by_a_control(inspected, monkeypatch):
     for leak, expected in ((0.01, PADDED), (0.1, OF_ONE_LENGTH)):
         monkeypatch.setattr(padding, "_found", {})
         layers_of = of_batch(lambda ids, leak=leak: noise(ids, leak))
-        found = prove_batching(inspected("bert"), layers_of, CPU, torch.bfloat16)
+        found = prove_batching(bert, layers_of, CPU, torch.bfloat16)
         assert found == expected
 
 
-def test_a_family_that_cannot_run_is_refused_in_one_line(inspected):
+def test_a_family_that_cannot_run_is_refused_in_one_line(bert):
     def layers_of(inspection, model):
         raise KeyError("pixel_values")
 
     with pytest.raises(BackboneError, match=r"'.*bert' \(BertModel\) cannot run on a few subwords"):
-        prove_batching(inspected("bert"), layers_of, CPU, torch.float32)
+        prove_batching(bert, layers_of, CPU, torch.float32)
 
 
 def test_a_family_that_cannot_run_in_a_dtype_is_refused_in_one_line(inspected):
@@ -127,16 +133,11 @@ def test_a_family_that_cannot_run_in_a_dtype_is_refused_in_one_line(inspected):
         load_backbone(inspected("fnet"), compute_dtype="bfloat16")
 
 
-def test_the_proof_is_made_once_and_leaves_chance_alone(inspected, monkeypatch):
-    inspection = inspected("bert")
+def test_the_proof_is_made_once_and_leaves_chance_alone(bert, monkeypatch):
     torch.manual_seed(5)
     expected = torch.rand(3)
     torch.manual_seed(5)
-    load_backbone(inspection)
+    load_backbone(bert)
     assert torch.equal(torch.rand(3), expected)
     monkeypatch.setattr(padding, "stand_in_configs", None)
-    assert load_backbone(inspection).batching == PADDED
-
-
-def test_several_ends_of_text_are_no_trouble(inspected):
-    assert load_backbone(inspected("llama", eos_token_id=[2, 3])).batching == PADDED
+    assert load_backbone(bert).batching == PADDED

@@ -37,6 +37,11 @@ def model(tmp_path_factory):
     return str(tiny.build("llama", folder, dim=64, layers=2))
 
 
+@pytest.fixture(scope="module")
+def plain(model, tmp_path_factory):
+    return extracted(model, tmp_path_factory.mktemp("plain"))
+
+
 @pytest.fixture
 def installed(monkeypatch):
     monkeypatch.setattr(placement, "find_spec", lambda name: object())
@@ -44,8 +49,10 @@ def installed(monkeypatch):
 
 @needs_bitsandbytes
 @pytest.mark.parametrize(("quantize", "least", "most"), [("8bit", 1e-3, 0.03), ("4bit", 0.03, 0.3)])
-def test_rows_are_those_of_few_bits_in_an_entry_of_its_own(model, quantize, least, most, tmp_path):
-    plain, entry = extracted(model, tmp_path), extracted(model, tmp_path, quantize=quantize)
+def test_rows_are_those_of_few_bits_in_an_entry_of_its_own(
+    model, plain, quantize, least, most, tmp_path
+):
+    entry = extracted(model, tmp_path, quantize=quantize)
     assert entry.manifest.key != plain.manifest.key and entry.manifest.model == f"llama-{quantize}"
     assert entry.manifest.request["model"]["quantize"] == quantize
     expected = all_rows(plain)

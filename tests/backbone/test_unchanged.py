@@ -17,7 +17,7 @@ DYNAMIC = {
     }
 }  # fmt: skip
 SPARSE = {"block_size": 20, "max_position_embeddings": 160}  # beyond seven blocks
-FAMILIES = [("big_bird", SPARSE), ("llama", DYNAMIC), ("bert", {})]
+FAMILIES = [("big_bird", SPARSE), ("llama", DYNAMIC)]
 
 
 @pytest.fixture

@@ -102,8 +102,8 @@ for number in range(100):
 """
     with replacing(path) as fresh:
         fresh.write_text("whole")
-    writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(3)]
+    writers = [subprocess.Popen([sys.executable, "-c", code]) for _ in range(2)]
     while any(writer.poll() is None for writer in writers):
         assert standing_files(tmp_path, ".jsonl") == [path]
-    assert [writer.returncode for writer in writers] == [0] * 3
+    assert [writer.returncode for writer in writers] == [0] * 2
     assert os.listdir(path.parent) == ["a.jsonl"]

@@ -1,15 +1,14 @@
-"""Alignment agrees with transformers, word by word, for every kind of fast tokenizer."""
+"""Words stay apart, and what stands around them is learned, for every kind of fast tokenizer."""
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from transformers import ByT5Tokenizer
 
 from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
 from probekit.data.encoded import Subwords
 from probekit.errors import BackboneError, DataError
 from tests import tiny
-from tests.data.samples import AWKWARD, SENTENCES, TOKENIZERS, spell, tokenizer
+from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer
 
 
 def tokenize(chosen, ids, words):
@@ -19,22 +18,6 @@ def tokenize(chosen, ids, words):
 
 def _ids(sentences):
     return [f"train-{i}" for i in range(len(sentences))]
-
-
-@pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=30)
-@given(sentences=SENTENCES)
-def test_subwords_are_those_of_transformers(name, sentences):
-    chosen = tokenizer(name)
-    specials = learn_specials(chosen)
-    found = tokenize(chosen, _ids(sentences), sentences)
-    assert len(found.bounds) == len(sentences) + 1
-    for i, words in enumerate(sentences):
-        ids, owners = spell(chosen, words)
-        run = slice(found.bounds[i], found.bounds[i + 1])
-        assert [*specials.prefix, *found.ids[run], *specials.suffix] == ids
-        assert found.words[run].tolist() == [owner for owner in owners if owner >= 0]
-        assert (np.diff(found.words[run]) >= 0).all()
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def windows_of(values, split):
 
 
 @pytest.mark.parametrize("name", SEPARATING)
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(pairs=PAIRS, length=st.integers(6, 30))
 def test_pairs_equal_the_tokenizer_s_own_truncation(name, pairs, length):
     split = encode(name, pairs, max_length=length, token_types=True)
@@ -75,7 +75,7 @@ def test_who_has_a_separator():
 
 
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(pairs=PAIRS, length=st.integers(6, 30))
 def test_without_a_separator_a_pair_is_two_lines(name, pairs, length):
     split = encode(name, pairs, max_length=length)
@@ -111,7 +111,7 @@ def test_a_subword_that_holds_the_line_s_end_and_more_stays_as_well():
     assert split.subwords.tolist() == [1, 1, 1, 3, 2, 2, 2]
 
 
-@settings(max_examples=25)
+@settings(max_examples=15)
 @given(first=st.integers(0, 40), second=st.integers(0, 40), room=st.integers(2, 50))
 def test_longest_first_is_the_library_s_rule(first, second, room):
     made = tokenizer("bert")

@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 
 from probekit.data.pooling import Picks, pool, segment_mean
 
-DTYPES = [torch.float32, torch.bfloat16, torch.float16]
+HALF = torch.bfloat16
 
 
-@pytest.mark.parametrize("stored", DTYPES)
-@pytest.mark.parametrize("computed", DTYPES)
+@pytest.mark.parametrize(("computed", "stored"), [(HALF, torch.float32), (torch.float32, HALF)])
 def test_one_position_per_row(computed, stored):
     hidden = torch.randn(3, 5, 4, generator=torch.Generator().manual_seed(0)).to(computed)
     picks = Picks(source=torch.tensor([14, 0, 7]), target=torch.tensor([2, 5, 0]))

@@ -66,7 +66,7 @@ def _check_word_map(split):
 
 
 @pytest.mark.parametrize("name", TOKENIZERS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(texts=TEXTS, room=st.integers(2, 40), every=st.integers(1, 6))
 def test_next_follows_the_rules(name, texts, room, every):
     specials = learn_specials(tokenizer(name))
@@ -87,7 +87,7 @@ def test_next_follows_the_rules(name, texts, room, every):
 
 
 @pytest.mark.parametrize("name", MASKED)
-@settings(max_examples=30)
+@settings(max_examples=20)
 @given(
     texts=TEXTS,
     room=st.integers(1, 40),
@@ -166,7 +166,7 @@ def _by_example(split, targets):
     }
 
 
-@settings(max_examples=30)
+@settings(max_examples=8)
 @given(order=st.permutations(range(5)), limit=st.integers(1, 5))
 def test_masks_depend_on_seed_id_and_pass_alone(order, limit):
     texts = [*tiny.SENTENCES[:4], LONG[:2000]]

@@ -172,8 +172,7 @@ def test_another_batch_size_goes_on_and_the_manifest_says_so(
     bert, corpus, made, tmp_path, monkeypatch
 ):
     whole = made()
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
+    with interrupted_after(2):
         run(bert, corpus, tmp_path / "cache")
     entry = run(bert, corpus, tmp_path / "cache", batch_tokens=64)
     ways = {way["batch_tokens"]: way["units"] for way in entry.manifest.extra["computed"]}
@@ -190,8 +189,7 @@ def test_another_dtype_of_computing_asks_before_it_begins_afresh(
     """ "auto" is another dtype on another machine, under one key; --overwrite is not enough."""
     auto = {"compute_dtype": "auto", "dtype": "auto", "overwrite": True}
     monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: False)
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(EntryBuilder, "write_unit", interrupted_after(2))
+    with interrupted_after(2):
         run(bert, corpus, tmp_path, **auto)
     monkeypatch.setattr("probekit.backbone.loading.native_bfloat16", lambda device: True)
     with pytest.raises(EntryError, match=r"2 of \d+ units .*compute_dtype float32, now bfloat16.*"):
@@ -270,8 +268,7 @@ def test_memory_is_flat_over_the_units(bert, corpus, tmp_path, monkeypatch, begu
     """
     monkeypatch.setattr(units, "UNIT_BYTES", 5_000)
     if begun:
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-            patch.setattr(EntryBuilder, "write_unit", interrupted_after(1))
+        with interrupted_after(1):
             run(bert, corpus, tmp_path, dtype="auto")
     alive, most = weakref.WeakSet(), []
 

@@ -18,11 +18,11 @@ from probekit.extraction.maintenance import (
     find_stale,
     plan_conversion,
 )
-from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import labels_for, write_labels
 from probekit.store.layout import labels_folder
 from tests.cli.console import done, refused
+from tests.extraction.extracted import interrupted_after
 from tests.extraction.extracted import run as extract
 from tests.extraction.maintenance.conftest import FORMS, entry_in, reseal
 from tests.extraction.maintenance.test_conversion import without_manifest
@@ -53,12 +53,10 @@ def test_shards_stay_shards(cache, tmp_path, monkeypatch):
     assert check_chunks(copied.path) > check_chunks(part.path) > 0
 
 
-def test_an_extraction_says_what_goes_on_with_a_conversion(inputs, caches, tmp_path, monkeypatch):
+def test_an_extraction_says_what_goes_on_with_a_conversion(inputs, caches, tmp_path):
     way = plan_conversion(entry_in(caches["zarr", "float32"]), dtype="float16", root=tmp_path)
-    with monkeypatch.context() as patch:
-        patch.setattr(EntryBuilder, "complete", lambda *a: (_ for _ in ()).throw(KeyboardInterrupt))
-        with pytest.raises(KeyboardInterrupt):
-            way.apply()
+    with interrupted_after(0, "complete"):
+        way.apply()
     with pytest.raises(EntryError, match=r"of `probekit cache convert`\. Run that command again"):
         extract(*inputs, tmp_path, keep=("words", "tokens"), dtype="float16")
 
@@ -85,7 +83,7 @@ def test_a_store_that_another_version_made_stays_as_it_is(cache, caches, tmp_pat
     assert folder_bytes(copied.path) == folder_bytes(store.parent)
 
 
-@pytest.mark.parametrize("form", [("zarr", "float16"), ("hdf5", "int8")], ids="-".join)
+@pytest.mark.parametrize("form", [("zarr", "int8"), ("hdf5", "int8")], ids="-".join)
 def test_a_part_is_what_rm_leaves(caches, tmp_path, form):
     path = entry_in(caches[form])
     part = EntryCopy.of(path, tmp_path / "part", layers="0,3", arrays=["words"]).apply()
@@ -105,28 +103,19 @@ def test_a_part_is_what_rm_leaves(caches, tmp_path, form):
         ({"layers": "0,1"}, {"words": (0, 1)}),  # tokens are of layer 3
         ({"layers": "0", "arrays": ["words", "tokens"]}, {"words": (0,), "tokens": (3,)}),
         ({"layers": "-1", "arrays": ["tokens"]}, {"tokens": (3,)}),
+        ({"layers": "9"}, "layer 9 does not exist"),
+        ({"arrays": ["cls"]}, "no array 'cls'"),
+        ({"layers": "0", "arrays": ["tokens"]}, r"layer 0 is not in tokens of .* hold \[3\]"),
     ],
 )
 def test_tokens_come_along_with_their_layer_or_by_name(caches, tmp_path, part, arrays):
-    copy = EntryCopy.of(entry_in(caches["zarr", "float32"]), tmp_path, **part)
-    assert {spec.name: spec.layers for spec in copy.manifest.arrays} == arrays
-    assert check_chunks(copy.apply().path) > 0
-
-
-@pytest.mark.parametrize(
-    ("part", "says"),
-    [
-        ({"layers": "9"}, "layer 9 does not exist"),
-        ({"arrays": ["cls"]}, "no array 'cls'"),
-        (
-            {"layers": "0", "arrays": ["tokens"]},
-            r"layer 0 is not in tokens of .* hold \[3\]",
-        ),
-    ],
-)
-def test_a_part_that_is_not_there(caches, tmp_path, part, says):
-    with pytest.raises((OptionError, EntryError), match=says):
-        EntryCopy.of(entry_in(caches["zarr", "float32"]), tmp_path, **part)
+    path = entry_in(caches["zarr", "float32"])
+    if isinstance(arrays, str):
+        with pytest.raises((OptionError, EntryError), match=arrays):
+            EntryCopy.of(path, tmp_path, **part)
+    else:
+        specs = EntryCopy.of(path, tmp_path, **part).manifest.arrays
+        assert {spec.name: spec.layers for spec in specs} == arrays
 
 
 def test_an_entry_that_is_there_is_left_alone(cache, tmp_path):

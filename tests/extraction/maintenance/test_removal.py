@@ -168,7 +168,7 @@ contents = st.sampled_from(
 places = st.sampled_from(["manifest.json", "building/plan.json", "plan.json", "a/manifest.json"])
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80)
 @given(
     st.lists(
         st.tuples(

@@ -125,8 +125,7 @@ def test_invalid_words_have_control_labels_as_well(tmp_path):
     assert len(set(zip(words.tolist(), names, strict=True))) == len(set(words.tolist()))
 
 
-@pytest.mark.parametrize("task", ["glue/sst2", "glue/rte", "glue/stsb"])
-def test_texts_have_no_types(tmp_path, task):
-    plant_all_texts(tmp_path, task)
+def test_texts_have_no_types(tmp_path):
+    plant_all_texts(tmp_path, "glue/rte")
     with pytest.raises(OptionError, match="a control task gives every word type a random label"):
-        open_features(MODEL, task, None, Location(cache=tmp_path), control=0)
+        open_features(MODEL, "glue/rte", None, Location(cache=tmp_path), control=0)

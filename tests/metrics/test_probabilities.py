@@ -64,21 +64,6 @@ def test_equal_the_definitions(n_classes: int) -> None:
     assert score("ece", rows) == pytest.approx(calibration_error(p, gold.numpy()), rel=1e-5)
 
 
-def test_brier_of_two_classes_is_twice_that_of_the_binary_event() -> None:
-    logits, gold, p = drawn(2)
-    binary = sklearn.brier_score_loss(gold, p[:, 1])
-    assert score("brier", rows_of(logits, gold)) == pytest.approx(2 * binary, rel=1e-6)
-
-
-def test_calibrated_confidence_has_no_error_and_overconfidence_has() -> None:
-    """Of ten rows with confidence 0.7, seven are right; then all are said to be sure."""
-    rows = np.zeros(10, ROW_SCORES)
-    rows["confidence"], rows["right"] = 0.7, np.arange(10) < 7
-    assert score("ece", rows) == pytest.approx(0, abs=1e-7)
-    rows["confidence"] = 1
-    assert score("ece", rows) == pytest.approx(0.3)
-
-
 def test_bins_end_where_they_should() -> None:
     """(0.6, 2/3] is a bin: a right row of 0.6 and a wrong one above it do not make up for each
     other, and two in one bin do.

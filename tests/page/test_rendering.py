@@ -34,8 +34,7 @@ def _page(text):
 
 HARD = [
     " ".join([*HOSTILE, "\u0130", "a $x$ and $\\frac$"]),
-    "half \ud800 of a pair",
-    "\x00\x1f\x7f",
+    "half \ud800 of a pair \x00\x1f\x7f",
 ]
 
 

@@ -29,9 +29,8 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize(
     "words",
     [
-        ("sweep", "--head", "last", "--shots", "2,4", "--seeds", "2", "--l2", "1", "--predictions"),
-        ("sweep", "--head", "last", "--seeds", "3:5", "--normalize", "standardize,none",
-         "--l2", "1"),
+        ("sweep", "--head", "last", "--shots", "2,4", "--seeds", "3:5", "--l2", "1",
+         "--normalize", "standardize,none", "--predictions"),
         ("sweep", "--head", "extra-layers:n=1", "--decoder", "mlp:hidden=8", "--epochs", "1",
          "--lr", "0.01", "--protocol", "adamw.toml"),
         ("sweep", "--head", "mean", "--layers", "1,3", "--l2", "0.5", "--fraction", "0.5",

@@ -43,6 +43,11 @@ SAMPLES = {
 }
 
 
+def one_panel(name):
+    """Return records of one head, with three seeds."""
+    return [record for record in SAMPLES[name](heads=("dwatt",)) if record.head == "dwatt"]
+
+
 def test_samples_cover_every_plot():
     assert set(SAMPLES) == set(PLOTS)
 

@@ -98,35 +98,6 @@ def test_a_lift_of_one_is_white_and_colours_turn_there():
     assert mesh.norm.inverse(mesh.norm(values)).tolist() == pytest.approx(values)
 
 
-def test_raw_layers_under_l2_are_not_read_as_knowledge():
-    caution = "raw layers: L2 favours large ones"
-    solved = {"fitter": "lbfgs", "select": "cv:5"}
-    assert caution in _label(plot_weights([make_record("p32", **solved)]))
-    assert caution in _label(plot_weights([make_record("p32", **solved)], raw=True))
-    for head, options in (
-        ("p32", {}),
-        ("p32", solved | {"normalize": "standardize"}),
-        ("concat", solved),
-    ):
-        assert caution not in _label(plot_weights([make_record(head, **options)]))
-
-
-def test_rows_with_a_trouble_have_an_asterisk_that_the_label_explains():
-    records = [make_record("p32", s, diagnosis={"converged": s > 0}) for s in (0, 1)]
-    figure = plot_weights([*records, make_record("dwatt"), make_record("dwatt", 1)])
-    assert row_names(figure.axes[0]) == ["p32 *", "dwatt"]
-    assert "2 seeds; * not converged" in _label(figure)
-
-
-def test_solvers_beside_descent_do_not_lengthen_names():
-    solver = {"fitter": "lbfgs", "select": "cv:5", "optimizer": "lbfgs"}
-    solver |= dict.fromkeys(("epochs", "evals", "lr", "batch_size"))
-    records = sample_records(("p32",), **solver) + sample_records(("dwatt",))
-    assert _row_names(records)[0] == ["p32", "dwatt"]
-    records += sample_records(("p32",))
-    assert _row_names(records)[0] == ["p32 (fit adam)", "p32 (fit lbfgs)", "dwatt (fit adam)"]
-
-
 def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert row_names(figure.axes[0]) == ["p32"]
@@ -155,21 +126,6 @@ def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
     )
 
 
-def test_heatmap_says_that_concat_has_shares_of_the_logits():
-    assert "logits" not in _label(plot_weights(sample_records(("p32",))))
-    figure = plot_weights(sample_records(("p32", "concat")))
-    assert "3 seeds; concat: share of the logits; " in _label(figure)
-    figure.draw_without_rendering()
-    for text in (figure.axes[1].xaxis.label, *figure.texts):
-        box = text.get_window_extent(figure.canvas.get_renderer())
-        assert box.x0 >= 0 and box.x1 <= figure.bbox.x1
-
-
-def test_heatmap_without_weights():
-    with pytest.raises(RecordError, match="none of 1 records holds layer weights"):
-        plot_weights([make_record(weights={})])
-
-
 def _row_names(records):
     figure = plot_weights(records)
     axes = figure.axes[0]
@@ -181,50 +137,36 @@ def _row_names(records):
     return names, axes.get_title(loc="left")
 
 
-def test_rows_say_what_they_were_trained_on_even_if_each_head_had_its_own():
-    records = sample_records(("p32",), entry="train-1")
-    records += sample_records(("dwatt",), shots=128, protocol="few-shot", epochs=5)
-    names, title = _row_names(records)
-    assert names == ["p32 (all sentences)", "dwatt (128 shots)"]
-    assert title == "tiny-model, conll, ner"
+SOLVED = {"fitter": "lbfgs", "select": "cv:5", "optimizer": "lbfgs"}
+SOLVED |= dict.fromkeys(("epochs", "evals", "lr", "batch_size"))
+POSITIONS = {"options": {"head.d_pos": 8}}
 
 
 @pytest.mark.parametrize(
-    ("changes", "names"),
+    ("settings", "names"),
     [
-        ({"normalize": "layer"}, ["p32 (raw)", "dwatt (layer)"]),
-        ({"epochs": 50}, ["p32 (5 epochs)", "dwatt (50 epochs)"]),
-        ({"lr": 0.1, "rates": {"mixing": 0.1}}, ["p32", "dwatt"]),
-        ({"protocol": "full, hold-out 0.1"}, ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
-        ({"lr": 0.1, "layers": [1, 2]}, ["p32", "dwatt"]),  # settled by the head
+        ([{}, {"normalize": "layer"}], ["p32 (raw)", "dwatt (layer)"]),
+        ([{}, {"lr": 0.1, "rates": {"mixing": 0.1}, "layers": [1, 2]}], ["p32", "dwatt"]),
+        ([{}, {"protocol": "full, hold-out 0.1"}], ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
+        ([{"entry": "train-1"}, {"shots": 8, "protocol": "few-shot"}],
+         ["p32 (all sentences)", "dwatt (8 shots)"]),
+        ([SOLVED, {}], ["p32", "dwatt"]),
+        ([SOLVED, {}, {"head": "p32"}], ["p32 (fit adam)", "p32 (fit lbfgs)", "dwatt (fit adam)"]),
+        ([{}, {"head": "p32", "lr": 0.1}], ["p32 (lr 0.002)", "p32 (lr 0.1)"]),
+        ([{"shots": 8}, {"head": "p32", "fraction": 0.5}, {"head": "p32"}],
+         ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]),
+        ([{}, POSITIONS], ["p32", "dwatt (head.d_pos=8)"]),
+        ([{}, POSITIONS, {}], ["p32", "dwatt (head.d_pos=8)", "dwatt (defaults)"]),
+        ([{}, {}, {"head": "last", "label": "pos"}], ["p32", "dwatt"]),  # which is left out
     ],
-)
-def test_rows_say_what_differs_beside_what_the_head_settles(changes, names):
-    found, _ = _row_names(sample_records(("p32",)) + sample_records(("dwatt",), **changes))
-    assert found == names
-
-
-def test_rows_of_one_head_say_lr_and_size_of_the_sample():
-    one_head = sample_records(("p32",)) + sample_records(("p32",), lr=0.1)
-    assert _row_names(one_head)[0] == ["p32 (lr 0.002)", "p32 (lr 0.1)"]
-    sizes = [{"shots": 8}, {"fraction": 0.5}, {}]
-    records = [r for options in sizes for r in sample_records(("p32",), **options)]
-    assert _row_names(records)[0] == ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]
-
-
-def test_defaults_are_named_only_beside_other_settings_of_the_same_head():
-    records = sample_records(("p32",)) + sample_records(("dwatt",), options={"head.d_pos": 8})
-    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)"]
-    records += sample_records(("dwatt",))
-    assert _row_names(records)[0] == ["p32", "dwatt (head.d_pos=8)", "dwatt (defaults)"]
-
-
-def test_heads_that_are_left_out_do_not_lengthen_names():
-    names, title = _row_names(
-        sample_records(("last",), label="pos") + sample_records(("p32", "dwatt"))
-    )
-    assert names == ["p32", "dwatt"]
-    assert title == "tiny-model, conll, ner"
+)  # fmt: skip
+def test_rows_say_what_tells_them_apart_beside_what_the_head_settles(settings, names):
+    heads = ("p32", *("dwatt",) * (len(settings) - 1))
+    records = [
+        make_record(**{"head": head} | own) for head, own in zip(heads, settings, strict=True)
+    ]
+    found, title = _row_names(records)
+    assert (found, title) == (names, "tiny-model, conll, ner")
 
 
 def test_even_weights_do_not_look_extreme():

@@ -149,15 +149,6 @@ def test_the_ends_of_a_bar_by_powers_are_named(largest):
     )
 
 
-def test_what_a_figure_leaves_out_is_said_with_the_reason():
-    kept = [make_record("p32", seed) for seed in (0, 1)]
-    others = [make_record("concat", initial_weights={}), make_record("last", layers=(4,))]
-    notes = notes_of(plot_weights([*kept, *others, make_record("majority", weights={})], raw=True))
-    assert "concat" in notes.split("left out: ")[1] and "before the softmax" in notes
-    assert "majority" not in notes
-    assert "% of the largest of its row" in notes
-
-
 def test_ablation_is_drawn_as_it_is_and_says_how():
     losses = {1: 0.02, 2: -0.004, 3: 0.0, 4: 0.5}
     records = [make_record("mean", ablation=losses, ablated="refit")]

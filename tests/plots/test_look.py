@@ -11,18 +11,14 @@ from probekit.plots import PLOTS
 from probekit.plots.naming import wrap_phrases, wrap_words
 from probekit.plots.style import RC
 from tests.plots.samples import fewshot_records, sample_records
-from tests.plots.test_figures import SAMPLES
-
-
-def _one_panel(name):
-    return [record for record in SAMPLES[name](heads=("dwatt",)) if record.head == "dwatt"]
+from tests.plots.test_figures import one_panel
 
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_every_figure_takes_a_look_and_axes(name):
     parameters = signature(PLOTS[name]).parameters
     assert {"look", "ax"} <= set(parameters)
-    records = _one_panel(name)
+    records = one_panel(name)
     figure = PLOTS[name](records, look=Look(width=3.3, title="A title", font_size=12))
     assert figure.get_figwidth() == 3.3
     texts = [axes.get_title(loc="left") for axes in figure.axes] + [figure.get_suptitle()]
@@ -37,7 +33,7 @@ def test_every_figure_takes_a_look_and_axes(name):
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_axes_of_ones_own(name):
-    records = _one_panel(name)
+    records = one_panel(name)
     own = Figure(figsize=(8, 4), layout="constrained")
     left, right = own.subplots(1, 2)
     assert PLOTS[name](records, ax=left) is own
@@ -66,7 +62,7 @@ def _check_legend(axes):
 
 def test_a_legend_hides_nothing_where_nothing_is_laid_out():
     axes = Figure(figsize=(7, 5)).subplots()
-    PLOTS["depth"](_one_panel("depth"), ax=axes)
+    PLOTS["depth"](one_panel("depth"), ax=axes)
     _check_legend(axes)
 
 
@@ -125,7 +121,7 @@ def test_a_look_is_a_look():
 def test_a_legend_of_long_names_is_wrapped_and_whole():
     options = {"model": "m", "options": {"head.words": "-".join(["long"] * 12), "head.n": 2}}
     records = fewshot_records(heads=("last",), **options) + fewshot_records(heads=("last",))
-    for width in (2.0, 3.3, 6.9):
+    for width in (2.0, 6.9):
         figure = plot_fewshot(records, look=Look(width=width))
         figure.draw_without_rendering()
         box = figure.legends[0].get_window_extent()

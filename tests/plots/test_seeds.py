@@ -4,19 +4,8 @@ import pytest
 
 from probekit.plots import PLOTS
 from probekit.results.summaries.wording import seeds_text
-from tests.plots.samples import depth_records, fewshot_records, fraction_records, sample_records
+from tests.plots.test_figures import one_panel
 from tests.results.samples import make_record
-
-RECORDS = {
-    "depth": lambda: sample_records(("last",), seeds=3, depths=(0, 1, 2)),
-    "fewshot": lambda: fewshot_records(heads=("last",), seeds=3),
-    "fraction": lambda: fraction_records(heads=("last",), seeds=3),
-    "overthinking": lambda: depth_records(heads=("last",)),
-    "exit": lambda: depth_records(heads=("last",)),
-    "attention": lambda: [
-        make_record("dwatt", seed, class_weights={"O": {1: 0.25, 2: 0.75}}) for seed in range(3)
-    ],
-}
 
 
 @pytest.mark.parametrize(
@@ -35,10 +24,6 @@ def _texts(figure):
     return " ".join([*found, *(axes.get_xlabel() for axes in figure.axes)]).replace("\n", " ")
 
 
-def _records(kind):
-    return RECORDS.get(kind, lambda: [make_record("p32", seed) for seed in range(3)])()
-
-
 def _said(figure):
     texts = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
     return " ".join([_texts(figure), *texts]).replace("\n", " ")
@@ -46,7 +31,7 @@ def _said(figure):
 
 @pytest.mark.parametrize("kind", sorted(PLOTS))
 def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind):
-    records = _records(kind)
+    records = one_panel(kind)
     object.__setattr__(records[-1], "diverged", True)
     object.__setattr__(records[-1], "diagnosis", {"converged": False})
     figure = PLOTS[kind](records)
@@ -61,14 +46,14 @@ def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind)
 
 @pytest.mark.parametrize("kind", ["depth", "exit", "weights"])
 def test_where_nothing_is_wrong_nothing_is_said(kind):
-    figure = PLOTS[kind](_records(kind))
+    figure = PLOTS[kind](one_panel(kind))
     assert "3 seeds" in _texts(figure)
     assert "diverged" not in _texts(figure) and "converged" not in _said(figure)
 
 
 @pytest.mark.parametrize("kind", ["weights", "attention"])
 def test_runs_that_diverged_without_weights_are_counted(kind):
-    records = RECORDS["attention"]()
+    records = one_panel("attention")
     lost = {"weights": {}, "class_weights": {}, "diverged": True}
     records += [make_record("dwatt", 3, **lost), make_record("last", 3, **lost)]
     text = _texts(PLOTS[kind](records))

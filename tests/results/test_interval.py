@@ -25,13 +25,6 @@ def test_equals_scipy(values):
     assert found.n == len(values)
 
 
-def test_covers_the_true_mean():
-    draws = np.random.default_rng(0).normal(0.7, 0.1, size=(2000, 5))
-    found = [interval(row) for row in draws.tolist()]
-    covered = np.mean([one.low <= 0.7 <= one.high for one in found])
-    assert covered == pytest.approx(0.95, abs=4 * np.sqrt(0.95 * 0.05 / 2000))
-
-
 def test_values_that_are_one_or_the_same_have_no_interval():
     """They say nothing of their spread: a solver on all of train draws nothing."""
     assert interval([0.25]) == Interval(0.25, None, 1)

@@ -27,15 +27,6 @@ def _records(count):
     return [make_record(seed=seed) for seed in range(count)]
 
 
-def test_append_and_load(tmp_path):
-    path = tmp_path / "runs" / "model" / "task.jsonl"
-    records = _records(3)
-    for record in records:
-        append_record(path, record)
-    assert load_records(path) == records
-    assert path.read_text().count("\n") == 3
-
-
 @pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
 def test_a_file_of_two_names_has_one_lock(tmp_path, link):
     path, other = tmp_path / "task.jsonl", tmp_path / "elsewhere" / "mine.jsonl"

@@ -45,39 +45,28 @@ def test_values_become_plain():
     assert json.loads(json.dumps(record.to_json()))["weights"] == {"1": 0.25, "2": 0.75}
 
 
+NAN, AB = float("nan"), {"rows": ["a"], "columns": ["a", "b"]}
+BAD = {
+    "eval_score": [NAN, None, "0.5"],
+    "test_score": [float("inf")],
+    "seed": [0.5, True],
+    "model": [3],
+    "layers": [3, [0.5]],
+    "weights": [{1: NAN}, {"first": 0.5}, [0.5]],
+    "raw_weights": [{1: float("-inf")}],
+    "curve": [[[1, 0.5]], [[1, NAN, 0.5]]],
+    "scores": [{"f1": None}],
+    "predictions": [1],
+    "freeze": [1],
+    "seen": [{"blocks": 10**12}, {"of_examples": "many"}, {"limit": -1}],
+    "options": [{"hidden": {"a": 1}}, {"hidden": NAN}],
+    "class_weights": [{"PER": {1: NAN}}, {"PER": 0.5}],
+    "confusion": [[[1, 2]], AB, AB | {"counts": [[1]]}, AB | {"counts": [[1, 0.5]]}],
+}
+
+
 @pytest.mark.parametrize(
-    ("field", "value"),
-    [
-        ("eval_score", float("nan")),
-        ("test_score", float("inf")),
-        ("eval_score", None),
-        ("eval_score", "0.5"),
-        ("seed", 0.5),
-        ("seed", True),
-        ("model", 3),
-        ("layers", 3),
-        ("layers", [0.5]),
-        ("weights", {1: float("nan")}),
-        ("weights", {"first": 0.5}),
-        ("weights", [0.5]),
-        ("raw_weights", {1: float("-inf")}),
-        ("curve", [[1, 0.5]]),
-        ("curve", [[1, float("nan"), 0.5]]),
-        ("scores", {"f1": None}),
-        ("predictions", 1),
-        ("freeze", 1),
-        ("seen", {"blocks": 10**12}),
-        ("seen", {"of_examples": "many"}),
-        ("seen", {"limit": -1}),
-        ("options", {"hidden": {"a": 1}}),
-        ("options", {"hidden": float("nan")}),
-        ("class_weights", {"PER": {1: float("nan")}}),
-        ("class_weights", {"PER": 0.5}),
-        ("confusion", [[1, 2]]),
-        ("confusion", {"rows": ["a"], "columns": ["a"]}),
-        ("confusion", {"rows": ["a"], "columns": ["a", "b"], "counts": [[1]]}),
-        ("confusion", {"rows": ["a"], "columns": ["a"], "counts": [[0.5]]}),
-    ],
+    ("field", "value"), [(field, value) for field, values in BAD.items() for value in values]
 )
 def test_bad_value_names_its_field(field, value):
     with pytest.raises(RecordError, match=f"'{field}'"):

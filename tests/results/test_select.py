@@ -90,10 +90,6 @@ def test_malformed_condition():
         select(RECORDS, ["shot=8"])
 
 
-def test_no_records_stay_none():
-    assert select([], ["shots=8"]) == []
-
-
 def test_a_fitter_is_chosen_as_figures_say_it():
     records = [make_record(fitter="adam", key="a"), make_record(fitter="lbfgs", key="b")]
     assert [one.key for one in select(records, ["fit=lbfgs"])] == ["b"]

@@ -1,17 +1,12 @@
 """The estimator: scikit-learn's own checks, its optimum against another solver, rows of a cache."""
 
-import pickle
-
 import numpy as np
 import pytest
 import torch
-from sklearn.base import clone
 from sklearn.datasets import make_classification
-from sklearn.decomposition import PCA
-from sklearn.exceptions import ConvergenceWarning, NotFittedError
+from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_predict
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import (
     check_classifiers_train,
@@ -178,16 +173,6 @@ def test_layers_are_chosen_in_words_and_tensors_are_taken(splits):
     two = LayerProbe("2:", head="mean", l2=0.1).fit(torch.from_numpy(X.read()), y)
     assert two.layers_ == (2, 3)
     np.testing.assert_allclose(two.predict_proba(X), two.predict_proba(X.read()), atol=1e-6)
-
-
-def test_pipelines_clones_and_pickles():
-    X, y = samples(3)
-    line = make_pipeline(PCA(10), LayerProbe(l2=0.01)).fit(X, y)
-    assert line.score(X, y) > 0.6
-    assert pickle.loads(pickle.dumps(line)).predict(X).tolist() == line.predict(X).tolist()
-    fresh = clone(line)
-    with pytest.raises(NotFittedError):
-        fresh.predict(X)
 
 
 def test_groups_stay_on_one_side():

@@ -30,7 +30,7 @@ def build_mpnet(folder: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module", params=["bert", "mpnet", "llama"])
+@pytest.fixture(scope="module", params=["mpnet", "llama"])
 def backbone(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp(request.param)
     return build_mpnet(folder) if request.param == "mpnet" else tiny.build(request.param, folder)

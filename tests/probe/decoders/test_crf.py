@@ -174,33 +174,6 @@ def test_hidden_layers() -> None:
         CRF(dropout=math.nan)
 
 
-def reference_marginals(decoder: CRFDecoder, emissions: Tensor) -> Tensor:
-    """p(tag of each word) of one sentence: the shares of the paths that go through it."""
-    paths = all_paths(decoder.n_classes, len(emissions))
-    shares = torch.stack([score(decoder, emissions, path) for path in paths]).softmax(0)
-    found = torch.zeros_like(emissions)
-    for path, share in zip(paths, shares, strict=True):
-        found[range(len(path)), list(path)] += share
-    return found
-
-
-@settings(max_examples=40)
-@given(sentences, tags, st.integers(0, 10**6), st.sampled_from([1.0, 100.0]))
-def test_marginals_equal_the_shares_of_all_paths(
-    lengths: list[int], n_tags: int, seed: int, scale: float
-) -> None:
-    decoder = crf(n_tags, seed, scale)
-    emissions = emissions_for(lengths, n_tags, seed + 1)
-    with torch.no_grad():
-        found = decoder.log_probabilities(emissions, bounds(lengths))
-        for a, b in itertools.pairwise(bounds(lengths).tolist()):
-            if b > a:
-                torch.testing.assert_close(
-                    found[a:b].exp(), reference_marginals(decoder, emissions[a:b])
-                )
-    torch.testing.assert_close(found.exp().sum(1), torch.ones(len(found)).double())
-
-
 def test_marginals_are_the_gradient_of_the_partition_function() -> None:
     """Of long sentences with many tags, whose paths nobody can list."""
     lengths, decoder = [40, 0, 17], crf(12, scale=3.0)

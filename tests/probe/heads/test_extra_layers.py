@@ -97,30 +97,6 @@ def test_float16_states_and_autocast(spec: ExtraLayers) -> None:
     assert (fast - exact).norm() < 0.02 * exact.norm()
 
 
-def test_learns_what_a_row_alone_does_not_say() -> None:
-    """The label of a word is the sign of its window's first subword."""
-    generator = torch.Generator().manual_seed(0)
-    head = build(ExtraLayers().bind(facts()))
-    out = torch.nn.Parameter(torch.zeros(2, DIM))
-    hidden = torch.randn(120, 4, DIM, generator=generator)
-    targets = (hidden[:, 0, 0] > 0).long()
-    tokens = TokenStates(
-        hidden=hidden.flatten(0, 1),
-        lengths=torch.full((120,), 4),
-        source=torch.arange(120) * 4 + 2,
-        row=torch.arange(120),
-        n_rows=120,
-    )
-    optimizer = torch.optim.AdamW([*head.parameters(), out], lr=5e-3)
-    for _ in range(150):
-        loss = torch.nn.functional.cross_entropy(head(tokens) @ out.t(), targets)
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-    accuracy = ((head(tokens) @ out.t()).argmax(1) == targets).float().mean()
-    assert accuracy > 0.95
-
-
 def test_wrong_input(spec: ExtraLayers) -> None:
     head = build(spec)
     with pytest.raises(OptionError, match="found word rows"):

@@ -111,16 +111,9 @@ def ref_laya(z: list[Tensor], p: Params) -> Tensor:
 
 
 REFERENCES: dict[str, Callable[[list[Tensor], Params], Tensor]] = {
-    "last": ref_last,
-    "mean": ref_mean,
-    "p32": ref_p32,
-    "scalar-mix": ref_scalar_mix,
-    "attention-fusion": ref_attention_fusion,
-    "concat": ref_concat,
-    "concat-ffn": ref_concat_ffn,
-    "dwatt": ref_dwatt,
-    "depth-lstm": ref_depth_lstm,
-    "laya": ref_laya,
+    name.removeprefix("ref_").replace("_", "-"): reference
+    for name, reference in globals().items()
+    if name.startswith("ref_")
 }
 
 

@@ -53,7 +53,7 @@ def test_seeds_vary_by_the_ratio(simulated):
 
 @pytest.mark.parametrize(
     ("seeds", "rows", "ratio"),
-    [(3, 277, 0.0), (3, 277, 4.0), (5, 277, 1.0), (10, 277, 1.0), (3, 872, 4.0), (10, 872, 0.25)],
+    [(3, 277, 0.0), (3, 277, 4.0), (10, 277, 1.0)],
 )
 def test_some_settings_are_covered(simulated, seeds, rows, ratio):
     """Four standard errors of a share of 300 below 95 %; one source alone is far below."""

@@ -149,14 +149,6 @@ def test_both_kinds_of_noise_keep_a_depth(tmp_path):
     assert noise_text([found]) == "paired over 3 seeds and 60 sentences"
 
 
-def test_the_split_that_is_shown_does_not_choose():
-    records = [
-        make_record("last", depth=d, eval_score=dev, test_score=test)
-        for d, (dev, test) in enumerate([(0.5, 0.9), (0.7, 0.6)])
-    ]
-    assert best_depth(records).best == 1
-
-
 def test_curves_of_one_depth_have_no_best():
     records = [*curve([0.5, 0.6]), make_record("p32", depth=1)]
     assert set(best_depths(records)) == {"last"}

@@ -213,13 +213,6 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
     )
 
 
-def test_other_intervals_of_the_same_difference(tmp_path):
-    found = compare(*both(add_heads(tmp_path / "r.jsonl", in_documents)), samples=500)
-    plain = compare(*both(add_heads(tmp_path / "plain.jsonl", alone)), samples=500)
-    assert (found.difference, found.n_sentences) == (plain.difference, 60)
-    assert (found.low, found.high) != (plain.low, plain.high)
-
-
 def test_one_seed_is_judged_over_documents_alone(tmp_path):
     path = add_heads(tmp_path / "r.jsonl", lambda one: grouped(one, FEW, "prompt"), seeds=(0,))
     found = compare_all(load_records(path), samples=500)

@@ -214,29 +214,6 @@ def test_baselines_are_no_settings():
     assert by_name(compare_all([*heads, *others])).keys() == {("last", "p32")}
 
 
-def test_pairs_as_a_table(file):
-    found = compare_all(select(load_records(file), ["shots=8"]), samples=500)
-    lines = pairs_table(found).text().splitlines()
-    assert lines[0].split() == [
-        "a", "b", "seeds", "score", "a", "score", "b", "difference", "95", "%", "interval", "p",
-        "p", "(Holm)", "a", "is",
-    ]  # fmt: skip
-    assert [line.split()[:2] for line in lines[2:5]] == [
-        ["last", "mean"], ["last", "p32"], ["last", "concat"]
-    ]  # fmt: skip
-    assert lines[3].endswith("lower") and lines[2].endswith("open")
-    assert lines[-1] == "test span F1 (%), means over the seeds of both; all 6 pairs"
-
-
-def test_seeds_that_only_one_has_are_left_out(tmp_path):
-    path = tmp_path / "r.jsonl"
-    for head, seeds in (("last", 4), ("p32", 2)):
-        for seed in range(seeds):
-            add_run(path, head, seed, classes(0.6, seed + len(head)))
-    (one,) = compare_all(load_records(path), samples=200)
-    assert (one.n_seeds, one.over) == (2, "seeds and sentences")
-
-
 def test_a_setting_of_fewer_seeds_takes_none_from_other_pairs(tmp_path):
     path, seeds = tmp_path / "runs.jsonl", {"last": (0, 1, 2), "mean": (0, 1), "p32": (0, 1, 2)}
     for place, (head, own) in enumerate(seeds.items()):

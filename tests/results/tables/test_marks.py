@@ -4,9 +4,11 @@ import json
 
 import pytest
 
+from probekit import plot_weights
 from probekit.results.summaries.diagnosis import notes
 from probekit.results.summaries.typeset import text_table
 from probekit.results.tables import depth_table, score_table, summarise, table, weights_table
+from tests.plots.samples import notes_of
 from tests.results.samples import make_record
 
 
@@ -125,8 +127,12 @@ def test_weights_of_troubled_runs_are_marked():
 
 
 def test_the_caption_of_weights_says_what_they_are_not():
-    solved = make_record("p32", fitter="lbfgs")
-    assert "softmax; raw layers: L2 favours large ones; one seed" in weights_table([solved]).caption
+    solved, caution = {"fitter": "lbfgs", "select": "cv:5"}, "raw layers: L2 favours large ones"
+    record = make_record("p32", **solved)
+    assert f"softmax; {caution}; one seed" in weights_table([record]).caption
+    assert all(caution in notes_of(plot_weights([record], raw=raw)) for raw in (False, True))
+    for other in ({}, solved | {"normalize": "standardize"}, solved | {"head": "concat"}):
+        assert caution not in weights_table([make_record(**other)]).caption
     both = [make_record("p32"), make_record("concat")]
     assert "after the softmax; concat: share of the logits; one seed" in weights_table(both).caption
     assert weights_table(both, raw=True).caption.count("concat") == 0

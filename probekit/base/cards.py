@@ -1,7 +1,7 @@
 """Cards of the Hub: a ``README.md`` of which one section is probekit's, and the rest its owner's.
 
-Only what stands between two marks is written again. Names that are not probekit's own are escaped,
-so that none breaks a table or is read as markup.
+Only what stands between two marks, and ``probekit`` in the head, is written again. Names that are
+not probekit's own are escaped, so that none breaks a table or is read as markup.
 """
 
 import re
@@ -11,6 +11,8 @@ CARD = "README.md"
 
 _BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
 _MARKED = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
+_HEAD = re.compile(r"(\ufeff?---[ \t]*\r?\n)(.*?)(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
+_FACTS = re.compile(r"^probekit:.*\n(?:(?:[ -].*)?\n)*", re.MULTILINE)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
 
@@ -23,12 +25,25 @@ def written_card(section: str, before: str | None, metadata: str) -> str:
         before: the card that is there; None where there is none.
         metadata: YAML for the head of a new card.
     """
-    marked = f"{_BEGIN}\n{section}\n{_END}"
+    marked = f"{_BEGIN}\n{section.replace('<!--', '<!- -')}\n{_END}"  # names may hold the marks
     if before is None:
         return f"---\n{metadata.rstrip()}\n---\n\n{marked}\n"
     if _MARKED.search(before):
         return _MARKED.sub(lambda _: marked, before, count=1)
     return f"{before.rstrip()}\n\n{marked}\n"
+
+
+def with_facts(card: str, facts: str) -> str:
+    """Return a card with facts for programs in its head; what its owner wrote there stays.
+
+    Args:
+        card: the card.
+        facts: YAML of one name, ``probekit``, which takes the place of an earlier one.
+    """
+    head = _HEAD.match(card)
+    if head is None:
+        return f"---\n{facts}---\n\n{card}"
+    return f"{head[1]}{_FACTS.sub('', head[2])}{facts}{card[head.end() :]}"
 
 
 def card_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from probekit.base.cards import card_table, card_text, is_place, written_card
+from probekit.base.cards import card_table, card_text, is_place, with_facts, written_card
 from probekit.base.kinds import KINDS
 from probekit.base.notices import human_bytes
 from probekit.store.manifest import Manifest
@@ -68,7 +68,8 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
         entries: all that it holds.
         before: the card that it has; what its owner wrote in it stays.
     """
-    from huggingface_hub import DatasetCard, DatasetCardData
+    from huggingface_hub import DatasetCardData
+    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]  # listed as it loads
 
     models = dict.fromkeys(str(_model(entry.manifest)["name"]) for entry in entries)
     data = DatasetCardData(
@@ -78,9 +79,8 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
         viewer=False,  # its rows are states, not a table
     )
     written = written_card("\n".join(_section(url, entries)), before, data.to_yaml())
-    card = DatasetCard(written, ignore_metadata_errors=True)
-    card.data["probekit"] = [_facts(entry) for entry in entries]
-    return str(card)
+    facts = {"probekit": [_facts(entry) for entry in entries]}
+    return with_facts(written, yaml_dump(facts, sort_keys=False))
 
 
 def _facts(entry: CardEntry) -> dict[str, object]:

@@ -84,6 +84,26 @@ def test_what_the_owner_wrote_stays(before):
     assert twice.count("probekit: begin") == 1
 
 
+@pytest.mark.parametrize(
+    "head",
+    [
+        "# mine\nlicense: mit  # surely\nn: 0123\n",
+        "license: [mit\n",
+        "- a\n",
+        "no: no\r\n",
+        "\tx: 1\n",
+    ],
+    ids=["comments", "no YAML", "a list", "lines of Windows", "a tab"],
+)
+def test_the_owners_head_stays_to_the_letter(head):
+    once = card(replace(MANIFEST, task="a\n\nb <!-- probekit: end -->"), f"---\n{head}---\nMine.\n")
+    assert once.startswith(f"---\n{head}probekit:\n- model: ") and "\n---\nMine.\n" in once
+    later = once.replace("\n---\nMine.", "\n# later\n---\nMine.")
+    twice = card(before=later)
+    assert twice.startswith(f"---\n{head}# later\nprobekit:\n- model: ")
+    assert len(twice) - len("# later\n") == len(card(before=f"---\n{head}---\nMine.\n"))
+
+
 def test_an_entry_that_cannot_be_read_is_left_out_of_the_card(hub, tmp_path, repo, caplog):
     train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
     push(train, URL)

@@ -21,6 +21,7 @@ from probekit.backbone.model_classes import backbone_classes, backbone_of, check
 from probekit.backbone.sizes import refuse_sizes, without_memory
 from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, OptionError, reason_of
+from probekit.store.json_types import list_of, text
 
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
@@ -118,10 +119,11 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
         OptionError: code is trusted that is not there.
     """
     check_trusted(checkpoint)
-    if checkpoint.gguf_file is None:
-        refuse_sizes(checkpoint.name, checkpoint.folder / "config.json")
+    refuse_sizes(checkpoint.name, checkpoint.folder / (checkpoint.gguf_file or "config.json"))
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
+        if not list_of(text)(config.architectures or []):
+            raise TypeError("its architectures are no list of names")
         if checkpoint.trusted:
             register_own(checkpoint, config)
     except Exception as error:  # JSON, key, value and library errors, by damage; the code's own

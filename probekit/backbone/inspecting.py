@@ -238,7 +238,7 @@ def longest_input(
     limits = [given.get(field) or getattr(config, field, None) for field in named]
     positions = [limit for limit in limits if isinstance(limit, int) and limit > 0]
     known = [tokenizer.model_max_length, *(counted or positions)[:1]]
-    known = [int(limit) for limit in known if limit is not None and limit < UNLIMITED]
+    known = [int(n) for n in known if isinstance(n, int | float) and n < UNLIMITED]
     if not known:
         logger.info("%s names no longest input; %d subwords are taken.", name, DEFAULT_LENGTH)
     return min(known, default=DEFAULT_LENGTH)

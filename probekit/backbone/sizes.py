@@ -7,7 +7,9 @@ called. A few are looked at by name, since lists are made of them before there i
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
+from struct import calcsize, error, unpack_from
 from typing import Any
 
 import torch
@@ -34,7 +36,7 @@ MOST_PARTS = 2**12
 _LISTED = {
     re.compile(
         r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_hidden_groups|inner_group_num|type_vocab_size"
-        r"|block_sizes|attention_types|attention_window"
+        r"|block_sizes|attention_types|attention_window|.+\.(block|expert)_count"
     ): MOST_PARTS,
     re.compile(r"num_labels"): 2**17,
 }
@@ -46,13 +48,14 @@ def refuse_sizes(model: str, config: Path) -> None:
 
     Args:
         model: the model, for messages.
-        config: its file; it need not be there.
+        config: its file, or the GGUF file that holds it; it need not be there.
 
     Raises:
         BackboneError: it has one.
     """
-    options = read_object(config) or {}
-    if options.get("num_hidden_layers") == 0:
+    options = (_gguf_options if config.suffix == ".gguf" else read_object)(config) or {}
+    blocks = options.get("num_hidden_layers")
+    if isinstance(blocks, int) and blocks < 1:
         raise BackboneError(f"model {model!r}: its configuration says that it has no blocks.")
     for name, value in _numbers(options):
         most = next((bound for form, bound in _LISTED.items() if form.fullmatch(name)), value)
@@ -108,6 +111,47 @@ def without_memory(config: PretrainedConfig, name: str = "") -> Iterator[None]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+_SCALARS = dict(enumerate("BbHhIif?")) | {10: "Q", 11: "q", 12: "d"}
+_TEXT, _ARRAY = 8, 9
+"""Types of values in a GGUF file: numbers as `struct` calls them, and those of any length."""
+
+
+def _gguf_options(file: Path) -> dict[str, Any] | None:
+    """Return what a GGUF file says of its model, without arrays; None of one that is damaged.
+
+    It is read here since the library that reads it also makes the lists that it asks for.
+    """
+    try:
+        with file.open("rb") as opened, mmap(opened.fileno(), 0, access=ACCESS_READ) as data:
+            order = "<" if unpack_from("<I", data, 4)[0] & 0xFFFF else ">"  # of its version
+            at = 16  # its name, its version and the number of its tensors come before
+
+            def number(form: str) -> Any:
+                nonlocal at
+                at += calcsize(form)
+                return unpack_from(order + form, data, at - calcsize(form))[0]
+
+            def value(kind: int) -> Any:
+                nonlocal at
+                if kind == _TEXT:
+                    length = number("Q")
+                    at += length
+                    return data[at - length : at].decode("utf-8", "replace")
+                if kind != _ARRAY:
+                    return number(_SCALARS[kind])
+                kind, length = number("I"), number("Q")
+                if kind in _SCALARS:
+                    at += length * calcsize(_SCALARS[kind])
+                else:
+                    for _ in range(length):
+                        value(kind)
+                return None
+
+            return {value(_TEXT): value(number("I")) for _ in range(number("Q"))}
+    except (OSError, ValueError, LookupError, ArithmeticError, RecursionError, error):
+        return None
 
 
 def _of_no_model(model: str, why: str) -> BackboneError:

@@ -108,6 +108,8 @@ DAMAGES = [
     (lambda folder: _edit(folder / "config.json", model_type="none"), "cannot be used"),
     (lambda folder: _edit(folder / "config.json", **OWN), "code of its own, .*--trust-remote-code"),
     (lambda folder: _edit(folder / "config.json", hidden_size=33), "cannot build a bert model"),
+    (lambda folder: _edit(folder / "config.json", architectures=[3]), "no list of names"),
+    (lambda folder: _edit(folder / "config.json", num_hidden_layers=-1), "has no blocks"),
     (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer files"),
     (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer cannot be loaded"),

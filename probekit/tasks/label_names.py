@@ -127,14 +127,16 @@ def written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
     """Return the label names that ``datasets`` wrote into a Parquet file, by column.
 
     Raises:
-        ValueError, TypeError, AttributeError: it wrote something else.
+        ValueError, TypeError, AttributeError, LookupError: something else is written there.
     """
     info = parse_json(metadata.get(b"huggingface", b"{}")).get("info", {})
     classes = {}
     for name, feature in info.get("features", {}).items():
         inner = feature.get("feature", feature) if isinstance(feature, dict) else feature[0]
-        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and "names" in inner:
-            classes[name] = inner["names"]
+        if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
+            classes[name] = names = inner["names"]
+            if not (isinstance(names, list) and all(isinstance(text, str) for text in names)):
+                raise TypeError(f"the classes of {name!r} are no list of names")
     return classes
 
 

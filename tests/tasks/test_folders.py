@@ -385,3 +385,13 @@ def test_numbers_of_classes_in_parquet_become_their_names(
         ids(split)[:2]
         == (["7", "9"] if "id" in columns else ["train-0", "train-1"])[: len(split.examples)]
     )
+
+
+@pytest.mark.parametrize(
+    "feature", [[], *({**CLASS_LABEL, "names": n} for n in ("ab", {"0": "a"}, [1, 2]))]
+)
+def test_names_of_classes_in_parquet_are_a_list_of_names(tmp_path, feature):
+    columns = {"text": ["a", "b"], "label": [1, 0]}
+    path = write_parquet(tmp_path / "a.parquet", columns, {"label": feature})
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        read(path, SENTENCE)

@@ -193,6 +193,13 @@ def load_parquet(path: Path) -> Fields:
             name: by_name(table.column(name).to_pylist(), classes.get(name))
             for name in table.column_names
         }
-    except (pa.ArrowException, ValueError, TypeError, AttributeError, OSError) as error:
+    except (
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        AttributeError,
+        LookupError,
+        OSError,
+    ) as error:
         raise DataError(f"{path}: not a readable Parquet file ({error}).") from error
     return Fields.of_file(path, values)

@@ -73,6 +73,11 @@ def option(default: Any, help: str, panel: Panel | None = None, **more: Any) -> 
     return dataclasses.field(default=default, metadata={"help": help, "panel": panel, **more})
 
 
+def argument(name: str) -> str:
+    """Return a name, which may be a stranger's, as what a command takes for no option."""
+    return f"./{name}" if name.startswith("-") else name
+
+
 def flag(name: str) -> str:
     """Return an option as it is typed on the command line."""
     return f"--{name.replace('_', '-')}"

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from probekit.base.cards import card_table, card_text, is_place, with_facts, written_card
 from probekit.base.kinds import KINDS
 from probekit.base.notices import human_bytes
+from probekit.base.registry import argument
 from probekit.store.manifest import Manifest
 
 _LICENCE = """\
@@ -100,7 +101,8 @@ def _facts(entry: CardEntry) -> dict[str, object]:
 def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     first = entries[0].manifest
     model, task = _model(first), " ".join(first.task.split())
-    words = shlex.join([entries[0].folder.split("/")[0], task])  # for a shell, of a stranger's
+    names = entries[0].folder.split("/")[0], task
+    words = shlex.join(map(argument, names))  # for a shell, of a stranger's
     array = first.arrays[0]
     some = ",".join(map(str, sorted({array.layers[len(array.layers) // 2], array.layers[-1]})))
     left_out = [e.manifest.split for e in entries if not e.text]

@@ -9,7 +9,7 @@ from typing import Any
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
-from probekit.base.registry import flag
+from probekit.base.registry import argument, flag
 from probekit.base.selection import SOLVED
 from probekit.results.record import Record
 from probekit.results.summaries.baseline_scores import is_baseline
@@ -124,7 +124,8 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     if manifest.origin == EXAMPLES_IN_MEMORY:
         return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
     read = TextOptions(kind=kind).or_as(manifest.read or {})
-    words = [model_source(manifest), text_source(manifest) or task, *read.typed]
+    task = argument(task)
+    words = [argument(model_source(manifest)), text_source(manifest) or task, *read.typed]
     if (said := manifest.imported) is not None:
         words[2:2] = [f"{manifest.split}=STATES"]
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
@@ -188,7 +189,7 @@ def _words(
 ) -> tuple[str, ...]:
     """Return what all runs of a command share, as typed."""
     words = ["sweep" if record.depth is None else "depth"]
-    words += [sources.get(name, name) for name in (record.model, record.task)]
+    words += [argument(sources.get(name, name)) for name in (record.model, record.task)]
     if (kind := kinds.get(record.entry)) not in (None, "tagging"):  # which is what is assumed
         words += ["--kind", str(kind)]
     shared = {name: value for name, value in options.items() if name not in _OF_EACH}
@@ -196,7 +197,7 @@ def _words(
         frozen = "frozen-fusion:" if record.freeze else "fusion:"
         shared["start"] = _SAVED if record.init.endswith("with decoder") else frozen + _SAVED
     if protocol := shared.pop("protocol", None):
-        shared["protocol"] = f"protocol-{digest(protocol)[:8]}.toml"
+        shared["protocol"] = _protocol_file(protocol)
     if record.ablated:
         shared["ablate"] = record.ablated
     for name, value in shared.items():
@@ -231,10 +232,13 @@ def _protocol_made(run: _Run) -> str:
     protocol = run.options.get("protocol")
     if not protocol:
         return ""
-    file = run.words[run.words.index("--protocol") + 1]
     fields = [f"{name} = {json.dumps(value)}" for name, value in protocol.items()]
     lines = shlex.join(["printf", r"%s\n", *fields])
-    return f"{lines} > {file} && "
+    return f"{lines} > {_protocol_file(protocol)} && "
+
+
+def _protocol_file(protocol: Mapping[str, Any]) -> str:
+    return f"protocol-{digest(protocol)[:8]}.toml"
 
 
 def _crossed(run: _Run, among: Sequence[_Run]) -> tuple[Any, ...]:

@@ -61,6 +61,7 @@ def test_commands_of_a_card_run_nothing_of_a_strangers():
     assert [one[:2] for one in commands] == [["probekit", "cache"]] * 2 + [["probekit", "train"]]
     assert commands[1][5] == "`harm`; harm" and commands[2][3] == "x ``` ; harm"
     assert r"left out of \`harm\`; harm:" in shown
+    assert "probekit train tiny ./--out=x\n" in card(replace(MANIFEST, task="--out=x"))
 
 
 @pytest.mark.parametrize(

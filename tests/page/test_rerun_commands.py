@@ -145,3 +145,13 @@ def test_a_saved_head_is_named_where_its_path_is_not_known():
     assert "--start SAVED-HEAD" in line
     (line,) = rerun_commands([make_record(init="solved", method="lora")], {})
     assert "--method lora" in line and "--start solved" in line and "SAVED-HEAD" not in line
+
+
+def test_names_of_strangers_are_neither_options_nor_files():
+    """A model or task that is called as an option is, and the file of a protocol."""
+    spec = {**make_record().spec, "schedule": "constant"}
+    named = make_record(model="--protocol", task="--out=x; harm", spec=spec)
+    (line,) = rerun_commands([named], {})
+    first, second = line.split(" && ")
+    assert re.search(r" > protocol-[0-9a-f]{8}\.toml$", first)
+    assert shlex.split(second)[1:4] == ["sweep", "./--protocol", "./--out=x; harm"]

@@ -2,14 +2,12 @@
 
 import pytest
 
-from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, refused
 
 
 @pytest.fixture
-def extracted(bert, corpus, here):
-    done("extract", bert, corpus, *FLOAT32)
-    return bert, corpus
+def extracted(bert, corpus, entries):
+    return bert, corpus, "--cache", entries
 
 
 def test_runs_with_and_without_the_model_in_one_table(extracted):

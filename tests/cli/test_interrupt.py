@@ -30,7 +30,7 @@ def messages(process):
 def test_extract(bert, here, monkeypatch):
     monkeypatch.setattr(units, "UNIT_BYTES", 8_000)
     monkeypatch.setattr(plan, "chunk_rows_for", lambda dim, dtype, rows: 16)
-    corpus = write_corpus(here / "long", sentences=400)
+    corpus = write_corpus(here / "long", sentences=200)
     words = ("extract", bert, corpus, *FLOAT32, "--split", "train")
     process = Forked.typed(here, *words)
     process.wait(lambda: len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5)
@@ -55,14 +55,14 @@ def test_what_a_group_has_finished_is_recorded(here, monkeypatch):
         if len(solved) == 2:
             os.kill(os.getpid(), signal.SIGINT)
 
-    words = ("sweep", "planted", "conll", "--head", "p32", "--shots", "4", "--seeds", "3")
+    words = ("sweep", "planted", "conll", "--head", "last", "--shots", "4", "--seeds", "3")
     words = (*words, "--predictions", "--out", "r.jsonl")
     with monkeypatch.context() as patch:
         patch.setattr(SolvedStream, "solve", solve_two)
         err = messages(Forked.typed(here, *words))
     scoring, one, two, said, _ = err.splitlines()
     assert scoring.startswith("interrupted: scoring and recording the finished runs of this group")
-    assert one.startswith("[1/3] p32, seed 0: ") and two.startswith("[2/3] p32, seed 1: ")
+    assert one.startswith("[1/3] last, seed 0: ") and two.startswith("[2/3] last, seed 1: ")
     assert said == "2 of 3 runs are recorded in r.jsonl"
     kept = load_records(here / "r.jsonl")
     assert [record.seed for record in kept] == [0, 1]

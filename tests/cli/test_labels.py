@@ -23,7 +23,7 @@ def write_corpus(folder, rows):
 @pytest.mark.parametrize(
     "options",
     [
-        ("--head", "last,p32"),
+        ("--head", "mean"),
         ("--head", "last,dwatt", "--decoder", "crf", "--epochs", "2"),
         ("--head", "last", "--control", "1", "--hold-out", "0.5"),
     ],

@@ -174,7 +174,7 @@ def test_records_hold_the_options_and_not_the_name(here):
 
 def test_depth_follows_a_protocol_too(here):
     plant_all_texts(here / "cache")
-    words = ("depth", MODEL, "glue/sst2", "--every", "3", "--seeds", "1", "--json")
+    words = ("depth", MODEL, "glue/sst2", "--every", "3", "--seeds", "1", "--shots", "8", "--json")
     rows = done(*words, "--protocol", "p32", "--epochs", "1").rows
     assert [(row["head"], row["depth"]) for row in rows] == [
         (head, depth) for head in PROTOCOLS["p32"].heads for depth in (0, 3)

@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -23,7 +22,8 @@ def no_backbone(monkeypatch, entries):
 
 
 def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here):
-    outcome = done("train", bert, corpus, "--cache", entries, *QUICK)
+    words = ("train", bert, corpus, "--cache", entries, *QUICK)
+    outcome = done(*words)
     header, _, row, blank, *twice, caption = outcome.out.splitlines()
     assert header.split()[0] == "head"
     assert (row.split()[0], blank) == ("last", "")
@@ -34,7 +34,10 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here):
     *_, finished, said = outcome.err.splitlines()
     assert re.fullmatch(r"\[1/1\] last, seed 0: dev \d+\.\d \(\d.*s\)", finished)
     assert said == f"records: {file.relative_to(here)}"
-    assert len(load_records(file)) == 1
+    (row,), (record,) = done(*words, "--json").rows, load_records(file)
+    assert row == record.to_json(), "which is read, not trained again"
+    assert (row["head"], row["label"], row["metric"]) == ("last", "2", "span-f1")
+    assert row["layers"] == [3] and row["test_score"] is None
 
 
 def test_training_imports_nothing_large_that_it_does_not_need(bert, corpus, entries, here):
@@ -56,19 +59,6 @@ finally:
     assert done.stderr.splitlines()[-1] == ""
 
 
-def test_json_is_the_record(bert, corpus, cache, here):
-    (row,) = done("train", bert, corpus, *QUICK, "--json", "--out", "r.jsonl").rows
-    (record,) = load_records(here / "r.jsonl")
-    assert row == record.to_json()
-    assert (row["head"], row["label"], row["metric"], row["layers"]) == (
-        "last",
-        "2",
-        "span-f1",
-        [3],
-    )
-    assert row["test_score"] is None
-
-
 def test_another_label_column_of_the_same_entry(bert, corpus, cache):
     (row,) = done("train", bert, corpus, *QUICK, "--label", "1", "--json").rows
     assert (row["label"], row["metric"]) == ("1", "accuracy")
@@ -76,17 +66,6 @@ def test_another_label_column_of_the_same_entry(bert, corpus, cache):
     rows = done("sweep", bert, corpus, *QUICK, "--label", "1,2", "--json").rows
     assert [row["label"] for row in rows] == ["1", "2"]
     assert rows[0] == row, "the first of the two was trained already"
-
-
-def test_corrected_labels_are_picked_up_without_the_backbone(bert, corpus, cache, here):
-    corrected = shutil.copytree(corpus, here / "corrected")
-    text = (corrected / "train.conll").read_text("utf-8")
-    (corrected / "train.conll").write_text(text.replace("Maria\tN0\tO", "Maria\tN0\tB-PER"))
-    (before,) = done("train", bert, corpus, *QUICK, "--json").rows
-    (after,) = done("train", bert, corpus, *QUICK, "--json", "--data", corrected).rows
-    assert after["entry"] == before["entry"]
-    assert after["labels_fingerprint"] != before["labels_fingerprint"]
-    assert after["n_params"] > before["n_params"], "B-PER is a new class"
 
 
 @pytest.mark.parametrize("through", ["", "linked", ".."])

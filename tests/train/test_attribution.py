@@ -40,7 +40,9 @@ def member(name, **options):
 
 
 def fit(splits, *members, seed=0, epochs=8, **options):
-    return grouped.fit(splits, stream(splits, *members, seed=seed, epochs=epochs), **options)[0]
+    return grouped.fit(
+        splits, stream(splits, *members, seed=seed, epochs=epochs, evals=1), **options
+    )[0]
 
 
 @pytest.fixture(scope="module")

@@ -32,7 +32,7 @@ RUNS = [
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory):
     root = tmp_path_factory.mktemp("cache")
-    plant_all(root, sentences=8, dtype="int8", final_norm=True, invalid=0.1)
+    plant_all(root, sentences=5, dtype="int8", final_norm=True, invalid=0.1)
     for task in ("glue/sst2", "glue/stsb"):
         for split in ("train", "dev"):
             plant_texts(root, task, split, count=20)
@@ -43,12 +43,11 @@ def named(run):
     return " ".join(str(value) for value in run.values())
 
 
-@pytest.mark.parametrize("memory", [0, 10**9])
-def test_all_heads_beside_each_other(cache, memory, monkeypatch):
+def test_all_heads_beside_each_other(cache, monkeypatch):
     splits = open_features(MODEL, TASK, "ner", cache)
     heads = stream(splits, *(member(head, lr=1e-3) for head in HEADS), epochs=1, evals=1)
     with pretended_gpu(monkeypatch):
-        (results,) = grouped.fit(splits, heads, device="cuda:0", memory=memory, ablate=True)
+        (results,) = grouped.fit(splits, heads, device="cuda:0", memory=0, ablate=True)
     assert all(value.isfinite().all() for result in results for value in result.state.values())
 
 

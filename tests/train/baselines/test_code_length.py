@@ -95,39 +95,18 @@ def test_bits_equal_those_recomputed_from_probabilities(splits, fitter):
 
 
 def test_a_member_costs_the_same_alone_and_beside_others(splits):
-    members = [member(), member("p32", layers=(1, 2, 3)), member(decoder="crf"), member(lr=1e-4)]
+    members = [member(), member("mean", decoder="crf"), member(lr=1e-4)]
     together = code(splits, *members)
     assert len({one.bits for one in together}) == len(members)
     for one, found in zip(members, together, strict=True):
         assert code(splits, one) == [found]
-    assert together[2].compression > 1.2, "a CRF sends sentences"
+    assert together[1].compression > 1.2, "a CRF sends sentences"
 
 
 def test_memory_changes_nothing_and_the_seed_does(splits):
     whole = code(splits, member())
     assert code(splits, member(), memory=0) == whole
     assert code(splits, member(), seed=4) != whole
-
-
-def test_a_signal_is_cheap_and_noise_is_not(tmp_path):
-    clear = splits_in(tmp_path / "clear", sentences=60)
-    noise = splits_in(tmp_path / "noise", sentences=60, shuffled=True)
-    learnt, useless = (
-        code(one, member(lr=1e-2), steps=replace(STEPS, epochs=15))[0].compression
-        for one in (clear, noise)
-    )
-    assert useless < 1 < 1.3 < learnt
-
-
-def test_a_probe_that_knows_nothing_sends_with_a_uniform_code(splits, monkeypatch):
-    """With logits of zero every block costs log2 C per row, to the bit."""
-    monkeypatch.setattr(
-        "probekit.probe.decoders.linear.LinearDecoder.forward",
-        lambda self, h, generator=None: torch.zeros(len(h), self.n_classes) + 0 * self.bias,
-    )
-    (found,) = code(splits, member())
-    assert found.bits == pytest.approx(found.uniform_bits, rel=1e-6)
-    assert found.compression == pytest.approx(1, rel=1e-6)
 
 
 def test_a_probe_that_diverges_says_so(splits):

@@ -40,7 +40,7 @@ def by_head(record):
 
 
 def test_words_have_every_baseline(cache, tmp_path):
-    plan = product(base(epochs=15), {"head": ["last", "p32"], "seed": [0, 1]})
+    plan = product(base(epochs=10, evals=2), {"seed": [0, 1]})
     found = run(plan, tmp_path / "r.jsonl", cache)
     heads = [(record.head, record.seed) for record in found.heads]
     assert heads == [(spec.head, spec.seed) for spec in plan]
@@ -92,12 +92,12 @@ def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monke
 
 
 def test_few_shot_guesses_are_of_the_drawn_sample(cache, tmp_path):
-    plan = product(base(epochs=1), {"shots": [2, None], "seed": [0, 1, 2]})
+    plan = product(base(epochs=1), {"shots": [2, None], "seed": [0, 1]})
     found = run(plan, tmp_path / "r.jsonl", cache)
     few = {r.seed: r.test_score for r in found.guesses if r.shots and r.head == "memorised"}
     full = {r.test_score for r in found.guesses if not r.shots and r.head == "memorised"}
     assert len(full) == 1 < len(set(few.values()))
-    assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 6
+    assert [r.protocol for r in found.guesses if r.shots] == ["few-shot"] * 4
 
 
 def test_a_random_backbone_is_found_by_its_name(tmp_path):
@@ -106,11 +106,11 @@ def test_a_random_backbone_is_found_by_its_name(tmp_path):
     key = next((cache / MODEL / TASK).glob("train-????????")).name
     for model in (f"{MODEL}-random0", f"{MODEL}-random12", f"{MODEL}-randomly", f"{MODEL}2"):
         plant_all(cache, model=model, signal=(), request="another")
-    plan = product(base(epochs=20), {"head": ["last", "p32"]})
+    plan = product(base(epochs=10, evals=2), {"head": ["last", "mean"]})
     at = Location(cache=cache, entry=key)
     found = run_baselines(plan, out=tmp_path / "r.jsonl", location=at, device="cpu")
     assert [(record.model, record.head) for record in found.random] == [
-        (f"{MODEL}-random{seed}", head) for seed in (0, 12) for head in ("last", "p32")
+        (f"{MODEL}-random{seed}", head) for seed in (0, 12) for head in ("last", "mean")
     ]
     assert found.notes == []
     random, trained = (
@@ -164,7 +164,7 @@ def test_on_the_command_line_everything_is_in_one_table(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     plant_all(tmp_path / "cache", types=15)
     plant_all(tmp_path / "cache", types=15, model=f"{MODEL}-random0", signal=())
-    words = ("train", MODEL, TASK, "--head", "p32", "--epochs", "4", "--seeds", "2", "--baselines")
+    words = ("train", MODEL, TASK, "--head", "p32", "--epochs", "1", "--seeds", "2", "--baselines")
     outcome = done(*words)
     header, _, *rows = outcome.out.splitlines()[:6]
     for column in ("model", "control accuracy", "selectivity", "bits per label", "compression"):

@@ -36,7 +36,7 @@ def words_of(tmp_path_factory):
     @functools.cache
     def made(family, dtype):
         spec, _ = prepared(root / family, family, dtype=dtype, max_positions=24)
-        return replace(spec, head="p32", epochs=3), root / family
+        return replace(spec, head="p32", epochs=1), root / family
 
     return made
 

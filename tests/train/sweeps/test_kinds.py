@@ -32,12 +32,12 @@ def base(task=SST, **options):
 
 @pytest.mark.parametrize("task", TEXTS)
 def test_heads_find_a_planted_signal_and_nothing_in_shuffled_labels(texts, swept, tmp_path, task):
-    records = swept(product(base(task, epochs=20, evals=2), {"head": ON[task]}), location=texts)
+    records = swept(product(base(task, epochs=15, evals=2), {"head": ON[task]}), location=texts)
     scores = {record.head: record.test_score for record in records}
     assert min(scores.values()) > 0.85, scores
     assert {record.pooling for record in records} == {"mean"}
     plant_all_texts(tmp_path, task, shuffled=True)
-    plan = product(base(task, epochs=3), {"head": ON[task]})
+    plan = product(base(task, epochs=3, evals=1), {"head": ON[task]})
     chance, deviation = (0, 50**-0.5) if task == "glue/stsb" else (0.5, 0.5 * 50**-0.5)
     for record in swept(plan, "shuffled", location=Location(cache=tmp_path)):
         assert abs(record.test_score - chance) < 4 * deviation, record.head
@@ -54,7 +54,7 @@ def test_a_decoder_that_does_not_fit_is_refused(texts, task, decoder):
 
 def test_the_row_of_a_text_is_the_models_or_the_one_asked_for(tmp_path):
     plant_all_texts(tmp_path, signal=("last",), causal=True)
-    for pooling, found in ((None, True), ("last", True), ("cls", False), ("mean", False)):
+    for pooling, found in ((None, True), ("cls", False)):
         result = fit(base(epochs=10, pooling=pooling), location=Location(cache=tmp_path))
         assert (result.test_score > 0.85) == found
 

@@ -229,7 +229,7 @@ def test_every_option_tells_records_apart_and_is_typed_again(name, run, splits):
 
 @pytest.mark.parametrize("name", [*NAMES[Descent], *NAMES[Steps]])
 def test_a_probe_is_the_same_alone_and_beside_others(name, swept):
-    steps = {"fit": "adam", "select": "dev", "epochs": 2, "lr": 0.25}
+    steps = {"fit": "adam", "select": "dev", "epochs": 1, "evals": 1, "lr": 0.25}
     own = spec(**steps | {"head": "p32" if name == "rates" else "last", name: OTHER[name]})
     before = [replace(own, seed=7), replace(own, lr=0.01)]
     after = [replace(own, head="mean", rates=()), replace(own, layers="1")]

@@ -133,7 +133,9 @@ SIZED = [("glue/rte", {"head": head}) for head in HEADS] + [
 @pytest.mark.parametrize(("task", "options"), SIZED)
 def test_what_planning_takes_for_a_runs_size_is_what_it_trains(words, texts, task, options):
     where = words if task == TASK else texts
-    asked = spec(task=task, **{"head": "p32", "epochs": 1, "lr": 1e-3} | options)
+    asked = spec(
+        task=task, **{"head": "p32", "epochs": 1, "evals": 1, "fraction": 0.1, "lr": 1e-3} | options
+    )
     planned = resolve(asked, open_features(MODEL, task, None, where)).n_params
     assert planned == fit(asked, location=where, device="cpu").n_params > 0
 

@@ -78,14 +78,6 @@ def test_a_plan_opens_each_source_once_whatever_its_order(swept, monkeypatch):
     ]
 
 
-def test_memory_changes_no_number(swept):
-    plan = product(SHORT, {**HEADS, "normalize": ["none", "standardize"]})
-    much, little = (
-        comparable(swept(plan, f"{memory}", device="cpu", memory=memory)) for memory in (None, 1000)
-    )
-    assert much == little
-
-
 def test_an_interrupted_sweep_goes_on_where_it_was(swept, tmp_path, monkeypatch):
     monkeypatch.setattr("probekit.train.sweeps.run_groups._MOST_MEMBERS", 2)
     plan = product(SHORT, {**HEADS, "seed": [0, 1]})
@@ -119,15 +111,6 @@ def test_rows_may_take_what_heads_leave(swept, monkeypatch):
     records, _ = (swept(plan, f"{memory}", memory=memory) for memory in (10**7, 1000))
     # Each head counts five times: values, gradients, two moments, the best checkpoint.
     assert asked == [10**7 - 2 * 5 * 4 * records[0].n_params, 0, 0]
-
-
-def test_every_depth_in_one_sweep(swept):
-    base = replace(SHORT, head="p32", epochs=30, lr=2e-2)
-    records = swept(product(base, {"depth": depths(3)}))
-    assert [record.depth for record in records] == [0, 1, 2, 3]
-    assert [record.layers for record in records] == [(0,), (1,), (1, 2), (1, 2, 3)]
-    scores = [record.eval_score for record in records]
-    assert max(scores[:2]) < 0.5 < 0.8 < min(scores[2:])  # the signal is in layers 2 and 3
 
 
 def test_depths_always_end_with_the_last():

@@ -58,10 +58,6 @@ def test_texts_are_the_words_of_the_rows(words, predicted):
     assert found.texts[0][:2] == ("w0", "w1") and found.ids == view.ids
 
 
-def test_what_is_recorded_does_not_depend_on_who_else_trains(words, predicted):
-    assert dict(fit(spec(epochs=3), location=words).scores) == dict(predicted[0].scores)
-
-
 @pytest.mark.parametrize("metric", [*NAMES_OF_SCORES, "accuracy"])
 def test_any_score_is_compared(predicted, metric):
     one, two = predicted[0], predicted[2]

@@ -1,5 +1,5 @@
+import itertools
 import logging
-import multiprocessing
 import os
 import queue
 import re
@@ -20,6 +20,7 @@ from probekit.base.machine.hardware import usable_cores
 from probekit.engines import run_local
 from probekit.engines.local import _as_completed, _cause_of_death
 from probekit.errors import EngineError, OptionError
+from tests.forks import begin, ended
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,12 +38,45 @@ def fail(report):
     raise ValueError("no such row")
 
 
+def write_pid_and_wait(folder, report):
+    yield from ()
+    (folder / str(os.getpid())).touch()
+    time.sleep(60)
+
+
+def eventually(condition, seconds=60):
+    """Wait for a condition, and return whether it came true."""
+    end = time.monotonic() + seconds
+    while not condition() and time.monotonic() < end:
+        time.sleep(0.05)
+    return condition()
+
+
+def waiting(folder, count=2):
+    """The process ids of workers, when so many of them wait."""
+    assert eventually(lambda: len(list(folder.iterdir())) == count)
+    return [int(path.name) for path in folder.iterdir()]
+
+
+def gone(pids):
+    return eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), seconds=10)
+
+
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_with_their_position_and_what_is_reported_and_logged(workers, caplog):
+def test_results_come_with_their_position_and_what_is_reported_and_logged(
+    workers, tmp_path, caplog
+):
+    """And a caller that stops early ends the workers."""
     caplog.set_level(logging.INFO, "probekit")
     steps = []
     jobs = [partial(double, value) for value in (3, 4, 5)]
-    results = dict(run_local(jobs, workers=workers, report=steps.append))
+    jobs += [partial(write_pid_and_wait, tmp_path)] * 2 * (workers == 2)
+    run = run_local(jobs, workers=workers, report=steps.append)
+    results = dict(itertools.islice(run, 3))
+    if workers == 2:
+        pids = waiting(tmp_path)
+        run.close()
+        assert gone(pids)
     assert {place: value for place, (value, *_) in results.items()} == {0: 6, 1: 8, 2: 10}
     assert sorted(steps) == [3, 4, 5]
     said = sorted(record.getMessage() for record in caplog.records)
@@ -126,44 +160,12 @@ def test_no_workers_is_refused():
         list(run_local([], workers=0, report=lambda steps: None))
 
 
-def write_pid_and_wait(folder, report):
-    yield from ()
-    (folder / str(os.getpid())).touch()
-    time.sleep(60)
-
-
-def start_waiting_workers(folder):
-    list(run_local([partial(write_pid_and_wait, folder)] * 2, workers=2, report=lambda steps: None))
-
-
 def test_workers_do_not_outlive_a_killed_parent(tmp_path):
-    parent = multiprocessing.get_context("spawn").Process(
-        target=start_waiting_workers, args=(tmp_path,)
-    )
-    parent.start()
-    assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
-    os.kill(parent.pid, signal.SIGKILL)
-    parent.join()
-    pids = [int(path.name) for path in tmp_path.iterdir()]
-    assert eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids))
-
-
-def test_a_caller_that_stops_early_ends_the_workers(tmp_path):
-    tasks = [partial(double, 1), *[partial(write_pid_and_wait, tmp_path)] * 2]
-    run = run_local(tasks, workers=2, report=lambda steps: None)
-    next(run)
-    assert eventually(lambda: len(list(tmp_path.iterdir())) == 2)
-    run.close()
-    pids = [int(path.name) for path in tmp_path.iterdir()]
-    assert eventually(lambda: not any(psutil.pid_exists(pid) for pid in pids), seconds=10)
-
-
-def eventually(condition, seconds=60):
-    """Wait for a condition, and return whether it came true."""
-    end = time.monotonic() + seconds
-    while not condition() and time.monotonic() < end:
-        time.sleep(0.05)
-    return condition()
+    jobs = [partial(write_pid_and_wait, tmp_path)] * 2
+    parent = begin(lambda: list(run_local(jobs, workers=2, report=lambda steps: None)))
+    pids = waiting(tmp_path)
+    os.kill(parent, signal.SIGKILL)
+    assert ended(parent) == -signal.SIGKILL and gone(pids)
 
 
 def test_what_is_done_comes_before_what_failed():
@@ -192,7 +194,7 @@ def finish_one_and_wait(folder, report):
 @pytest.mark.parametrize("workers", [1, 2])
 def test_what_is_finished_is_handed_over_before_an_interrupt(tmp_path, workers):
     def interrupt():
-        assert eventually(lambda: len(list(tmp_path.iterdir())) == workers)
+        waiting(tmp_path, workers)
         os.kill(os.getpid(), signal.SIGINT)
 
     tasks = [partial(finish_one_and_wait, tmp_path)] * 2

@@ -27,20 +27,10 @@ from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
 from tests.cli.console import done, refused
-from tests.extraction.corpus import WORDS
-from tests.extraction.extracted import all_rows, run
+from tests.extraction.extracted import PLAIN, all_rows, run
+from tests.extraction.imports.exporting import sentences
 
 MODELS = Path(os.environ.get("PROBEKIT_TEST_MODELS", "no-folder-was-named"))
-PLAIN = ExtractOptions(compute_dtype="float32", dtype="float32")
-
-
-def sentences(count=12):
-    """Sentences of words with their tags, of which each word has one tag throughout."""
-    found = []
-    for i in range(count):
-        words = [WORDS[(i + 3 * j) % len(WORDS)] for j in range(1 + (i * 7) % 11)]
-        found.append((words, ["B-LOC" if word in ("Paris", "Lake") else "O" for word in words]))
-    return found
 
 
 def load(folder, auto=AutoModel, **options):
@@ -75,11 +65,10 @@ def stored(entry):
 
 
 @pytest.mark.usefixtures("small_units")
-@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_the_bytes_are_those_of_the_saved_model(given, corpus, tmp_path, backend):
+def test_the_bytes_are_those_of_the_saved_model(given, corpus, tmp_path):
     given["model"].save_pretrained(tmp_path / "saved")
     given["tokenizer"].save_pretrained(tmp_path / "saved")
-    options = {"format": backend, "dtype": "auto", "compute_dtype": "auto"}
+    options = {"dtype": "auto", "compute_dtype": "auto"}
     files = run(tmp_path / "saved", corpus, tmp_path / "a", **options)
     (memory,) = extract(
         **given, task=str(corpus), name="mine", kind="tagging", label="2", splits=["train"],
@@ -153,20 +142,17 @@ def test_splits_and_names_that_come_later_lie_together(mine, tmp_path):
 def test_entries_that_do_not_belong_together_are_refused(mine, tmp_path):
     train, dev = mine()
     (other,) = mine([(["Oh"], ["O"])])
-    with pytest.raises(OptionError, match="different models or tasks"):
-        open_features([dev, other])
-    with pytest.raises(OptionError, match="are of one split"):
-        open_features([train, train])
-    with pytest.raises(
-        EntryNotFoundError, match="no entry of split 'train' was given, only of dev"
+    for entries, error, says in (
+        ([dev, other], OptionError, "different models or tasks"),
+        ([train, train], OptionError, "are of one split"),
+        ([dev], EntryNotFoundError, "no entry of split 'train' was given, only of dev"),
+        ([], OptionError, "found neither"),
+        ("mine", OptionError, "of which task"),
     ):
-        open_features([dev])
+        with pytest.raises(error, match=says):
+            open_features(entries)
     with pytest.raises(OptionError, match="leave 'conll' out"):
         open_features([train], "conll")
-    with pytest.raises(OptionError, match="found neither"):
-        open_features([])
-    with pytest.raises(OptionError, match="of which task"):
-        open_features("mine")
     with pytest.raises(OptionError, match=r"several texts are called in-memory: in-memory-\w+, in"):
         open_features("mine", "in-memory", location=Location(cache=tmp_path / "cache"))
 
@@ -243,24 +229,25 @@ def test_a_random_version_has_a_name_of_its_own_and_the_key_of_the_files_(bert, 
     assert train.manifest.key == files.manifest.key
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
+def test_calls_that_make_no_sense(mine, given, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    given["model"].save_pretrained("here")
+    given["tokenizer"].save_pretrained("here")
+    for more, message in (
         ({"name": None}, "has no name of its own.*name='mine'"),
         ({"name": "a b"}, r"--name 'a b' cannot be .*such as 'a-b'"),
         ({"name": "../up"}, "cannot be the name of a folder"),
         ({"name": "mine.gguf"}, "cannot be the name of a folder"),
+        ({"name": "here"}, "--name here: commands would take that for the model"),
         ({"task": "a b"}, "task='a b' cannot be .*such as 'a-b'"),
         ({"task": "conll"}, "conll is a task of probekit's own"),
         ({"task": "."}, "task='.' is a file or folder here"),
         ({"data": "folder"}, "is the data already"),
         ({"splits": ()}, "--split names no split"),
         ({"revision": "main"}, "--revision main is of a repository of the Hub"),
-    ],
-)
-def test_calls_that_make_no_sense(mine, more, message):
-    with pytest.raises(OptionError, match=message):
-        mine(**more)
+    ):
+        with pytest.raises(OptionError, match=message):
+            mine(**more)
 
 
 def test_models_and_texts_that_are_not_there(bert, given, tmp_path):
@@ -272,14 +259,6 @@ def test_models_and_texts_that_are_not_there(bert, given, tmp_path):
     with pytest.raises(BackboneError, match="training mode"):
         extract(**given, examples=sentences(), name="mine", cache=tmp_path)
     assert not list(tmp_path.iterdir()) and given["model"].training
-
-
-def test_a_name_that_a_folder_here_has_is_refused(mine, given, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    given["model"].save_pretrained(tmp_path / "here")
-    given["tokenizer"].save_pretrained(tmp_path / "here")
-    with pytest.raises(OptionError, match="--name here: commands would take that for the model"):
-        mine(name="here")
 
 
 def test_what_is_to_be_rerun_is_said_in_python(mine, given, tmp_path):

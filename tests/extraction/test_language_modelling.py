@@ -11,6 +11,7 @@ from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.probe.model_parts.output_head import FILE, OutputHead
 from tests import tiny
+from tests.extraction import extracted
 from tests.extraction.extracted import key_of
 from tests.extraction.passages import passages, write_texts
 
@@ -46,13 +47,7 @@ def masked(headless, tmp_path_factory):
     return folder
 
 
-def run(model, texts, cache, **options):
-    wanted = ExtractOptions(**{"compute_dtype": "float32", "dtype": "float32", **options})
-    (entry,) = extract(
-        str(model), str(texts), kind="language-modelling", splits=["train"], cache=cache,
-        options=wanted, device="cpu",
-    )  # fmt: skip
-    return entry
+run = partial(extracted.run, kind="language-modelling", label=None)
 
 
 def cached_logits(entry):

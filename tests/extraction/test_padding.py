@@ -6,16 +6,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from probekit.data.batches import PADDED
-from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
+from tests.extraction.extracted import entries_of
 from tests.random_models import save_family
 from tests.tiny import SENTENCES
 
-OPTIONS = {"compute_dtype": "float32", "dtype": "float32"}
 OF_ONE_LENGTH = {"padded_to": 0, "alone": False}
 LEAKY = ["fnet", "mobilebert", "convbert", "nystromformer"]
 
@@ -25,10 +24,10 @@ def corpus(tmp_path_factory):
     """Sentences of very different lengths."""
     folder = tmp_path_factory.mktemp("corpus")
     rng = random.Random(0)
-    for split, count in (("train", 24), ("dev", 8)):
+    for split, count in (("train", 12), ("dev", 4)):
         blocks = []
         for number in range(count):
-            words = rng.choice(SENTENCES).split()[: 1 + number % 9]
+            words = rng.choice(SENTENCES).split()[: 1 + number * 5 % 9]
             blocks.append("\n".join(f"{w} {'B-UP' if w[0].isupper() else 'O'}" for w in words))
         (folder / f"{split}.conll").write_text("\n\n".join(blocks) + "\n", encoding="utf-8")
     return folder
@@ -41,10 +40,7 @@ def leaky(request, tmp_path_factory):
 
 
 def make(model, corpus, cache):
-    entries = extract(
-        model, str(corpus), cache=cache, device="cpu", options=ExtractOptions(**OPTIONS)
-    )
-    return {entry.manifest.split: entry for entry in entries}
+    return {e.manifest.split: e for e in entries_of(model, corpus, cache, None, label=None)}
 
 
 def test_rows_of_a_leaky_family_are_those_of_each_sentence_alone(leaky, corpus):
@@ -60,7 +56,7 @@ def test_predict_reads_what_training_read(leaky, corpus, tmp_path):
     model, cache = leaky
     dev = make(model, corpus, cache)["dev"]
     (record,) = sweep(
-        [TrainSpec(model=model, task=str(corpus), head="p32", epochs=5)],
+        [TrainSpec(model=model, task=str(corpus), head="p32", epochs=1)],
         out=tmp_path / "runs.jsonl", location=Location(cache=cache), save=tmp_path / "head",
         predictions=True,
     )  # fmt: skip

@@ -21,41 +21,27 @@ def _rows(sizes):
 @given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
 def test_units_tile_every_array(sizes, chunk_rows, max_chunks):
     rows = _rows(sizes)
-    units = plan_units(
-        rows, chunk_rows=chunk_rows, max_chunks=max_chunks, weights=dict.fromkeys(rows, 1.0)
-    )
+    weights = dict.fromkeys(rows, 1.0)
+    units = plan_units(rows, chunk_rows=chunk_rows, max_chunks=max_chunks, weights=weights)
     assert [unit.index for unit in units] == list(range(len(units)))
     covered = [example for unit in units for example in range(unit.start, unit.stop)]
     assert covered == list(range(len(sizes)))
+    firsts = example_row_starts(units, rows)
     for name, per_chunk in chunk_rows.items():
-        next_chunk = 0
+        next_chunk, stops = 0, firsts[name] + rows[name]
         for unit in units:
             assert unit.start < unit.stop
             assert unit.rows[name] == rows[name][unit.start : unit.stop].sum()
-            assert unit.row_start[name] == next_chunk * per_chunk
+            assert unit.row_start[name] == next_chunk * per_chunk == firsts[name][unit.start]
+            assert stops[unit.stop - 1] == unit.row_start[name] + unit.rows[name]
+            inner = slice(unit.start + 1, unit.stop)
+            assert (firsts[name][inner] == stops[unit.start : unit.stop - 1]).all()
             assert (unit.chunks[name] - 1) * per_chunk < unit.rows[name] or unit.chunks[name] == 0
             assert unit.rows[name] <= unit.chunks[name] * per_chunk
             if unit.stop - unit.start > 1:
                 assert unit.chunks[name] <= max_chunks[name]
             next_chunk += unit.chunks[name]
         assert stored_rows(units, chunk_rows)[name] == next_chunk * per_chunk
-
-
-@given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)
-def test_example_rows_are_disjoint_and_inside_their_unit(sizes, chunk_rows, max_chunks):
-    rows = _rows(sizes)
-    units = plan_units(
-        rows, chunk_rows=chunk_rows, max_chunks=max_chunks, weights=dict.fromkeys(rows, 1.0)
-    )
-    starts = example_row_starts(units, rows)
-    for name in rows:
-        stops = starts[name] + rows[name]
-        assert (starts[name][1:] >= stops[:-1]).all()
-        for unit in units:
-            part = slice(unit.start, unit.stop)
-            assert starts[name][part][0] == unit.row_start[name]
-            assert stops[part][-1] == unit.row_start[name] + unit.rows[name]
-            assert (starts[name][part][1:] == stops[part][:-1]).all()
 
 
 @given(sizes=SIZES, chunk_rows=CHUNKS, max_chunks=BOUNDS)

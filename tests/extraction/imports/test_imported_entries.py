@@ -8,18 +8,18 @@ import torch
 
 import probekit
 from probekit.errors import BackboneError, EntryError, EntryNotFoundError, OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from probekit.extraction.imports import ImportOptions, import_states
 from probekit.extraction.imports.sequences import Sequences
 from probekit.extraction.maintenance import check_chunks, describe, list_cache, verify_rows
 from probekit.features import Location, open_features
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
+from tests.extraction.extracted import PLAIN as NATIVE
 from tests.extraction.extracted import all_rows, interrupted_after
 from tests.extraction.imports.exporting import sentences, vllm_folder
 
 PLAIN = ImportOptions(layer_ids="0:4", dtype="float32", producer="vllm 0.18")
-NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
 EXAMPLES = {"train": sentences(), "dev": sentences(4)}
 
 

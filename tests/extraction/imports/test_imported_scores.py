@@ -8,18 +8,18 @@ from transformers import T5EncoderModel
 
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.errors import OptionError
-from probekit.extraction import ExtractOptions, extract
+from probekit.extraction import extract
 from probekit.extraction.imports import ImportOptions, import_states
 from probekit.extraction.maintenance import check_chunks, verify_rows
 from probekit.features import Location
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
+from tests.extraction.extracted import PLAIN as NATIVE
 from tests.extraction.extracted import all_rows
 from tests.extraction.imports.exporting import PLAIN, Exporter, pairs, sentences, texts, vllm_folder
 
-NATIVE = ExtractOptions(compute_dtype="float32", dtype="float32")
-SPLITS = {"train": 20, "dev": 6}
+SPLITS = {"train": 12, "dev": 4}
 
 
 MADE = {"words": sentences, "texts": texts, "pairs": pairs}
@@ -31,7 +31,7 @@ def items_of(examples):
 
 def scores(model, cache, tmp_path, entries):
     """The dev score and loss of a head that was trained for some steps."""
-    spec = TrainSpec(model=model, task="mine", head="mean", epochs=2, lr=0.01)
+    spec = TrainSpec(model=model, task="mine", head="mean", epochs=1, lr=0.01)
     location, out = Location(cache=cache), tmp_path / f"{cache.name}.jsonl"
     (record,) = sweep([spec], location=location, out=out, device="cpu")
     assert record.entry == entries[0].manifest.key
@@ -82,7 +82,7 @@ def test_token_states_are_stored_as_native_ones(bert, exporter, tmp_path, form, 
 def test_the_bytes_are_those_of_the_native_entry(bert, exporter, tmp_path):
     """States that probekit's own pass returned, a text at a time, come back byte for byte."""
     backbone = load_backbone(inspect_backbone(bert), compute_dtype="float32")
-    examples = {"train": sentences(20)}
+    examples = {"train": sentences(12)}
     options = dataclasses.replace(NATIVE, batch_tokens=1, dtype="auto")
     (expected,) = native(bert, examples, tmp_path / "native", options)
     exported = []
@@ -153,7 +153,7 @@ def raw_states(exporter, item):
 
 def test_a_last_layer_before_the_final_norm_is_said_and_verified(tmp_path):
     llama = str(tiny.build("llama", tmp_path / "llama"))
-    examples, exporter = {"train": texts(16), "dev": texts(5)}, Exporter(llama)
+    examples, exporter = {"train": texts(8), "dev": texts(3)}, Exporter(llama)
     exported = [raw_states(exporter, item) for own in examples.values() for item in items_of(own)]
     folder = vllm_folder(tmp_path / "states", exported)
     where = {"examples": examples, "cache": tmp_path / "cache", "splits": ["train", "dev"]}
@@ -165,14 +165,14 @@ def test_a_last_layer_before_the_final_norm_is_said_and_verified(tmp_path):
     train, _ = import_states(llama, "mine", folder, options=raw, **where)
     assert not train.manifest.final_norm
     assert train.manifest.states_from == "imported, computed by vllm 0.18"
-    assert verify_rows(train, 10, device="cpu").passed
+    assert verify_rows(train, 5, device="cpu").passed
     normed = dataclasses.replace(PLAIN, last_layer="normed")
     wrong, _ = import_states(llama, "mine", folder, options=normed, **where)
-    assert not verify_rows(wrong, 10, device="cpu").passed
+    assert not verify_rows(wrong, 5, device="cpu").passed
     inner, _ = import_states(
         llama, "mine", folder, options=dataclasses.replace(PLAIN, layers="0,2"), **where
     )
-    assert inner.arrays["mean"].layers == (0, 2) and verify_rows(inner, 10, device="cpu").passed
+    assert inner.arrays["mean"].layers == (0, 2) and verify_rows(inner, 5, device="cpu").passed
 
 
 def test_states_of_the_encoder_of_an_encoder_decoder(tmp_path):

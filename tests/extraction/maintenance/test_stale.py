@@ -12,7 +12,7 @@ from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder
 from probekit.store.lock import EntryLock
 from probekit.store.manifest import read_manifest
-from tests.cli.console import done, run
+from tests.cli.console import done, refused, run
 from tests.extraction.maintenance.test_removal import tree
 from tests.planted_texts import plant_texts
 
@@ -24,9 +24,18 @@ def root(tmp_path, monkeypatch):
     return tmp_path / "cache"
 
 
+@pytest.fixture
+def entry(root):
+    return entry_of(root)
+
+
+def entry_of(root):
+    return next(root.glob("*/*/train-????????"))
+
+
 def leave_over(root):
     """Leave everything over that can be; return the paths of what no entry needs."""
-    entry = next(root.glob("*/*/train-????????"))
+    entry = entry_of(root)
     gone = plant_texts(root, split="dev", count=5).path
     manifest = json.loads((entry / "manifest.json").read_text())
     plan = {name: manifest[name] for name in ("request", "arrays", "backend")}
@@ -66,18 +75,16 @@ def test_what_is_left_over_is_listed_and_goes(root):
     assert done("cache", "rm", "--stale", "-y").err == "nothing is left over in cache.\n"
 
 
-def test_an_entry_that_was_moved_away_is_none_of_it(root):
+def test_an_entry_that_was_moved_away_is_none_of_it(root, entry):
     """Killed between two renames: it is the only one there is."""
-    entry = next(root.glob("*/*/train-????????"))
     entry.rename(f"{entry}.replaced")
     assert find_stale(root) == []
     assert [row["state"] for row in done("cache", "ls", "--json").rows] == ["complete"]
     assert Entry.open(entry).manifest.split == "train"
 
 
-def test_what_is_held_is_left_alone(root):
+def test_what_is_held_is_left_alone(root, entry):
     expected = leave_over(root)
-    entry = next(root.glob("*/*/train-????????"))
     dev = next(root.glob("*/*/dev-*.lock"))
     locks = [EntryLock(entry), EntryLock(dev.with_name(dev.name.removesuffix(".lock")))]
     outcome = done("cache", "rm", "--stale", "--yes")
@@ -90,8 +97,7 @@ def test_what_is_held_is_left_alone(root):
     }
 
 
-def test_an_unfinished_entry_is_not_left_over(root):
-    entry = next(root.glob("*/*/train-????????"))
+def test_an_unfinished_entry_is_not_left_over(root, entry):
     manifest = json.loads((entry / "manifest.json").read_text())
     plan = {name: manifest[name] for name in ("request", "arrays", "backend")}
     entry.rename(f"{entry}.partial")
@@ -108,8 +114,7 @@ def more_labels(entry, split, text):
     )  # fmt: skip
 
 
-def test_labels_of_a_text_that_has_an_entry_stay(root):
-    entry = next(root.glob("*/*/train-????????"))
+def test_labels_of_a_text_that_has_an_entry_stay(root, entry):
     text = read_manifest(entry).request["text"]
     more_labels(entry, "train", text)
     assert find_stale(root) == []
@@ -119,8 +124,7 @@ def test_labels_of_a_text_that_has_an_entry_stay(root):
     assert {stale.path.name[:3] for stale in find_stale(root)} == {"dev"}
 
 
-def test_labels_go_with_the_last_entry_of_their_text(root):
-    entry = next(root.glob("*/*/train-????????"))
+def test_labels_go_with_the_last_entry_of_their_text(entry):
     own = more_labels(entry, "train", read_manifest(entry).request["text"])
     other = more_labels(entry, "train", "another")
     twin = shutil.copytree(entry, entry.with_name("train-" + "0" * 8))
@@ -162,17 +166,12 @@ def test_what_is_not_provably_probekits_stays(root, tmp_path):
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("words", [("x",), ("--layers", "1"), ("--array", "tokens")], ids=str)
-def test_stale_is_for_the_whole_cache(root, words):
-    outcome = run("cache", "rm", "--stale", *words)
-    assert outcome.code == 1 and "--stale is for all of the cache" in outcome.err
+def test_stale_is_for_the_whole_cache(root):
+    for words in (("x",), ("--layers", "1"), ("--array", "tokens")):
+        assert "--stale is for all of the cache" in refused("cache", "rm", "--stale", *words)
+    assert "say which ENTRY" in refused("cache", "rm")
 
 
-def test_rm_of_nothing(root):
-    assert "say which ENTRY" in run("cache", "rm").err
-
-
-def test_a_removed_entry_leaves_no_lock(root):
-    entry = next(root.glob("*/*/train-????????"))
+def test_a_removed_entry_leaves_no_lock(root, entry):
     done("cache", "rm", entry, "--yes")
     assert not list(root.glob("*/*/*.lock*"))

@@ -5,6 +5,7 @@ import math
 import os
 import shutil
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -41,10 +42,13 @@ def cache(tmp_path_factory):
     return root
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture
 def manifest(cache):
+    """The file, which is put back."""
     (file,) = cache.glob("*/*/train-*/manifest.json")
-    return file
+    good = file.read_bytes()
+    yield file
+    file.write_bytes(good)
 
 
 def places(value, path=()):
@@ -100,7 +104,7 @@ def test_any_field_of_a_manifest_may_be_anything(cache, manifest, data):
     changed = consistent(put(values, path, data.draw(ODD)))
     try:
         check(cache, manifest, json.dumps(changed))
-    finally:
+    finally:  # for the next example
         manifest.write_bytes(good)
 
 
@@ -119,22 +123,14 @@ def test_any_field_of_a_manifest_may_be_anything(cache, manifest, data):
     ids=lambda text: repr(text[:20]),
 )
 def test_texts_that_are_no_manifest(cache, manifest, text):
-    good = manifest.read_bytes()
-    try:
-        check(cache, manifest, text)
-    finally:
-        manifest.write_bytes(good)
+    check(cache, manifest, text)
 
 
-def test_a_manifest_larger_than_any_is_not_read(cache, manifest):
-    good = manifest.read_bytes()
-    try:
-        with manifest.open("r+b") as file:
-            file.truncate(2**40)
-        with pytest.raises(EntryError, match="larger than any manifest"):
-            Entry.open(manifest.parent)
-    finally:
-        manifest.write_bytes(good)
+def test_a_manifest_larger_than_any_is_not_read(manifest):
+    os.truncate(manifest, 2**40)
+    with pytest.raises(EntryError, match="larger than any manifest"):
+        Entry.open(manifest.parent)
+    os.truncate(manifest, 0)
 
 
 @pytest.mark.parametrize(
@@ -199,34 +195,25 @@ EXTRA = {
     ],
     ids=str,
 )
-def test_a_manifest_that_does_not_say_how_rows_were_computed(cache, manifest, extra):
-    good = manifest.read_bytes()
-    try:
-        manifest.write_text(json.dumps(put(json.loads(good), ("extra",), EXTRA)))
-        assert len(sample_rows(Entry.open(manifest.parent), 3, 0)["words"].example) >= 3
-        manifest.write_text(json.dumps(put(json.loads(good), ("extra",), extra)))
-        with pytest.raises(EntryError, match="its extra does not say"):
-            sample_rows(Entry.open(manifest.parent), 3, 0)
-    finally:
-        manifest.write_bytes(good)
+def test_a_manifest_that_does_not_say_how_rows_were_computed(manifest, extra):
+    good = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(put(good, ("extra",), EXTRA)))
+    assert len(sample_rows(Entry.open(manifest.parent), 3, 0)["words"].example) >= 3
+    manifest.write_text(json.dumps(put(good, ("extra",), extra)))
+    with pytest.raises(EntryError, match="its extra does not say"):
+        sample_rows(Entry.open(manifest.parent), 3, 0)
 
 
 def test_one_bad_manifest_is_shown_as_damaged(cache, manifest):
-    good = manifest.read_bytes()
-    try:
-        manifest.write_text("{")
-        outcome = done("cache", "ls", "--cache", cache, "--json")
-    finally:
-        manifest.write_bytes(good)
+    manifest.write_text("{")
+    outcome = done("cache", "ls", "--cache", cache, "--json")
     assert sorted(row["state"] for row in outcome.rows) == ["complete", "damaged"]
     assert f"{manifest} is not JSON" in outcome.err
 
 
-def test_a_manifest_that_may_not_be_read(cache, manifest, monkeypatch):
-    def refuse(*_, **__):
-        raise PermissionError(13, "Permission denied")
-
-    monkeypatch.setattr(Path, "read_text", refuse)
+def test_a_manifest_that_may_not_be_read(manifest, monkeypatch):
+    refusal = PermissionError(13, "Permission denied")
+    monkeypatch.setattr(Path, "read_text", Mock(side_effect=refusal))
     with pytest.raises(EntryError, match=r"manifest\.json cannot be read \(PermissionError"):
         Entry.open(manifest.parent)
 

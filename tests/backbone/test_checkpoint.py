@@ -62,10 +62,10 @@ def test_facts_of_a_folder(tiny_folder):
 
 def test_max_length_takes_the_smaller_of_tokenizer_and_positions(copy):
     folder = copy("roberta")
-    _edit(folder / "tokenizer_config.json", model_max_length=int(1e30))
-    assert (
-        inspect_backbone(str(folder)).info.identity.max_length == 64
-    )  # 66 rows of position embeddings
+    for unlimited in (int(1e30), "20"):
+        _edit(folder / "tokenizer_config.json", model_max_length=unlimited)
+        # 66 rows of position embeddings
+        assert inspect_backbone(str(folder)).info.identity.max_length == 64
     _edit(folder / "tokenizer_config.json", model_max_length=20)
     assert inspect_backbone(str(folder)).info.identity.max_length == 20
 

@@ -36,12 +36,7 @@ class HubFile:
         return {"oid": self.sha256, "size": len(self.content), "pointerSize": 134}
 
     def tree_item(self) -> dict[str, Any]:
-        item = {
-            "type": "file",
-            "path": self.path,
-            "oid": self.blob_id,
-            "size": len(self.content),
-        }
+        item = {"type": "file", "path": self.path, "oid": self.blob_id, "size": len(self.content)}
         return item | ({"lfs": self.lfs_info()} if self.lfs else {})
 
     def sibling(self, blobs: bool) -> dict[str, Any]:

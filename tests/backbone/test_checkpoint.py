@@ -29,10 +29,7 @@ def _edit(path, **changes):
     path.write_text(json.dumps(json.loads(path.read_text()) | changes))
 
 
-@pytest.mark.parametrize(
-    "model",
-    ["./nowhere", "~/no-such-model", "a/b/c", "x.gguf", "no/"],
-)
+@pytest.mark.parametrize("model", ["./nowhere", "~/no-such-model", "a/b/c", "x.gguf", "no/"])
 def test_a_path_that_does_not_exist_fails_at_once(model, monkeypatch, tmp_path):
     redirect(monkeypatch, "http://10.255.255.1", tmp_path)  # would hang until the time limit
     start = time.monotonic()
@@ -141,11 +138,7 @@ def test_damaged_weights(copy):
     ("name", "value", "text"),
     [
         ("encoder.layer.1.output.dense.weight", None, r"1 missing \(encoder\.layer\.1\.output"),
-        (
-            "encoder.layer.7.output.dense.weight",
-            torch.zeros(2, 2),
-            r"1 unknown \(encoder\.layer\.7",
-        ),
+        ("encoder.layer.7.output.dense.weight", torch.zeros(2, 2), r"1 unknown \(encoder\.layer"),
     ],
 )
 def test_weights_that_do_not_fit(name, value, text, copy):

@@ -102,10 +102,7 @@ def test_structure_is_what_the_numbers_show(family):
 
 @pytest.mark.parametrize(
     ("family", "usable"),
-    [
-        *(("bert", 40), ("roberta", 38), ("ibert", 38)),
-        *(("gpt2", 40), ("llama", 40), ("bloom", None)),
-    ],
+    [("bert", 40), ("roberta", 38), ("ibert", 38), ("gpt2", 40), ("llama", 40), ("bloom", None)],
 )
 def test_usable_positions_are_the_most_that_run(family, usable):
     config, model = _build(family)

@@ -40,11 +40,8 @@ def test_the_hub_and_a_local_copy_are_the_same_model(served, tiny_folder):
     inspection = inspect_backbone("org/tiny")
     assert not any("safetensors" in request for request in hub.requests), "inspected, not loaded"
     local = inspect_backbone(str(tiny_folder("bert")))
-    expected = asdict(local.info) | {
-        "name": "org/tiny",
-        "source": "hub",
-        "revision": inspection.info.revision,
-    }
+    own = {"name": "org/tiny", "source": "hub", "revision": inspection.info.revision}
+    expected = asdict(local.info) | own
     assert asdict(inspection.info) == expected
     assert len(inspection.info.revision) == 40
     found = load_backbone(inspection, compute_dtype="float32")

@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
@@ -130,33 +131,41 @@ def test_code_that_cannot_serve(auto_map, line, folder):
         inspect_backbone(str(folder), trust_remote_code=True)
 
 
-def asked_of(corpus, cache):
-    """What is asked of `extract` besides the model and whether it is trusted."""
-    options = ExtractOptions()
-    return {"task": str(corpus), "label": "2", "cache": cache, "device": "cpu", "options": options}
-
-
 WORDS = [["Maria", "left", "Paris"]]
 
 
-def test_an_entry_and_a_head_do_not_make_it_run(folder, tmp_path):
-    corpus, cache = tmp_path / "corpus", tmp_path / "cache"
-    asked = asked_of(write_corpus(corpus, sentences=8), cache)
+def test_an_entry_a_head_and_a_method_run_it_where_it_is_trusted(folder, tmp_path):
+    corpus, cache = str(write_corpus(tmp_path / "corpus", sentences=8)), tmp_path / "cache"
+    asked = {"task": corpus, "label": "2", "cache": cache, "device": "cpu"}
+    asked["options"] = ExtractOptions()
+    untrusted = partial(pytest.raises, BackboneError, match="give --trust-remote-code")
     entry = extract(str(folder), trust_remote_code=True, **asked)[0]
     assert entry.manifest.request["model"]["code"]
     assert verify_rows(entry, 10, trust_remote_code=True).passed
-    with pytest.raises(BackboneError, match="give --trust-remote-code"):
+    with untrusted():
         verify_rows(entry, 10)
-    with pytest.raises(BackboneError, match="give --trust-remote-code"):
+    with untrusted():
         extract(str(folder), **asked)
 
-    spec = TrainSpec(model=str(folder), task=str(corpus), label="2", head="last", epochs=1)
-    place = tmp_path / "head"
-    sweep([spec], out=tmp_path / "r.jsonl", location=Location(cache=cache), save=place)
-    head = TrainedHead.from_pretrained(place)
-    with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        predict(head, WORDS, device="cpu")
-    assert len(predict(head, WORDS, device="cpu", trust_remote_code=True)[0]) == 3
+    spec = TrainSpec(model=str(folder), task=corpus, label="2", head="last", epochs=1)
+    how = {"location": Location(cache=cache), "device": "cpu"}
+    tuned, run = replace(spec, method="full"), str(tmp_path / "run")
+    fit(spec, save=tmp_path / "head", **how)
+    with untrusted():
+        fit(tuned, save=run, **how)
+    assert fit(tuned, save=run, trust_remote_code=True, **how).backbone_share == 1
+    for saved in (TrainedHead.from_pretrained(tmp_path / "head"), run):
+        with untrusted():
+            predict(saved, WORDS, device="cpu")
+        assert len(predict(saved, WORDS, device="cpu", trust_remote_code=True)[0]) == 3
+    with untrusted():
+        extract(run, **asked)
+    assert extract(run, trust_remote_code=True, **asked)[0].manifest.model == "mine-full"
+    # the whole model has the code beside it
+    whole = inspect_backbone(f"{run}/backbone", trust_remote_code=True)
+    assert whole.info.identity.architecture == "MineModel"
+    with pytest.raises(OptionError, match="no run of this plan runs a model"):
+        sweep([spec], out=tmp_path / "r.jsonl", trust_remote_code=True, location=how["location"])
 
 
 def test_code_of_a_repository_is_fetched_where_it_is_trusted(folder, tmp_path, monkeypatch):
@@ -168,30 +177,3 @@ def test_code_of_a_repository_is_fetched_where_it_is_trusted(folder, tmp_path, m
         found = inspect_backbone("org/mine", trust_remote_code=True)
     local = inspect_backbone(str(folder), trust_remote_code=True)
     assert found.info.identity == local.info.identity
-
-
-def test_a_method_runs_it_where_it_is_trusted(folder, tmp_path):
-    corpus, cache = tmp_path / "corpus", tmp_path / "cache"
-    asked = asked_of(write_corpus(corpus, sentences=8), cache)
-    extract(str(folder), trust_remote_code=True, **asked)
-    spec = TrainSpec(
-        model=str(folder), task=str(corpus), label="2", head="last", epochs=1, method="full"
-    )
-    how = {"location": Location(cache=cache), "save": tmp_path / "run", "device": "cpu"}
-    with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        fit(spec, **how)
-    result = fit(spec, trust_remote_code=True, **how)
-    run = str(tmp_path / "run")
-    with pytest.raises(BackboneError, match="give --trust-remote-code"):
-        extract(run, **asked)
-    assert extract(run, trust_remote_code=True, **asked)[0].manifest.model == "mine-full"
-    assert len(predict(run, WORDS, device="cpu", trust_remote_code=True)[0]) == 3
-    # the whole model has the code beside it
-    whole = inspect_backbone(f"{run}/backbone", trust_remote_code=True)
-    assert whole.info.identity.architecture == "MineModel"
-    assert result.backbone_share == 1
-    with pytest.raises(OptionError, match="no run of this plan runs a model"):
-        sweep(
-            [replace(spec, method=None)], out=tmp_path / "r.jsonl", trust_remote_code=True,
-            location=Location(cache=cache),
-        )  # fmt: skip

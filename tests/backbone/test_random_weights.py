@@ -11,8 +11,7 @@ GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 
 
 @pytest.mark.parametrize(
-    ("family", "options"),
-    [("gemma3_text", GROUPED), ("modernbert", {"pad_token_id": 1})],
+    ("family", "options"), [("gemma3_text", GROUPED), ("modernbert", {"pad_token_id": 1})]
 )
 def test_buffers_are_those_of_a_pretrained_model(family, options, tmp_path):
     dtype = torch.bfloat16

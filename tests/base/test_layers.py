@@ -10,12 +10,7 @@ from probekit.errors import OptionError
 
 @pytest.mark.parametrize(
     ("text", "expected"),
-    [
-        ("all", tuple(range(25))),
-        ("-1", (24,)),
-        ("8, 4,4", (4, 8)),
-        ("24:0:-8", (8, 16, 24)),
-    ],
+    [("all", tuple(range(25))), ("-1", (24,)), ("8, 4,4", (4, 8)), ("24:0:-8", (8, 16, 24))],
 )
 def test_choices_of_a_24_block_model(text, expected):
     assert parse_layers(text, 24) == expected

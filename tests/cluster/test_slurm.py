@@ -19,10 +19,7 @@ ROOT = Path(__file__).parents[2]
 SCRIPT = ROOT / "examples" / "slurm.sh"
 OPTIONS = ("--kind", "tagging", "--label", "2", "--device", "cpu")
 
-pytestmark = [
-    pytest.mark.cluster,
-    pytest.mark.skipif(bool(why_not()), reason=why_not()),
-]
+pytestmark = [pytest.mark.cluster, pytest.mark.skipif(bool(why_not()), reason=why_not())]
 
 
 @pytest.fixture(scope="module", autouse=True)

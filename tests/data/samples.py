@@ -45,9 +45,7 @@ AWKWARD = [
     "x" * 300,
 ]  # fmt: skip
 WORDS = st.one_of(
-    st.text(max_size=8),
-    st.sampled_from(AWKWARD),
-    st.sampled_from(" ".join(tiny.SENTENCES).split()),
+    st.text(max_size=8), st.sampled_from(AWKWARD), st.sampled_from(" ".join(tiny.SENTENCES).split())
 )
 SENTENCES = st.lists(st.lists(WORDS, max_size=14), max_size=4)
 

@@ -1,14 +1,19 @@
 """Words stay apart, and what stands around them is learned, for every kind of fast tokenizer."""
 
-import numpy as np
+from unittest.mock import Mock
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tokenizers import Tokenizer
 from transformers import ByT5Tokenizer
 
+from probekit.data import alignment
 from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
 from probekit.data.encoded import Subwords
 from probekit.errors import BackboneError, DataError
 from tests import tiny
-from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer
+from tests.data.samples import TOKENIZERS, tokenizer
 
 
 def tokenize(chosen, ids, words):
@@ -83,10 +88,15 @@ def test_half_a_surrogate_pair_names_the_example():
         tokenize(tokenizer("bert"), ["train-0", "train-1"], [["fine"], ["so", "\ud83d"]])
 
 
-def test_more_sentences_than_one_call_takes(monkeypatch):
-    sentences = [["EU", "rejects"][: i % 3] + AWKWARD[: i % 5] for i in range(23)]
-    whole = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
-    monkeypatch.setattr("probekit.data.alignment._CALL", 40)
-    pieces = tokenize(tokenizer("gpt2"), _ids(sentences), sentences)
-    for field in ("ids", "words", "bounds"):
-        np.testing.assert_array_equal(getattr(whole, field), getattr(pieces, field))
+@settings(max_examples=30)
+@given(lengths=st.lists(st.integers(0, 40), max_size=30), most=st.integers(1, 50))
+def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
+    texts = ["x" * length for length in lengths]
+    inner = Mock(spec=Tokenizer)
+    inner.encode_batch.side_effect = lambda given, **options: given
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(alignment, "_CALL", most)
+        assert list(encode_portions(inner, texts, texts)) == texts
+    parts = [call.args[0] for call in inner.encode_batch.call_args_list]
+    assert [text for part in parts for text in part] == texts
+    assert all(sum(map(len, part)) < most + 40 for part in parts)

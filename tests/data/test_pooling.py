@@ -45,12 +45,6 @@ def test_sums_are_float32(dtype):
     assert torch.equal(mean, values[:1].float())
 
 
-def test_mean_repeats_bit_for_bit():
-    values = torch.randn(5000, 8, generator=torch.Generator().manual_seed(0))
-    counts = torch.tensor([1, 4999])
-    assert torch.equal(segment_mean(values, counts), segment_mean(values, counts))
-
-
 @pytest.mark.parametrize("counts", [None, torch.empty(0, dtype=torch.int64)])
 def test_no_picks_write_nothing(counts):
     none = torch.empty(0, dtype=torch.int64)

@@ -1,7 +1,5 @@
 """Blocks and masks for language modelling, compared with a literal reading of the rules."""
 
-from unittest.mock import Mock
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -9,10 +7,9 @@ from hypothesis import strategies as st
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
-from probekit.data import alignment
 from probekit.data.alignment import learn_specials
 from probekit.data.predicted import encode_predicted, learn_mask_vocabulary
-from probekit.errors import BackboneError, DataError, OptionError
+from probekit.errors import BackboneError, OptionError
 from tests import tiny
 from tests.data.samples import AWKWARD, TOKENIZERS, tokenizer
 
@@ -173,15 +170,8 @@ def test_masks_depend_on_seed_id_and_pass_alone(order, limit):
     options = {"max_length": 30, "form": "masked", "seed": 7}
     every = _by_example(*_encode("bert", texts, passes=3, **options))
     chosen = order[:limit]
-    some = _by_example(
-        *_encode(
-            "bert",
-            [texts[i] for i in chosen],
-            ids=[f"test-{i}" for i in chosen],
-            passes=2,
-            **options,
-        )
-    )
+    ids = [f"test-{i}" for i in chosen]
+    some = _by_example(*_encode("bert", [texts[i] for i in chosen], ids, passes=2, **options))
     assert some == {name: every[name] for name in some}
     alone = _by_example(*_encode("bert", texts, **options))
     assert alone == {name: every[f"{name}#0"] for name in alone}
@@ -216,39 +206,6 @@ def test_special_tokens_in_the_text_are_left_alone():
     assert never.intersection(seen.tolist()) == {tokenizer("bert").mask_token_id}
 
 
-@pytest.mark.parametrize("name", ["bert", "gpt2"])
-def test_texts_of_one_subword_and_of_none(name):
-    texts = [".", "", "." if name == "gpt2" else "\u200b"]
-    split, targets = _encode(name, texts, max_length=9, form="next")
-    assert len(targets) == 0
-    assert np.diff(split.example_windows).tolist() == [1, 0, 1 if name == "gpt2" else 0]
-    if name == "bert":
-        split, targets = _encode(name, texts, max_length=9, form="masked")
-        assert targets.tolist() == _content("bert", ".")  # at least one
-        assert split.rows["words"].tolist() == [1, 0, 0]
-
-
-@pytest.mark.parametrize("form", ["masked", "next"])
-def test_no_texts_at_all(form):
-    split, targets = _encode("bert", [], max_length=9, form=form)
-    assert split.counts == dict.fromkeys(split.counts, 0)
-    assert targets.shape == (0,) and targets.dtype == np.int32
-
-
-@settings(max_examples=30)
-@given(lengths=st.lists(st.integers(0, 40), max_size=30), most=st.integers(1, 50))
-def test_portions_hold_every_text_once_and_are_bounded(lengths, most):
-    texts = ["x" * length for length in lengths]
-    inner = Mock(spec=Tokenizer)
-    inner.encode_batch.side_effect = lambda given, **options: given
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(alignment, "_CALL", most)
-        assert list(alignment.encode_portions(inner, texts, texts)) == texts
-    parts = [call.args[0] for call in inner.encode_batch.call_args_list]
-    assert [text for part in parts for text in part] == texts
-    assert all(sum(map(len, part)) < most + 40 for part in parts)
-
-
 def _sparse_tokenizer():
     """A vocabulary of few tokens with ids far apart."""
     ids = {"[UNK]": 0, "[MASK]": 5, "a": 1_000, "b": 1_000_000, "c": 3_000_000}
@@ -270,11 +227,6 @@ def test_huge_ids_with_holes_between_them():
 def test_masking_needs_a_mask_token(name):
     with pytest.raises(BackboneError, match="has no mask token"):
         _encode(name, ["EU"], max_length=9, form="masked")
-
-
-def test_broken_text_is_named():
-    with pytest.raises(DataError, match=r"example test-1: character 3 \('\\ud800'\) is not valid"):
-        _encode("bert", ["fine", "EU\ud800"], max_length=9, form="next")
 
 
 @pytest.mark.parametrize(

@@ -124,9 +124,3 @@ def test_what_cannot_be_read():
         encode("bert", ["fine", "bad\ud800"], max_length=12)
     with pytest.raises(OptionError, match="leaves no room for text beside the tokenizer's 2"):
         encode("bert", ["fine"], max_length=2)
-
-
-def test_an_empty_text():
-    split = encode("bert", ["", "EU"], max_length=9)
-    assert windows_of(split, 0) == [tokenizer("bert")("")["input_ids"]]
-    assert encode("gpt2", ["", "EU"], max_length=9).window_lengths.size == 1

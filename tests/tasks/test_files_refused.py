@@ -71,12 +71,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.csv", "token,tag\na,X\n\nb,\n", "", r"line 4: an empty label in column 'tag'"),
     ("a.jsonl", [{"tokens": []}], "", r"line 1: an example without words"),
     ("a.jsonl", "\n" + json_lines(*tagged(["X"])), "", r"a.jsonl, line 2: 2 words but 1 labels"),
-    (
-        "a.jsonl",
-        [*tagged(["X", "Y"]), {"tokens": ["a"]}],
-        "",
-        r"line 2: no labels in column 'tags'",
-    ),
+    ("a.jsonl", [*tagged(["X", "Y"]), {"tokens": ["a"]}], "", r"line 2: no labels in column 'tag"),
     ("a.jsonl", [*tagged(["X", "Y"]), {"tags": ["X"]}], "", r"line 2: no words in column 'tokens'"),
     ("a.jsonl", [*tagged(["X", "Y"]), {"tokens": ["a", None]}], "", r"line 2: expected a list of"),
     *(
@@ -87,12 +82,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", [{"tokens": ["a"], "id": 1}] * 2, "", r"line 2: the id '1' occurs twice"),
     # labels of texts
     ("a.jsonl", labelled("a", None, "b"), SENTENCE, r"line 2: no label in column 'label', but oth"),
-    (
-        "a.jsonl",
-        labelled(0, 1, -1),
-        SENTENCE,
-        r"line 3: no label in column 'label' \(-1 means none",
-    ),
+    ("a.jsonl", labelled(0, 1, -1), SENTENCE, r"line 3: no label in column 'label' \(-1 means no"),
     ("a.jsonl", labelled("a", "b", ""), SENTENCE, r"line 3: no label in column 'label'"),
     ("a.jsonl", labelled(["a"], [], ["b"]), SENTENCE, r"line 2: no label in column 'label'"),
     ("a.jsonl", labelled(1, 0.5, 1), SENTENCE, r"line 2: expected a class .*found 0.5.*regression"),
@@ -189,30 +179,15 @@ def test_what_is_refused(file: str, content: Content, typed: str, message: str, 
 
 
 OPTIONS: list[tuple[str, Content, str, str]] = [
-    (
-        "a.conll",
-        "0 the DT B-NP\n",
-        "label=4",
-        r"--label 4: .*a.conll has 4 columns; expected -4 to",
-    ),
+    ("a.conll", "0 the DT B-NP\n", "label=4", r"--label 4: .*a.conll has 4 columns; expected -4"),
     ("a.conll", "0 the DT B-NP\n", "label=pos", r"--label column of .*'pos'.*0, 1, 2, 3"),
-    (
-        "a.jsonl",
-        [{"tokens": ["a"], "pos": ["X"], "ner": ["O"]}],
-        "",
-        r"columns: pos, ner\..*--label",
-    ),
+    ("a.jsonl", [{"tokens": ["a"], "pos": ["X"], "ner": ["O"]}], "", r"columns: pos, ner\..*--lab"),
     ("a.csv", "token,pos,ner\na,X,O\n", "", r"several label columns: pos, ner\..*--label"),
     ("a.csv", "token,pos,ner\na,X,O\n", "label=nerr", r"'nerr'.*Did you mean 'ner'"),
     ("a.csv", "text,topic,stars\na,x,3\n", SENTENCE, r"several label columns: topic, stars\."),
     ("a.csv", "text,topic,stars\na,x,3\n", f"{SENTENCE} label=topik", r"'topik'.*mean 'topic'"),
     ("a.csv", ",text,label\nl,a b,x\n", SENTENCE, r"several label columns: 0, label\."),
-    (
-        "a.csv",
-        "fine .,x,3.8\nbad .,y,1.2\n",
-        "",
-        r"columns: 1, 2\. .* --kind sentence, pair or regr",
-    ),
+    ("a.csv", "fine .,x,3.8\nbad .,y,1.2\n", "", r"columns: 1, 2\. .* --kind sentence, pair or re"),
     ("a.csv", "text,z\nfine,p\n", f"{SENTENCE} label=y", r"--label column of .*a.csv 'y'"),
     ("a.jsonl", [{"a": ["x"], "b": ["y"]}], "", r"which column holds the words\? a, b\..*--text"),
     ("a.csv", IDS, "label=tag sentences=groop", r"--sentences column of .*Did you mean 'group'"),
@@ -227,12 +202,7 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
     ("a.tsv", TWO_TEXTS, f"{TEXT} label=label", r"predicts the text's own tokens; leave it"),
     ("a.csv", "text,label\na b,x\n", PAIR, r"has one text column, text, and kind pair"),
     ("a.csv", "a,b,label\nc d,e f,x\n", PAIR, r"which two columns.*a, b\. .*A,B"),
-    (
-        "a.csv",
-        "a,b,score\nc d,e f,1\n",
-        SCORE,
-        r"which column.*a, b\. .* Two texts per .*--text a,b",
-    ),
+    ("a.csv", "a,b,score\nc d,e f,1\n", SCORE, r"which column.*a, b\. .* Two texts .*--text a,b"),
     ("a.csv", "a,b,label\nc d,e f,x\n", SENTENCE, r"which column.*a, b\. .*--text"),
     (
         "a.csv",
@@ -241,12 +211,7 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
         r"question,sentence; question,answer\. Choose with --text A,B",
     ),
     # how a file is written
-    (
-        "a.csv",
-        "g;3,5\ns;1,0\n",
-        f"{SENTENCE} label=1",
-        r"comma \(2 col.*semicolon \(2 col.*--separ",
-    ),
+    ("a.csv", "g;3,5\ns;1,0\n", f"{SENTENCE} label=1", r"comma \(2 col.*semicolon \(2 col.*--sep"),
     *(
         ("a.tsv", HAT, f"{SENTENCE} separator={wrong}", r"--separator .*expected one character")
         for wrong in ("x", "::", "'\"'")

@@ -38,11 +38,7 @@ FORMS = {
     "pairs in lists": ([[["a", "b"], "x"], [["c", "d"], "y"]], "pair", {"label": "accuracy"}),
     "scored pairs": ([(("a", "b"), 0.5), (("c", "d"), 1)], "regression", {"label": "spearman"}),
     "records": ([{"text": "a b", "label": "x"}], "sentence", {"label": "accuracy"}),
-    "a frame": (
-        pd.DataFrame({"text": ["a b"], "stars": [2.5]}),
-        "regression",
-        {"stars": "spearman"},
-    ),
+    "a frame": (pd.DataFrame({"text": ["a b"], "y": [2.5]}), "regression", {"y": "spearman"}),
     "a frame of words": (
         pd.DataFrame({"tokens": [np.array(["Ada", "left"])], "pos": [np.array([0, 1])]}),
         "tagging",

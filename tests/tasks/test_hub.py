@@ -95,10 +95,8 @@ def test_the_next_repository_is_tried(serve, conll_repo, tmp_path) -> None:
     script = tmp_path / "script"
     script.mkdir()
     (script / "conll2003.py").write_text("raise SystemExit('must not run')")
-    repos = {
-        "datasets/lhoestq/conll2003": script,
-        "datasets/eriktks/conll2003@refs/convert/parquet": conll_repo,
-    }
+    parquet = "datasets/eriktks/conll2003@refs/convert/parquet"
+    repos = {"datasets/lhoestq/conll2003": script, parquet: conll_repo}
     with serve(repos):
         split = get_task("conll").read("test", None)
     assert split.labels["ner"] == NER_NAMES
@@ -116,10 +114,7 @@ def test_all_failures_in_one_message(serve, conll_repo, tmp_path) -> None:
         "datasets__tomaarsen__conll2003": "error-500",
     }
     started = time.monotonic()
-    with (
-        serve(repos, **faults),
-        pytest.raises(HubError) as caught,
-    ):
+    with serve(repos, **faults), pytest.raises(HubError) as caught:
         get_task("conll").read("train", None)
     message = str(caught.value)
     for part in ("lhoestq/conll2003: ", "gated", "tomaarsen/conll2003: ", "500", "--data DIR"):
@@ -191,10 +186,7 @@ def test_columns_that_do_not_fit(
 ) -> None:
     columns = {name: rows for name, rows in (conll_columns() | change).items() if rows is not None}
     repo = write_repo(tmp_path / "repo", columns, {})
-    with (
-        serve({"datasets/lhoestq/conll2003": repo}),
-        pytest.raises(HubError, match=message),
-    ):
+    with serve({"datasets/lhoestq/conll2003": repo}), pytest.raises(HubError, match=message):
         get_task("conll").read("train", None)
 
 

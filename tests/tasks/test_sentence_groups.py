@@ -46,22 +46,10 @@ def test_groups(file, content: Content, typed: str, column: str, expected, tmp_p
 @pytest.mark.parametrize(
     ("file", "content", "typed", "column", "message"),
     [
-        (
-            "train.jsonl",
-            rows("prompt", "p", None, ""),
-            SENTENCE,
-            "prompt",
-            "line 2: no group in co",
-        ),
+        ("train.jsonl", rows("prompt", "p", None, ""), SENTENCE, "prompt", "line 2: no group in"),
         ("train.conllu", CONLLU, "", "genre", "line 11: no group in column 'genre'"),
         ("train.csv", TABLE, "label=tag", "docs", "unknown column of .*'docs'. Did you mean 'doc'"),
-        (
-            "train.conll",
-            CONLL[14:].replace("-DOCSTART- O", ""),
-            "",
-            "document",
-            "no column or mark",
-        ),
+        ("train.conll", CONLL[14:].replace("-DOCSTART- O", ""), "", "document", "no column or"),
     ],
 )
 def test_groups_that_are_not_there(file, content, typed: str, column: str, message, tmp_path):

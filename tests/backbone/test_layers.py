@@ -13,8 +13,6 @@ from probekit.errors import BackboneError, EntryError, OptionError
 from probekit.probe.model_parts.final_norm import FinalNorm
 
 KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
-# largest row error |a - b| / |b| between two ways to compute the same thing
-TOLERANCE = {"float32": 1e-5, "bfloat16": 3e-2, "float16": 3e-3}
 SENTENCES = tuple(
     text.split()
     for text in (
@@ -46,17 +44,12 @@ def _encode(backbone, sentences=SENTENCES):
     return [torch.tensor(ids) for ids in encoded]
 
 
-def _pad(rows, pad_id, extra=0):
+def _pad(rows, pad_id):
     lengths = torch.tensor([len(row) for row in rows])
-    batch = torch.full((len(rows), int(lengths.max()) + extra), pad_id)
+    batch = torch.full((len(rows), int(lengths.max())), pad_id)
     for target, row in zip(batch, rows, strict=True):
         target[: len(row)] = row
     return batch, lengths
-
-
-def _row_error(found, expected):
-    gap = (found.float() - expected.float()).norm(dim=-1)
-    return (gap / expected.float().norm(dim=-1)).max().item()
 
 
 @pytest.mark.parametrize(
@@ -93,22 +86,6 @@ def test_a_layer_that_does_not_exist_is_refused(keep, loaded):
     backbone = loaded("bert")
     with pytest.raises(OptionError, match=r"layers .* has layers 0 \(embeddings\) to 3"):
         backbone.layers(torch.tensor([[5, 6]]), torch.tensor([2]), keep=keep)
-
-
-@pytest.mark.parametrize(
-    ("kind", "dtype"),
-    [("gpt2", "float32"), ("deberta-v2", "float32"), ("bert", "bfloat16"), ("llama", "float16")],
-)
-def test_padding_and_neighbours_do_not_matter(kind, dtype, loaded):
-    backbone = loaded(kind, dtype)
-    rows = _encode(backbone)
-    batch, lengths = _pad(rows, backbone.inspection.pad_id, extra=5)
-    together = backbone.layers(batch, lengths)
-    for index, row in enumerate(rows):
-        alone = backbone.layers(row[None], torch.tensor([len(row)]))
-        for state, single in zip(together, alone, strict=True):
-            error = _row_error(state[index, : len(row)], single[0])
-            assert error <= TOLERANCE[dtype], f"row {index}: {error}"
 
 
 def test_a_token_id_without_embedding_is_refused(loaded):

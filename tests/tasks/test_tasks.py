@@ -94,9 +94,6 @@ def test_fingerprints_see_what_they_should() -> None:
     first = split.examples[0]
     other_word = replace(split, examples=(Example(first.id, ("w", "x")), *split.examples[1:]))
     other_id = replace(split, examples=(Example("a", first.words), *split.examples[1:]))
-    joined = replace(split, examples=(Example(first.id, ("w0x",)), *split.examples[1:]))
-    texts = {s.text_fingerprint() for s in (split, other_word, other_id, joined)}
-    assert len(texts) == 4
     relabelled = replace(split, labels={"pos": (("T9", "X"), *split.labels["pos"][1:])})
     assert relabelled.text_fingerprint() == split.text_fingerprint()
     assert relabelled.labels_fingerprint("pos") != split.labels_fingerprint("pos")

@@ -35,8 +35,8 @@ MOST_PARTS = 2**12
 
 _LISTED = {
     re.compile(
-        r"(n|num)_(\w+_)?layers?|(\w+_)?layers|num_hidden_groups|inner_group_num|type_vocab_size"
-        r"|block_sizes|attention_types|attention_window|.+\.(block|expert)_count"
+        r"(n|num)_(\w+_)?(layer|block)s?(_\w+)?|(\w+_)?layers|num_hidden_groups|inner_group_num"
+        r"|type_vocab_size|block_sizes|attention_types|attention_window|.+\.(block|expert)_count"
     ): MOST_PARTS,
     re.compile(r"num_labels"): 2**17,
 }

@@ -103,6 +103,7 @@ def test_a_random_model_wider_than_memory(tmp_path, monkeypatch):
         {"num_labels": 10**6},
         {"type_vocab_size": 10**6},
         {"num_hidden_groups": 10**9},
+        {"num_layers_per_stack": 10**9},
         {"inner_group_num": 10**9},
         {"block_sizes": [5 * 10**7, 1]},
         {"attention_types": [[["global"], 3 * 10**8]]},

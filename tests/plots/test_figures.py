@@ -73,6 +73,9 @@ def test_no_text_is_clipped_or_overlaps_its_neighbour(name, options):
         labels = [t for t in axes.get_xticklabels() if t.get_text() and t.get_visible()]
         boxes = sorted((t.get_window_extent(renderer) for t in labels), key=lambda b: b.x0)
         assert all(a.x1 < b.x0 for a, b in pairwise(boxes))
+    for text in figure.texts:
+        box = text.get_window_extent(renderer)
+        assert box.x0 >= -1 and box.x1 <= page.x1 + 1
     for legend in figure.legends:
         box = legend.get_window_extent(renderer)
         assert box.x0 >= -1 and box.y0 >= -1 and box.x1 <= page.x1 + 1

@@ -2,34 +2,10 @@
 
 import numpy as np
 import pytest
-from sklearn.metrics import f1_score
 
 from probekit.errors import OptionError
 from probekit.results.comparison.resampling import Bootstrap, Groups, counts
 from tests.results.comparison.files import bootstrap
-
-
-def test_equals_a_naive_bootstrap_with_the_same_draws():
-    random = np.random.default_rng(0)
-    gold, one, two = random.integers(0, 2, (3, 200))
-    one = np.where(random.random(200) < 0.3, gold, one)
-
-    def difference(times):
-        parts = [np.stack([gold * side, gold, side], 1).astype(float) for side in (one, two)]
-        sums = [times @ part for part in parts]
-        return np.subtract(*(2 * s[:, 0] / (s[:, 1] + s[:, 2]) for s in sums))
-
-    found = bootstrap(Groups(200), difference, samples=100, seed=3)
-    naive = np.array(
-        [
-            f1_score(gold[drawn], one[drawn]) - f1_score(gold[drawn], two[drawn])
-            for block in Bootstrap(samples=100, seed=3).draws(Groups(200))
-            for drawn in block
-        ]
-    )
-    assert [found.low, found.high] == pytest.approx(np.quantile(naive, [0.025, 0.975]))
-    other = min((naive <= 0).sum(), (naive >= 0).sum())
-    assert found.p == pytest.approx(2 * (other + 1) / 101)
 
 
 def test_counts_are_of_what_was_drawn(monkeypatch):

@@ -174,9 +174,10 @@ def test_hidden_layers() -> None:
         CRF(dropout=math.nan)
 
 
-def test_marginals_are_the_gradient_of_the_partition_function() -> None:
+@pytest.mark.parametrize("scale", [3.0, LARGEST])
+def test_marginals_are_the_gradient_of_the_partition_function(scale: float) -> None:
     """Of long sentences with many tags, whose paths nobody can list."""
-    lengths, decoder = [40, 0, 17], crf(12, scale=3.0)
+    lengths, decoder = [40, 0, 17], crf(12, scale=scale)
     emissions = emissions_for(lengths, 12, 5).requires_grad_()
     packing = pack(bounds(lengths))
     chain = decoder._chain()

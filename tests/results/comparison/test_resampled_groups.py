@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy.special import ndtr
+from scipy.special import ndtr, ndtri
 from scipy.stats import ttest_1samp
 
 from probekit.errors import RecordError
@@ -86,8 +86,10 @@ def test_an_interval_is_that_of_a_naive_cluster_bootstrap_and_as_wide_as_student
     samples = Bootstrap(samples=4000).resample(groups, lambda times: times @ gains / times.sum(1))
     assert samples == pytest.approx(naive)
     exact = ttest_1samp(gains[::4], 0.0)
-    width = found.high - found.low
-    assert width == pytest.approx(np.diff(exact.confidence_interval(0.95))[0], rel=0.05)
+    width, of_student = found.high - found.low, np.diff(exact.confidence_interval(0.95))[0]
+    assert width == pytest.approx(of_student, rel=0.05)
+    of_many_samples = 2 * ndtri(0.975) * gains[::4].std() / np.sqrt(20)
+    assert groups.stretch * of_many_samples == pytest.approx(of_student)
     assert found.p == pytest.approx(exact.pvalue, abs=0.03)
     assert width > 1.05 * np.diff(np.quantile(naive, [0.025, 0.975]))[0]
     assert naive.min() <= found.low < found.high <= naive.max()

@@ -256,6 +256,8 @@ def test_programs_read_plain_numbers(file):
             "p (Holm)": one.corrected,
         }
         assert {name: float(line[name]) for name in said} == pytest.approx(said, rel=1e-11)
+        assert (line["a"], line["b"], line["a is"]) == (one.a, one.b, one.verdict or "open")
+    assert {line["a is"] for line in lines} > {"open"}
 
 
 @pytest.mark.parametrize(

@@ -136,3 +136,4 @@ def test_the_caption_of_weights_says_what_they_are_not():
     both = [make_record("p32"), make_record("concat")]
     assert "after the softmax; concat: share of the logits; one seed" in weights_table(both).caption
     assert weights_table(both, raw=True).caption.count("concat") == 0
+    assert "one seed; concat: share of the logits" in notes_of(plot_weights(both))

@@ -152,6 +152,9 @@ def test_caption_says_what_all_rows_share(one, two, start):
 def test_caption_of_rows_by_other_options():
     rows = summarise([make_record()], by=["head"])
     assert caption(rows) == "span F1 (%); one seed, hence no interval."
+    scores = dict.fromkeys(("eval_score", "eval_last", "test_score"), 0.5)
+    alike = summarise([make_record(seed=seed, **scores) for seed in (0, 1)])
+    assert caption(alike).endswith("no seed differs from another, hence no interval over seeds.")
 
 
 def by_depth(last):

@@ -7,7 +7,6 @@ import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
 from probekit.errors import BackboneError, DataError, OptionError
-from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.probe.model_parts.output_head import FILE, OutputHead
 from tests import tiny
@@ -158,10 +157,8 @@ def test_random_weights_predict_over_their_own_embeddings(masked, texts, tmp_pat
 
 def test_an_output_head_for_another_task(masked, tmp_path):
     labelled = write_texts(tmp_path / "labelled", count=4)
-    (entry,) = extract(
-        str(masked), str(labelled), kind="sentence", splits=["train"], cache=tmp_path / "cache",
-        options=ExtractOptions(keep=("cls", "output-head")), device="cpu",
-    )  # fmt: skip
+    how = {"kind": "sentence", "keep": ("cls", "output-head")}
+    entry = run(masked, labelled, tmp_path / "cache", **how)
     assert OutputHead.from_file(entry.backbone / FILE).kind == "masked"
     assert tuple(entry.arrays) == ("cls",)
 
@@ -188,7 +185,4 @@ def test_options_of_language_modelling_need_such_a_task(masked, tmp_path):
     tie = {"tie": "input"}
     for option in ({"passes": 2}, {"every": 2}, {"mask_seed": 0}, {"keep": ("predicted",)}, tie):
         with pytest.raises(OptionError, match=r"is for (language|masked|next)|has no such rows"):
-            extract(
-                str(masked), str(labelled), kind="sentence", cache=tmp_path / "cache",
-                options=ExtractOptions(**option), device="cpu",
-            )  # fmt: skip
+            run(masked, labelled, tmp_path / "cache", kind="sentence", **option)

@@ -8,7 +8,6 @@ from transformers import CONFIG_MAPPING, MODEL_FOR_QUESTION_ANSWERING_MAPPING
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.model_classes import backbone_classes
 from probekit.errors import BackboneError, OptionError
-from probekit.extraction import extract
 from tests.extraction.extracted import all_rows, run
 from tests.random_models import save_random
 
@@ -94,10 +93,7 @@ def test_a_decoder_that_reads_both_ways(family, options, corpus, tmp_path):
     texts = tmp_path / "train.txt"
     texts.write_text("the river near the bank\n\nthe report said so\n")
     with pytest.raises(BackboneError, match="no masked-language-model head"):
-        extract(
-            str(folder), str(texts), kind="language-modelling", cache=tmp_path / "cache",
-            device="cpu",
-        )  # fmt: skip
+        run(folder, texts, tmp_path / "cache", kind="language-modelling", label=None)
 
 
 def test_the_same_decoder_as_it_is_is_causal(corpus, tmp_path):

@@ -42,18 +42,16 @@ def test_an_error_reaches_the_caller_and_later_items_are_dropped():
     assert written == [0]
 
 
-def test_an_error_of_the_last_item_is_raised_on_leaving():
-    def write(item):
-        raise OSError("disk full")
+def fail(item):
+    raise OSError("disk full")
 
-    with pytest.raises(OSError, match="disk full"), writer_thread(write) as put:
+
+def test_an_error_of_the_last_item_is_raised_on_leaving():
+    with pytest.raises(OSError, match="disk full"), writer_thread(fail) as put:
         put(0)
 
 
 def test_the_caller_s_own_error_wins():
-    def write(item):
-        raise OSError("disk full")
-
-    with pytest.raises(KeyError), writer_thread(write) as put:
+    with pytest.raises(KeyError), writer_thread(fail) as put:
         put(0)
         raise KeyError("mine")

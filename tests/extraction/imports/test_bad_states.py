@@ -171,29 +171,16 @@ def test_parts_that_do_not_fit_each_other(refuses, found, tmp_path):
     refuses(DataError, "All sequences of a split must be alike", vllm_folder(tmp_path / "w", half))
 
 
-@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
-def test_numbers_that_are_not_finite(bert, found, tmp_path, bad):
-    broken = [states.clone() for _, states in found]
-    broken[2][1, 3, 5] = bad
-    ids = [one for one, _ in found]
-    with pytest.raises(
-        StateRangeError, match=r"layer 3 of examples train-0 to train-3 holds \d NaN"
+def test_numbers_that_are_not_finite(refuses, imported, found):
+    broken = arrays([(ids, states.clone()) for ids, states in found])
+    for bad, dtype, message in (
+        (float("nan"), "float32", r"layer 3 of examples train-0 to train-3 holds \d NaN"),
+        (float("inf"), "float32", r"layer 3 of examples train-0 to train-3 holds \d NaN"),
+        (1e6, "float16", r"import_states\(.*dtype='bfloat16'"),
     ):
-        import_states(
-            bert, "mine", broken, token_ids=ids, examples=sentences(4), options=PLAIN,
-            cache=tmp_path,
-        )  # fmt: skip
-    broken[2][1, 3, 5] = 1e6
-    wanted = dataclasses.replace(PLAIN, dtype="float16")
-    with pytest.raises(StateRangeError, match=r"import_states\(.*dtype='bfloat16'"):
-        import_states(
-            bert, "mine", broken, token_ids=ids, examples=sentences(4), options=wanted,
-            cache=tmp_path,
-        )  # fmt: skip
-    auto = dataclasses.replace(PLAIN, dtype="auto")
-    (entry,) = import_states(
-        bert, "mine", broken, token_ids=ids, examples=sentences(4), options=auto, cache=tmp_path
-    )
+        broken["states"][2][1, 3, 5] = bad
+        refuses(StateRangeError, message, **broken, options={"dtype": dtype})
+    entry = imported(**broken, options=dataclasses.replace(PLAIN, dtype="auto"))
     assert entry.manifest.dtype == "bfloat16"
 
 
@@ -228,7 +215,7 @@ def test_truncated_sequences_are_counted_and_their_words_are_not_valid(
             lost = sum(not one for own in expected for one in own)
             assert entry.manifest.counts["truncated_words"] == lost > 0
             assert f"{lost} of" in caplog.text
-            assert ("last" in entry.arrays) == ("cls" in entry.arrays) == False  # noqa: E712
+            assert not {"last", "cls"} & set(entry.arrays)
 
 
 def test_special_tokens_that_are_missing_are_asked_about(refuses, imported, found, tmp_path):

@@ -42,6 +42,13 @@ def native(model, examples, cache, options=NATIVE):
     return extract(model, "mine", examples=examples, options=options, cache=cache, device="cpu")
 
 
+def same_rows(imported, expected, atol=1e-5):
+    for ours, theirs in zip(imported, expected, strict=True):
+        torch.testing.assert_close(all_rows(ours), all_rows(theirs), rtol=1e-4, atol=atol)
+        assert ours.manifest.counts["valid_words"] == theirs.manifest.counts["valid_words"]
+    assert verify_rows(imported[0], 8, device="cpu").passed
+
+
 @pytest.mark.parametrize(
     ("form", "kind"),
     [
@@ -113,10 +120,7 @@ def test_word_states_score_as_native_ones(bert, exporter, tmp_path):
         bert, "mine", rows, examples=examples, cache=tmp_path / "imported",
         options=dataclasses.replace(PLAIN, pooling="mean"),
     )  # fmt: skip
-    for ours, theirs in zip(imported, expected, strict=True):
-        torch.testing.assert_close(all_rows(ours), all_rows(theirs), rtol=1e-4, atol=1e-5)
-        assert ours.manifest.counts["valid_words"] == theirs.manifest.counts["valid_words"]
-    assert verify_rows(imported[0], 10, device="cpu").passed
+    same_rows(imported, expected)
     score = scores(bert, tmp_path / "imported", tmp_path, imported)
     assert score == scores(bert, tmp_path / "native", tmp_path, expected)
 
@@ -132,13 +136,12 @@ def test_word_offsets_pool_as_extraction_does(bert, exporter, tmp_path, pooling)
         states.append(exporter.states(encoded))
     chosen = {"pooling": pooling, "keep": ("words",)}
     options = dataclasses.replace(NATIVE, **chosen)
-    (expected,) = native(bert, examples, tmp_path / "native", options)
-    (imported,) = import_states(
+    expected = native(bert, examples, tmp_path / "native", options)
+    imported = import_states(
         bert, "mine", states, word_offsets=offsets, examples=examples,
         options=dataclasses.replace(PLAIN, **chosen), cache=tmp_path / "imported",
     )  # fmt: skip
-    torch.testing.assert_close(all_rows(imported), all_rows(expected), rtol=1e-4, atol=1e-5)
-    assert verify_rows(imported, 5, device="cpu").passed
+    same_rows(imported, expected)
 
 
 def raw_states(exporter, item):
@@ -178,18 +181,14 @@ def test_a_last_layer_before_the_final_norm_is_said_and_verified(tmp_path):
 def test_states_of_the_encoder_of_an_encoder_decoder(tmp_path):
     folder, examples = str(tiny.build("t5", tmp_path / "t5")), sentences(4)
     wanted = dataclasses.replace(NATIVE, part="encoder")
-    (expected,) = extract(
-        folder, "mine", examples=examples, options=wanted, cache=tmp_path / "native", device="cpu"
-    )
+    expected = native(folder, examples, tmp_path / "native", wanted)
     exporter = Exporter(folder)
     exporter.model = T5EncoderModel.from_pretrained(folder).eval()
     states = vllm_folder(tmp_path / "v", [exporter.tokens(words) for words, _ in examples])
-    layers = ",".join(map(str, expected.arrays["words"].layers))
+    layers = ",".join(map(str, expected[0].arrays["words"].layers))
     options = ImportOptions(layer_ids=layers, dtype="float32", part="encoder", last_layer="normed")
     given = {"examples": examples, "cache": tmp_path / "imported"}
-    (entry,) = import_states(folder, "mine", states, options=options, **given)
-    torch.testing.assert_close(all_rows(entry), all_rows(expected), rtol=1e-4, atol=1e-4)
-    assert verify_rows(entry, 5).passed
+    same_rows(import_states(folder, "mine", states, options=options, **given), expected, atol=1e-4)
     with pytest.raises(OptionError, match="--part encoder"):
         options = dataclasses.replace(options, part=None)
         import_states(folder, "mine", states, options=options, **given)

@@ -105,7 +105,7 @@ def test_a_push_that_goes_on_removes_what_a_kill_left(tmp_path):
     assert not left.exists()
 
 
-def test_a_hub_keeps_what_was_sent(hub, tmp_path, cache, repo):
+def test_a_hub_keeps_what_was_sent(hub, tmp_path, repo):
     entry = stored(tmp_path / "cache")
     push(entry, URL)
     before, sent = folder_bytes(repo), len(hub.uploads.received)

@@ -200,7 +200,7 @@ def test_labels_of_a_place_replace_none_of_the_caches(made, tmp_path, cache, cap
     assert entry.path.exists()
 
 
-def test_what_is_asked_for_and_not_there(entry, there, cache):
+def test_what_is_asked_for_and_not_there(there, cache):
     assert "layer 3 is not in words, tokens of demo train, which hold [0, 1, 2, 4]" in refused(
         there, cache, OptionError, layers="3"
     )
@@ -305,7 +305,7 @@ def test_an_entry_of_an_earlier_form_is_no_matter_of_others(hub, repo, tmp_path,
     assert len(Pull.of(URL, cache).entries) == 2
 
 
-def test_links_in_a_folder(entry, there, cache, tmp_path):
+def test_links_in_a_folder(there, cache, tmp_path):
     (there / "tiny").rename(tmp_path / "elsewhere")
     (there / "tiny").symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere" / "round").symlink_to(there)

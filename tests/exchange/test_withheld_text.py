@@ -123,7 +123,7 @@ def test_another_text_is_refused(there, cache, tmp_path, monkeypatch, change, to
     assert not cache.exists()
 
 
-def test_labels_stay_while_another_entry_has_the_text(made, tmp_path, cache):
+def test_labels_stay_while_another_entry_has_the_text(made, tmp_path):
     there, entry = tmp_path / "there", made["train"]
     push(entry, there)
     part = Reduction.of(

@@ -2,6 +2,7 @@
 
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 import torch
 
@@ -55,6 +56,26 @@ def interrupted_after(count, method="write_unit"):
     with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(EntryBuilder, method, counted)
         yield
+
+
+def reference_rows(model, tokenizer, entry):
+    """Every word's row, by transformers alone: one sentence at a time."""
+    rows, layers = [], entry.arrays["words"].layers
+    for i in range(len(entry.examples)):
+        words = list(entry.examples.words(i))
+        encoded = tokenizer(words, is_split_into_words=True)
+        with torch.no_grad():
+            ids = torch.tensor([encoded["input_ids"]])
+            states = model(input_ids=ids, output_hidden_states=True).hidden_states
+        owners = np.array([-1 if word is None else word for word in encoded.word_ids()])
+        for word in range(len(words)):
+            at = np.flatnonzero(owners == word)
+            of_word = torch.stack([states[k][0, at] for k in layers])
+            if not len(at):
+                of_word = torch.zeros(len(layers), 1, of_word.shape[2])
+            picked = {"first": of_word[:, 0], "mean": of_word.mean(1), "last": of_word[:, -1]}
+            rows.append(picked[entry.manifest.pooling])
+    return torch.stack(rows)
 
 
 def all_rows(entry, array="words"):

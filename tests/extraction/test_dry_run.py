@@ -185,21 +185,14 @@ def test_break_even():
     assert training_split(splits).split == "train"
     assert break_even(splits) == 3.0
     assert training_split([made("dev"), made("test")]).split == "dev"
+    assert break_even([made(read=5.0)]) is break_even([made(read=6.0)]) is None, "it never pays"
 
 
-@pytest.mark.parametrize("read", [5.0, 6.0])
-def test_a_cache_that_loses_never_pays(read):
-    assert break_even([made(read=read)]) is None
+def test_speed_of_the_disk(tmp_path, monkeypatch):
+    for resident in (False, True):
+        assert min(measure_disk(tmp_path / "not" / "there" / "yet", resident=resident)) > 0
+        assert list(tmp_path.iterdir()) == []
 
-
-@pytest.mark.parametrize("resident", [False, True])
-def test_speed_of_the_disk(tmp_path, resident):
-    speed = measure_disk(tmp_path / "not" / "there" / "yet", resident=resident)
-    assert min(speed) > 0
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_disk_that_takes_nothing(tmp_path, monkeypatch):
     def full(files, file, data):
         raise OSError(28, "No space left on device")
 

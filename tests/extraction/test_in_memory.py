@@ -96,7 +96,7 @@ def test_a_second_call_computes_nothing_and_other_tensors_are_another_model(give
         mine(name="third")
 
 
-def test_both_halves_stand_alone(bert, given, corpus, tmp_path):
+def test_both_halves_stand_alone(bert, given, tmp_path):
     text = {"examples": sentences(), "options": PLAIN, "cache": tmp_path, "device": "cpu"}
     (of_files,) = extract(bert, **text)
     (of_memory,) = extract(**given, **text, name="mine")

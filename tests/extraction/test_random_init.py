@@ -9,32 +9,19 @@ import torch
 from transformers import AutoConfig, AutoModel, AutoTokenizer
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.errors import BackboneError, OptionError
-from probekit.extraction import ExtractOptions
+from probekit.errors import BackboneError
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location, open_features
-from tests.extraction.extracted import all_rows, run
-
-
-def reference(folder, seed, words):
-    torch.manual_seed(seed)
-    config = AutoConfig.from_pretrained(folder)
-    model = AutoModel.from_config(config, add_pooling_layer=False).eval()
-    encoded = AutoTokenizer.from_pretrained(folder)(
-        words, is_split_into_words=True, return_tensors="pt"
-    )
-    with torch.no_grad():
-        states = torch.stack(model(**encoded, output_hidden_states=True).hidden_states)[:, 0]
-    return states[:, [encoded.word_ids(0).index(word) for word in range(len(words))]]
+from tests.extraction.extracted import all_rows, reference_rows, run
 
 
 def test_rows_are_those_of_transformers_own_initialisation(bert, made):
     entry = made(random_init=3)
-    words = list(entry.examples.words(1))
-    start = int(entry.examples.row_start[1])
-    rows = entry.arrays["words"].read(slice(start, start + len(words)))
-    expected = reference(bert, 3, words).transpose(0, 1)
-    torch.testing.assert_close(rows, expected, rtol=1e-4, atol=1e-5)
+    torch.manual_seed(3)
+    config = AutoConfig.from_pretrained(bert)
+    model = AutoModel.from_config(config, add_pooling_layer=False).eval()
+    expected = reference_rows(model, AutoTokenizer.from_pretrained(bert), entry)
+    torch.testing.assert_close(all_rows(entry), expected, rtol=1e-4, atol=1e-5)
     assert verify_rows(entry, 40).passed, "the same weights are drawn again"
 
 
@@ -76,8 +63,3 @@ def test_another_configuration_draws_other_weights(bert, tmp_path):
     (copy / "config.json").write_text(json.dumps(config | {"initializer_range": 0.5}), "utf-8")
     one, other = (inspect_backbone(str(f), random_init=0).info for f in (bert, copy))
     assert one.identity.weights != other.identity.weights
-
-
-def test_a_seed_is_not_negative():
-    with pytest.raises(OptionError, match="--random-init -1: a seed is 0 or more"):
-        ExtractOptions(random_init=-1)

@@ -8,7 +8,7 @@ from transformers import CONFIG_MAPPING, MODEL_FOR_QUESTION_ANSWERING_MAPPING
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.model_classes import backbone_classes
 from probekit.errors import BackboneError, OptionError
-from tests.extraction.extracted import all_rows, run
+from tests.extraction.extracted import all_rows, reference_rows, run
 from tests.random_models import save_random
 
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
@@ -16,35 +16,13 @@ XLM = {"emb_dim": 32, "n_layers": 3, "n_heads": 4, "max_position_embeddings": 64
 T5 = {"d_model": 32, "d_kv": 8, "d_ff": 48, "num_layers": 3, "num_heads": 4}
 
 
-def rows_of_transformers(folder, entry, first=True):
-    """Return the row of each word's first (or last) subword, one sentence at a time."""
+def check_rows(folder, corpus, tmp_path, **options):
+    entry = run(folder, corpus, tmp_path / "cache", limit=8, **options)
     inspection = inspect_backbone(str(folder))
     auto, _ = backbone_classes(inspection.config)
     model = auto.from_pretrained(folder, dtype=torch.float32).eval()
     model.config.use_cache = False
-    found = []
-    for i in range(len(entry.examples)):
-        words = list(entry.examples.words(i))
-        encoded = inspection.tokenizer(words, is_split_into_words=True)
-        with torch.no_grad():
-            states = model(
-                input_ids=torch.tensor([encoded["input_ids"]]), output_hidden_states=True
-            ).hidden_states
-        ids = encoded.word_ids() if first else encoded.word_ids()[::-1]
-        places = [ids.index(w) if w in ids else None for w in range(len(words))]
-        if not first:
-            places = [None if p is None else len(ids) - 1 - p for p in places]
-        layers = list(entry.manifest.arrays[0].layers)
-        for place in places:
-            row = [torch.zeros(32) if place is None else states[k][0, place] for k in layers]
-            found.append(torch.stack(row))
-    return torch.stack(found)
-
-
-def check_rows(folder, corpus, tmp_path, **options):
-    entry = run(folder, corpus, tmp_path / "cache", limit=8, **options)
-    first = entry.manifest.pooling == "first"
-    expected = rows_of_transformers(folder, entry, first)
+    expected = reference_rows(model, inspection.tokenizer, entry)
     torch.testing.assert_close(all_rows(entry), expected, rtol=1e-3, atol=1e-4)
     return entry
 

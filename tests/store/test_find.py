@@ -12,7 +12,7 @@ from tests.planted import built_once
 from tests.store import synthetic
 
 
-def find(root, model, task, split, entry=None, *, arrays=(), **about):
+def find(root, model="tiny", task="demo", split="train", entry=None, *, arrays=(), **about):
     wanted = Wanted(**{"model": model, "task": task, "slug": task.replace("/", "-"), **about})
     return find_entries(root, wanted, split, entry, arrays=arrays)
 
@@ -39,7 +39,7 @@ def root(tmp_path):
 def test_the_only_one(root):
     entry = build(root)
     assert entry.path == root / "tiny" / "demo" / f"train-{entry.manifest.key[:8]}"
-    assert find(root, "tiny", "demo", "train").manifest == entry.manifest
+    assert find(root).manifest == entry.manifest
 
 
 def test_what_is_not_there_is_said_with_what_is(root):
@@ -64,75 +64,62 @@ def test_unfinished(root, told):
         pass
     says = r"partial is unfinished\. Run the same `probekit extract` command \(or "
     with pytest.raises(EntryError, match=says):
-        find(root, "tiny", "demo", "train")
+        find(root)
 
 
 def test_several_are_listed_and_one_is_chosen(root):
     entries = {pooling: build(root, pooling=pooling) for pooling in ("first", "mean")}
     with pytest.raises(EntryNotFoundError) as caught:
-        find(root, "tiny", "demo", "train")
+        find(root)
     for pooling, entry in entries.items():
         assert f"{entry.manifest.key[:8]} (pooling {pooling})" in str(caught.value)
         key = entry.manifest.key
         for choice in (key[:5], key[:8], key[:20], key, entry.path.name, str(entry.path)):
-            found = find(root, "tiny", "demo", "train", choice)
+            found = find(root, entry=choice)
             assert found.manifest.key == key
-    missing(
-        root,
-        "tiny",
-        "demo",
-        "train",
-        "0000000000",
-        says="matches --entry 0000000000; there are: train-",
-    )
+    missing(root, entry="0000000000", says="matches --entry 0000000000; there are: train-")
 
 
 def test_a_choice_holds_for_the_other_splits(root):
     chosen = build(root, pooling="mean")
     build(root, pooling="first")
     dev = {pooling: build(root, split="dev", pooling=pooling) for pooling in ("first", "mean")}
-    found = find(root, "tiny", "demo", "dev", chosen.manifest.key[:8])
+    found = find(root, split="dev", entry=chosen.manifest.key[:8])
     assert found.manifest.key == dev["mean"].manifest.key
 
 
 def test_an_entry_that_keeps_all_that_the_others_do_is_meant(root):
     build(root, keep=["cls", "mean"])
     wide = build(root, keep=["cls", "mean", "tokens"])
-    assert find(root, "tiny", "demo", "train").manifest == wide.manifest
+    assert find(root).manifest == wide.manifest
     build(root, keep=["last"])
-    missing(root, "tiny", "demo", "train", says=r"3 entries match.*keep cls,mean,tokens")
-    found = find(root, "tiny", "demo", "train", arrays=("tokens", "words"))
+    missing(root, says=r"3 entries match.*keep cls,mean,tokens")
+    found = find(root, arrays=("tokens", "words"))
     assert found.manifest == wide.manifest
 
 
 def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     caplog.set_level("INFO")
     part = build(root, limit=5)
-    assert find(root, "tiny", "demo", "train").manifest == part.manifest
+    assert find(root).manifest == part.manifest
     whole = build(root)
-    assert find(root, "tiny", "demo", "train").manifest == whole.manifest
+    assert find(root).manifest == whole.manifest
     key = part.manifest.key[:8]
     said = (
         "tiny demo: whole splits are taken, not their first 5 examples (--entry KEY takes those)."
     )
     assert sum(said in record.getMessage() for record in caplog.records) == 1
-    assert find(root, "tiny", "demo", "train", key).manifest == part.manifest
+    assert find(root, entry=key).manifest == part.manifest
     build(root, limit=3, format="hdf5")
     build(root, format="hdf5")
-    missing(
-        root,
-        "tiny",
-        "demo",
-        "train",
-        says=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\.",
-    )
+    missing(root, says=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\.")
 
 
 def test_an_entry_of_another_split_chooses_the_same_part(root):
     build(root)
     part = build(root, limit=5)
     dev = {limit: build(root, split="dev", limit=limit) for limit in (None, 5)}
-    assert find(root, "tiny", "demo", "dev", part.manifest.key).manifest == dev[5].manifest
+    assert find(root, split="dev", entry=part.manifest.key).manifest == dev[5].manifest
 
 
 OTHER = synthetic.IDENTITY | {"weights": "1" * 64}
@@ -248,9 +235,9 @@ def test_each_manifest_is_read_once_for_all_questions(root, monkeypatch):
     monkeypatch.setattr("probekit.store.entry.read_manifest", counted)
     about = {"identity": synthetic.IDENTITY, "text": lambda split, limit: f"of {split}, {limit}"}
     folders = list_entries(root)
-    assert find(root, "tiny", "demo", "train", **about).manifest.split == "train"
+    assert find(root, **about).manifest.split == "train"
     assert sorted(seen) == [folder.path for folder in folders]
     seen.clear()
     key = next(folder.path.name for folder in folders if folder.split == "train")
-    assert find(root, "tiny", "demo", "dev", key, **about).manifest.split == "dev"
+    assert find(root, split="dev", entry=key, **about).manifest.split == "dev"
     assert sorted(seen) == [folder.path for folder in folders]

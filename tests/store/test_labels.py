@@ -38,15 +38,13 @@ def entry(built):
     shutil.rmtree(labels_folder(built.path), ignore_errors=True)
 
 
-def write(folder, column="ner", fingerprint="a" * 64, *, split="train", values=VALUES, **about):
-    return write_labels(
-        folder, split, column, IDS, values, **ABOUT | about, fingerprint=fingerprint
-    )
+def write(folder, column="ner", of="a" * 64, *, split="train", values=VALUES, **about):
+    return write_labels(folder, split, column, IDS, values, **ABOUT | about, fingerprint=of)
 
 
 def test_labels_come_back(entry):
     folder = labels_folder(entry.path)
-    path = write(folder, fingerprint="ab" * 32)
+    path = write(folder, of="ab" * 32)
     version = digest(["of train, None", "ab" * 32])[:8]
     assert path == entry.path.parent / "labels" / f"train-ner-{version}.parquet"
     found = read_labels(path)
@@ -59,9 +57,9 @@ def test_labels_come_back(entry):
 def test_the_newest_comes_first(entry):
     folder = labels_folder(entry.path)
     for fingerprint in ("a" * 64, "b" * 64, "a" * 64):
-        write(folder, fingerprint=fingerprint)
+        write(folder, of=fingerprint)
     write(folder, "pos", "c" * 64)
-    write(folder, fingerprint="d" * 64, split="dev")
+    write(folder, of="d" * 64, split="dev")
     assert [file.fingerprint[0] for file in labels_for(entry, "ner")] == ["a", "b"]
     assert labels_for(entry, "chunk") == []
 
@@ -69,7 +67,7 @@ def test_the_newest_comes_first(entry):
 def test_labels_that_are_dated_in_the_future_come_last(entry):
     folder = labels_folder(entry.path)
     for fingerprint, clock in (("a" * 64, 2**33), ("b" * 64, 0), ("a" * 64, 0), ("b" * 64, 0)):
-        path = write(folder, fingerprint=fingerprint)
+        path = write(folder, of=fingerprint)
         if clock:
             table = pq.read_table(path)
             later = {b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode()}
@@ -131,13 +129,13 @@ def test_groups_are_no_labels(entry):
     assert {file.column for file in files_of(entry)} == {"ner", "document"}
 
 
-def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry, monkeypatch):
+def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry):
     folder = labels_folder(entry.path)
     first = write(folder)
     before = first.stat().st_mtime_ns
     assert write(folder) == first
     assert first.stat().st_mtime_ns == before
-    other = write(folder, fingerprint="b" * 64, values=VALUES[::-1])
+    other = write(folder, of="b" * 64, values=VALUES[::-1])
     assert [file.path for file in labels_for(entry, "ner")] == [other, first]
     write(folder)
     assert [file.path for file in labels_for(entry, "ner")] == [first, other]

@@ -92,7 +92,7 @@ def test_two_runs_in_one_folder(refuses, found, tmp_path):
         ({"layers_first": True}, DataError, r"token_ids has the shape .*rows come first"),
     ],
 )
-def test_options_that_make_no_sense(refuses, found, tmp_path, more, error, message):
+def test_options_that_make_no_sense(refuses, found, more, error, message):
     refuses(error, message, **arrays(found), options=more)
 
 

@@ -13,18 +13,8 @@ from probekit.metrics.span_f1 import SpanFinder
 NAMES = (
     *("O", "B-PER", "I-PER", "E-PER", "S-PER", "B-LOC", "I-LOC"),
     *("B", "I", "E", "S", "PER", "X", "X-PER", "L-PER", "U-LOC", ".", ".-PER", "OTHER", "O-PER"),
-    *(
-        "B-fare-class",
-        "I-fare-class",
-        "B-fare",
-        "B-time:from",
-        "I-time:from",
-        "B-",
-        "I--",
-        "-",
-        "_",
-    ),
-    *("B_PER", "I-_", "x", "ä-LOC"),
+    *("B-fare-class", "I-fare-class", "B-fare", "B-time:from", "I-time:from"),
+    *("B-", "I--", "-", "_", "B_PER", "I-_", "x", "ä-LOC"),
 )
 
 labellings = st.lists(

@@ -15,12 +15,10 @@ from tests.results.samples import make_record
 )
 def test_hollow_points_of_amounts_lie_on_their_curve(plot, option, amounts):
     records = [
-        make_record(
-            head, seed, **{option: amount}, diagnosis={"best_is_last": amount == amounts[0]}
-        )
+        make_record(head, seed, **{option: n}, diagnosis={"best_is_last": n == amounts[0]})
         for head in ("last", "p32")
         for seed in range(2)
-        for amount in amounts
+        for n in amounts
     ]
     figure = plot(records)
     lines = figure.axes[0].lines

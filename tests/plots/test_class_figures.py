@@ -153,14 +153,10 @@ def test_confusion_needs_one():
 
 
 def test_attention_shows_means_by_class_below_the_mean_of_all():
+    of_class = [{"O": {1: 0.25, 2: 0.75}, "B-A": {1: n / 2, 2: 1 - n / 2}} for n in (0, 1)]
     records = [
-        make_record(
-            "dwatt",
-            seed,
-            weights={1: 0.5, 2: 0.5},
-            class_weights={"O": {1: 0.25, 2: 0.75}, "B-A": {1: seed / 2, 2: 1 - seed / 2}},
-        )
-        for seed in (0, 1)
+        make_record("dwatt", seed, weights={1: 0.5, 2: 0.5}, class_weights=own)
+        for seed, own in enumerate(of_class)
     ]
     axes = plot_attention([*records, *_records("p32")]).axes[0]
     assert row_names(axes) == ["all", "O (4,000)", "B-A"]
@@ -173,17 +169,8 @@ def test_attention_shows_means_by_class_below_the_mean_of_all():
 
 def test_attention_before_training_stands_below_that_of_all():
     weights = {1: 0.75, 2: 0.25}
-    records = [
-        make_record(
-            "dwatt",
-            seed,
-            layers=[1, 2],
-            weights=weights,
-            class_weights={"O": weights},
-            initial_weights={1: 0.5, 2: 0.5},
-        )
-        for seed in (0, 1)
-    ]
+    of_class = {"class_weights": {"O": weights}, "initial_weights": {1: 0.5, 2: 0.5}}
+    records = _records("dwatt", layers=[1, 2], weights=weights, **of_class)
     axes = plot_attention(records).axes[0]
     assert row_names(axes)[:2] == ["all", "all, before training"]
     assert cells_of(axes)[:2, 1:].tolist() == [[1.5, 0.5], [1, 1]]

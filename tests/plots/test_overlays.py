@@ -15,18 +15,10 @@ SCORES = {"a": [0.5, 0.6, 0.7], "b": [0.4, 0.8, 0.6, 0.7, 0.5]}
 
 def _deep(model="a", head="last", **options):
     scores = SCORES.get(model, SCORES["a"])
+    options |= {"model": model}
     return [
-        make_record(
-            head,
-            seed,
-            len(scores) - 1,
-            model=model,
-            depth=depth,
-            eval_score=score,
-            test_score=score,
-            **options,
-        )
-        for depth, score in enumerate(scores)
+        make_record(head, seed, len(scores) - 1, depth=n, eval_score=s, test_score=s, **options)
+        for n, s in enumerate(scores)
         for seed in (0, 1)
     ]
 

@@ -63,17 +63,8 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
 
 def _spec(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the options of a run that has a record of these values."""
-    names = (
-        "label",
-        "head",
-        "decoder",
-        "normalize",
-        "method",
-        "shots",
-        "fraction",
-        "depth",
-        "seed",
-    )
+    names: tuple[str, ...] = ("label", "head", "decoder", "normalize", "method")
+    names += ("shots", "fraction", "depth", "seed")
     spec = {name: values[name] for name in names if values.get(name) is not None}
     spec |= {"start": "solved"} if values.get("init") == "solved" else {}
     return spec | ({"freeze_fusion": True} if values.get("freeze") else {})

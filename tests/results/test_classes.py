@@ -39,13 +39,10 @@ def test_scores_come_from_the_metric_of_spans_or_from_the_confusion():
 
 
 def test_means_are_over_the_seeds_that_know_the_class():
+    weights = {"A": {1: 0.75, 2: 0.25}, "O": {1: 1.0}}
     records = [
         make_record(seed=0, scores={"dev/f1/A": 0.25}, class_weights={"A": {1: 0.25, 2: 0.75}}),
-        make_record(
-            seed=1,
-            scores={"dev/f1/A": 0.75, "dev/f1/B": 0.5},
-            class_weights={"A": {1: 0.75, 2: 0.25}, "O": {1: 1.0}},
-        ),
+        make_record(seed=1, scores={"dev/f1/A": 0.75, "dev/f1/B": 0.5}, class_weights=weights),
     ]
     found = mean_class_scores(records, "dev", "p32")
     assert {name: (one.mean, one.n) for name, one in found.items()} == {

@@ -1,5 +1,6 @@
 """The best depth is dev's, and what noise cannot tell from it is within noise: planted sets."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -136,14 +137,9 @@ def test_both_kinds_of_noise_keep_a_depth(tmp_path):
             predicted = better.predicted.copy()
             right = np.flatnonzero((predicted == better.gold) & (predicted == 0))[:wrong]
             predicted[right] = 1
-            found = type(better)(
-                ids=better.ids, offsets=better.offsets, content="classes", predicted=predicted,
-                gold=better.gold, names=better.names,
-            )  # fmt: skip
-            key = f"{depth}-{seed}"
-            records.append(
-                add_run(file, "last", seed, found, metric="accuracy", depth=depth, key=key)
-            )
+            options = {"metric": "accuracy", "depth": depth, "key": f"{depth}-{seed}"}
+            found = replace(better, predicted=predicted)
+            records.append(add_run(file, "last", seed, found, **options))
     found = best_depth(records)
     assert found.best == 1 and found.within == (0, 1)
     assert noise_text([found]) == "paired over 3 seeds and 60 sentences"

@@ -127,12 +127,19 @@ def write_labels(
     remove_left(folder)
     if _stands(file, tuple(ids), tuple(map(tuple, values))):
         return path
-    described = asdict(file)
-    del described["path"]
+    described = _described(file)
+    described["sum"] = digest(described)
     table = pa.table({"id": list(ids), "labels": [list(v) for v in values]}, schema=_SCHEMA)
     with storage_errors(folder):
         write_whole(path, table_bytes(table.replace_schema_metadata(described)))
     return path
+
+
+def _described(file: LabelFile) -> dict[str, str]:
+    """Return what a label file says of itself, but for the sum of it."""
+    described = asdict(file)
+    del described["path"]
+    return described
 
 
 def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...], ...]) -> bool:
@@ -173,12 +180,14 @@ def read_label_file(path: Path) -> LabelFile:
         since = dict.fromkeys(_SINCE, b"")
         names = [field.name for field in fields(LabelFile)][1:]
         values = [(since | metadata)[name.encode()].decode() for name in names]
+        said = metadata.get(b"sum", b"").decode()  # earlier files have none
     except (pa.ArrowException, KeyError, OSError, UnicodeDecodeError):
         raise EntryError(
             f"{path} is not a probekit label file. Delete it and read the labels again with --data."
         ) from None
     file = LabelFile(path, *values)
-    if file.text and path.name != file.called:  # in format version 1 no text is named
+    renamed = file.text and path.name != file.called  # in format version 1 no text is named
+    if renamed or said not in ("", digest(_described(file))):
         raise EntryError(
             f"{path} is damaged, or was renamed: by what it says it is {file.called}. Delete it "
             "and read the labels again with --data."

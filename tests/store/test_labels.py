@@ -70,7 +70,10 @@ def test_labels_that_are_dated_in_the_future_come_last(entry):
         path = write(folder, of=fingerprint)
         if clock:
             table = pq.read_table(path)
-            later = {b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode()}
+            later = {
+                b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode(),
+                b"sum": b"",
+            }
             pq.write_table(table.replace_schema_metadata(table.schema.metadata | later), path)
         assert labels_for(entry, "ner")[0].fingerprint == fingerprint
 
@@ -145,7 +148,10 @@ def test_what_is_stored_is_not_written_again_unless_another_version_counts(entry
     assert [file.path for file in labels_for(entry, "ner")] == [first, other]
 
 
-@pytest.mark.parametrize("field", [b"split", b"column", b"text", b"fingerprint"])
+FIELDS = [b"split", b"column", b"text", b"kind", b"metric", b"fingerprint", b"created"]
+
+
+@pytest.mark.parametrize("field", FIELDS)
 def test_damage_in_what_a_file_says_of_itself_is_told_and_mended(entry, field):
     folder = labels_folder(entry.path)
     path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)

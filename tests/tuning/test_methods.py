@@ -169,22 +169,6 @@ def test_a_model_whose_blocks_are_not_found_is_not_cut(models):
         cut(backbone, 1)
 
 
-def test_merged_matrices_are_the_model_beside_them(models):
-    installed("lora")
-    from peft.tuners.lora import LoraLayer
-
-    model = learning(models["bert"]).model
-    for name, value in attached("lora:rank=2:targets=linear", model).items():
-        if "lora_B" in name:  # which starts at 0
-            torch.nn.init.normal_(value, std=0.1)
-    apart, plain = states(model), states(AutoModel.from_pretrained(models["bert"]))
-    assert (apart[-1] - plain[-1]).abs().max() > 0.01
-    for layer in model.modules():
-        if isinstance(layer, LoraLayer):
-            layer.merge()
-    check_states(states(model), apart)
-
-
 def test_methods_as_they_are_typed(monkeypatch):
     assert normal_form("method", "lora:rank=8:alpha=16", METHODS) == "lora"
     assert normal_form("method", "lora:rank=4", METHODS) == "lora:rank=4"

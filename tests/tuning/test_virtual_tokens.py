@@ -8,12 +8,11 @@ import torch
 from transformers import AutoModel
 
 from probekit.base.registry import parse
-from probekit.data.encoded import encoded_of
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
 from probekit.train.saved.labelling import predict
-from probekit.train.sweeps.run import fit, sweep
+from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from probekit.tuning import METHODS
 from tests import tiny
@@ -143,16 +142,6 @@ def extracted(models, tmp_path_factory):
     entry, *_ = extract(models["bert"], corpus, cache=root, options=options)
     spec = TrainSpec(model=models["bert"], task=corpus, head="last")
     return spec, Location(cache=root), entry
-
-
-def test_what_does_not_fit_beside_the_text_is_refused_before_it_runs(extracted):
-    spec, at, entry = extracted
-    longest = int(encoded_of(entry.examples).window_lengths.max())
-    with pytest.raises(OptionError, match="64 virtual tokens leave nothing of the 64 positions"):
-        fit(replace(spec, method="prompt:length=64"), location=at)
-    says = rf"window of {longest} subwords are more than the 64 .* --max-length {longest - 1}, or"
-    with pytest.raises(OptionError, match=says):
-        fit(replace(spec, method=f"prefix:length={65 - longest}"), location=at)
 
 
 @pytest.mark.parametrize("method", ["prompt:length=2", "prefix:length=2"])

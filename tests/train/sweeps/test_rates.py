@@ -15,7 +15,7 @@ from probekit.train.sweeps import worker
 from probekit.train.sweeps.fitting import settle_rates
 from probekit.train.sweeps.protocols import PROTOCOLS
 from probekit.train.sweeps.run import fit
-from probekit.train.sweeps.search import LIMIT, Ladder, search, trial_seeds, value_of
+from probekit.train.sweeps.search import LIMIT, search, trial_seeds, value_of
 from probekit.train.sweeps.specs import product
 from tests.results.samples import make_record
 from tests.train.sweeps.samples import spec
@@ -134,10 +134,6 @@ def searched(score, *, heads=("p32",), seeds=(0, 1), **changes):
     return [found[one] for one in plan], trails[found[plan[0]]], rounds
 
 
-def test_values_are_half_decades_with_three_digits():
-    assert [value_of(n) for n in (-7, -6, -5, 0, 1)] == [3.16e-4, 1e-3, 3.16e-3, 1.0, 3.16]
-
-
 def test_the_first_grid_is_all_where_the_best_lies_inside():
     specs, trail, rounds = searched(peak(1e-2))
     assert [(one.lr, one.rate_from, one.trial) for one in specs] == [(1e-2, "searched", False)] * 2
@@ -193,10 +189,6 @@ def test_what_is_chosen_by_what(score, changes, lr, scores):
 def test_a_head_whose_decoder_has_hidden_layers_is_searched_around_their_rate():
     _, trail, _ = searched(peak(3.16e-3), heads=("concat-ffn",))
     assert trail["search_rates"] == [3.16e-4, 1e-3, 3.16e-3, 1e-2, 3.16e-2]
-
-
-def test_where_all_diverge_the_next_is_smaller():
-    assert Ladder(start=-4, scores=dict.fromkeys(range(-6, -1))).missing == [-7]
 
 
 def test_trials_take_no_seed_that_is_reported():

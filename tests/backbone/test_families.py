@@ -9,19 +9,12 @@ from probekit.backbone.final_parts import read_final_norm
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.inspecting import DEFAULT_LENGTH, longest_input
 from probekit.backbone.structure import read_structure
-from tests import tiny
+from tests import random_models, tiny
 
-SIZES = {
-    "vocab_size": 50,
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-    "pad_token_id": 0,
-    "bos_token_id": 1,
+SIZES = random_models.SIZES | {
+    "vocab_size": 50, "num_hidden_layers": 2, "max_position_embeddings": 40, "bos_token_id": 1,
     "eos_token_id": 2,
-}
+}  # fmt: skip
 GROUPED = {"num_key_value_heads": 2, "head_dim": 8}
 PLAIN: dict[str, object] = {}
 # family -> (what its configuration needs besides SIZES, causal, final norm)

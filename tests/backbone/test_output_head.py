@@ -21,15 +21,9 @@ from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.errors import BackboneError, EntryError
 from probekit.probe.model_parts.output_head import OutputHead
-from tests import tiny
+from tests import random_models, tiny
 
-SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 40,
-}
+SIZES = {**random_models.SIZES, "num_hidden_layers": 2}
 NARROW = {"embedding_size": 16}
 DISTIL = {"dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2}
 # family -> (tokenizer, what its configuration needs besides SIZES)

@@ -75,11 +75,13 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
     if choice.of_kind.per != "text":
         return Columns(texts, None)
     free = [name for name in names if name not in texts and _may_label(name, fields.values[name])]
-    several = [n for n in names if n.lower() in LABELS and any(map(_are_several, fields.values[n]))]
-    if several and not (free or choice.label or choice.texts_alone):
+    called_so = [(n, v) for n in names if n.lower() in LABELS for v in fields.values[n]]
+    odd = next((labelled for labelled in called_so if _is_no_class(labelled[1])), None)
+    if odd and not (free or choice.label or choice.texts_alone):
         raise DataError(
-            f"{fields.where}: column {several[0]!r} holds lists of several labels, and a text has "
-            "one class. Write a column for each label, and choose one with --label."
+            f"{fields.where}: column {odd[0]!r} holds {str(odd[1])[:60]}, and a text has one "
+            "class, which is text or a number. Write a column for each label, and choose one with "
+            "--label."
         )
     return Columns(texts, _choose_label(fields.where, choice, names, free))
 
@@ -205,13 +207,14 @@ def _may_label(name: str, values: Sequence[Any]) -> bool:
     return not is_id(name) and bool(filled) and plain
 
 
-def _are_several(value: Any) -> bool:
-    return isinstance(value, list) and len(value) > 1
+def _is_no_class(value: Any) -> bool:
+    value = one_class(value)
+    return value is not None and not isinstance(value, str | int | float)
 
 
 def one_class(value: Any) -> Any:
     """Return what a list of one holds, None of an empty one: a text has one class."""
-    if not isinstance(value, list) or _are_several(value):
+    if not isinstance(value, list) or len(value) > 1:
         return value
     return value[0] if value else None
 

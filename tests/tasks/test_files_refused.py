@@ -61,7 +61,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", SPANS, "", "no column with a list of words"),
     ("a.jsonl", [{"label": 1}], SENTENCE, r"has no column with text; expected one \(text"),
     ("a.jsonl", [{"tokens": ["a"], "label": 1}], SENTENCE, "has no column with text"),
-    ("a.jsonl", [{"text": "a", "labels": ["x", "y"]}], SENTENCE, "'labels' holds lists of sev"),
+    ("a.jsonl", [{"text": "a", "labels": ["x", "y"]}], SENTENCE, "'labels' holds "),
     ("a.csv", "token\na\n", "label=tag", "no labels in column 'tag'"),
     ("a.jsonl", [{"tokens": ["a"]}], "label=t", "no labels in column 't'"),
     # labels of words
@@ -167,6 +167,15 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.json", '[{"text": "a"}]\n[]', SENTENCE, "line 1: expected JSON objects, found list"),
     ("a.json", '{"text": ["a"], "label": ["x", "y"]}', SENTENCE, r"lengths \(text 1, label 2\)"),
     ("a.json", '[["a", "x"]]', SENTENCE, "row 1: expected JSON objects, found list"),
+    *(
+        (
+            "a.jsonl",
+            f'{{"text": "a", "label": {value}}}\n',
+            SENTENCE,
+            r"column 'label' holds \W+x.*--label",
+        )
+        for value in ('["x", "y"]', '{"x": 1}', '[{"x": 1}]', '[["x"]]')
+    ),
 ]
 
 

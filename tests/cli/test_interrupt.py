@@ -13,7 +13,7 @@ from probekit.train.solving.solved_stream import SolvedStream
 from tests.cli.conftest import FLOAT32
 from tests.cli.console import done, run
 from tests.extraction.corpus import write_corpus
-from tests.forked import Forked
+from tests.forks import Forked
 from tests.planted import plant_all
 
 MESSAGE = "interrupted. What is finished is kept: run the same command again to resume."

@@ -13,7 +13,7 @@ from probekit.train import snapshot
 from probekit.train.snapshot import Snapshot
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
-from tests.forked import Forked
+from tests.forks import Forked
 from tests.train.live.trained_runs import prepared
 from tests.tuning.cases import installed
 

@@ -14,7 +14,7 @@ from probekit.results.claims import Claims
 from probekit.train.sweeps import run, worker
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import product
-from tests.forked import Forked
+from tests.forks import Forked
 from tests.planted import MODEL, TASK, plant_all
 from tests.train.sweeps.samples import spec
 

@@ -20,8 +20,8 @@ from probekit import Location, Record, TrainSpec, open_features, plot_depth, pro
 from probekit.results.comparison import best_depth
 from probekit.results.comparison.resampling import Bootstrap, Estimate
 from probekit.results.overthinking import depth_curves
-from probekit.results.overthinking.chosen_depth import best_place, choosers
 from probekit.results.overthinking.depth_predictions import read_reported
+from probekit.results.overthinking.measure import best_place, choosers
 from probekit.results.summaries.grouping import grouped
 from probekit.results.summaries.interval import LEVEL, holm
 from probekit.results.summaries.wording import model_text, numbers_text

@@ -18,8 +18,7 @@ from functools import partial
 import numpy as np
 from scipy.special import ndtr
 
-from probekit.results.comparison.crossed import crossed
-from probekit.results.comparison.resampling import Groups
+from probekit.results.comparison.resampling import Groups, crossed
 from probekit.results.summaries.interval import CONFIDENCE, interval
 
 NAME = "interval_coverage"

@@ -21,7 +21,7 @@ import torch
 from measure import Claim, Side, alternate, report
 from subjects import parser, work_folder
 
-from probekit.base.machine.buffers import empty_buffer
+from probekit.base.tensors import empty_buffer
 from probekit.store.files import WholeFiles, checksum
 
 NUMBER = 23

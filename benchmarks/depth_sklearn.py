@@ -31,10 +31,10 @@ from subjects import MPNET, SMOLLM, data_path, model_path, parser, work_folder
 
 from probekit import Location, extract, open_features
 from probekit.features import FeatureView
-from probekit.probe.fitters.basis import BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
 from probekit.probe.fitters.minimise import Evaluation, Minimum, Request, run_alone
+from probekit.probe.fitters.preconditioner import BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))

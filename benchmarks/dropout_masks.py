@@ -12,7 +12,7 @@ from measure import alternate, at_least, report, timed
 from subjects import parser
 from torch import Tensor
 
-from probekit.probe.decoders.dropout import dropout_mask
+from probekit.probe.decoders.contract import dropout_mask
 
 ROWS, DIM = 232, 768
 RATE = 0.1

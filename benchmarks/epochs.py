@@ -25,7 +25,7 @@ from subjects import LARGE, MPNET, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.backbone import Backbone, inspect_backbone, load_backbone
-from probekit.base.layers import parse_layers
+from probekit.base.kinds import parse_layers
 from probekit.data.encoded import EncodedSplit
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
@@ -33,9 +33,8 @@ from probekit.store import StoredRows
 from probekit.tasks import get_task
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Descent, Steps
-from probekit.train.residency import Residency
 from probekit.train.source import Inputs, Source
-from probekit.train.stream import Stream, StreamSpec, batches
+from probekit.train.stream import Residency, Stream, StreamSpec, batches
 
 AIMS = {"p32": 50.0, "attention-fusion": 50.0, "dwatt": 4.0, "concat": 4.0}
 BATCH = 16

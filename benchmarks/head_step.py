@@ -17,13 +17,12 @@ from machine import matrix_product
 from measure import Claim, alternate, report, timed
 from subjects import parser
 
-from probekit.base.machine.process import keep_free_memory
-from probekit.base.numbers.seeding import torch_generator
+from probekit.base.machine import keep_free_memory
+from probekit.base.numbers import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.member import MemberSpec
+from probekit.train.member import MemberSpec, Probe
 from probekit.train.option_groups import Descent
-from probekit.train.probe import Probe
 from probekit.train.steps import Optimizer
 
 ROWS, LAYERS, DIM, CLASSES = 232, 12, 768, 9

@@ -18,9 +18,8 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import ExtractOptions, Location, extract, open_features
 from probekit.features import FeatureView
-from probekit.train.residency import resident_bytes
 from probekit.train.source import Source
-from probekit.train.stream import batches
+from probekit.train.stream import batches, resident_bytes
 
 NUMBER, SENTENCES = 19, 16
 AHEAD = 64 * 2**20

@@ -1,8 +1,8 @@
 """Claim 21: heavy heads in bfloat16 with few compiled kernels against one for every shape.
 
 oneDNN compiles a kernel for every shape of a product in bfloat16, and keeps 1,024 of them. probekit
-fills the rows of a heavy head's step up to a multiple of 32 (`probekit.train.probe.MULTIPLE`) and
-keeps 128 kernels (`keep_few_kernels` of `probekit.base.machine.process`); the other side takes the
+fills the rows of a heavy head's step up to a multiple of 32 (`probekit.train.member.MULTIPLE`) and
+keeps 128 kernels (`keep_few_kernels` of `probekit.base.machine`); the other side takes the
 rows as they are and keeps 1,024. An epoch of dwatt on MiniLM's states of CoNLL-2003 train, dev
 scored once, each side in a process of its own: the seconds of the sweep, and the peak memory of the
 process (Linux). Without native bfloat16 the two sides are the same.
@@ -20,7 +20,7 @@ from subjects import MINILM, data_path, model_path, parser, work_folder
 from training_process import train_apart
 
 from probekit import extract
-from probekit.base.machine.process import KERNEL_SETTINGS
+from probekit.base.machine import KERNEL_SETTINGS
 
 SIDES: Mapping[str, Mapping[str, Any]] = {
     "every shape": {"multiple": 1, "environment": dict.fromkeys(KERNEL_SETTINGS, "1024")},

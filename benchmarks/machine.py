@@ -9,7 +9,7 @@ from pathlib import Path
 import psutil
 import torch
 
-from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.machine import native_bfloat16
 
 PRODUCT = (1024, 768, 3072)
 """Rows, inner width and columns of the products whose rate is the machine's."""

@@ -19,7 +19,7 @@ from subjects import MINILM, MPNET, parser, work_folder
 
 from probekit.backbone import load_backbone
 from probekit.backbone.loading import load_model
-from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.machine import native_bfloat16
 
 NUMBER = 22
 SENTENCES = 500

@@ -20,7 +20,7 @@ from measure import Claim, Timings, alternate, report, timed
 from subjects import MINILM, data_path, model_path, parser, work_folder
 
 from probekit import Location, extract, open_features
-from probekit.base.machine.buffers import empty_buffer
+from probekit.base.tensors import empty_buffer
 from probekit.features import FeatureView
 from probekit.train.stream import BUFFER_ROWS, epoch_order
 

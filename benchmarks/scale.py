@@ -14,10 +14,10 @@ import numpy as np
 from cluster import Cluster, Work, simulate, simulate_often, undisturbed
 
 from probekit.base.notices import human_bytes, human_time
-from probekit.extraction.dry_run import Forecast, break_even
+from probekit.extraction.opening import Forecast, break_even
 from probekit.extraction.plan import lay_out
 from probekit.extraction.units import unit_share
-from probekit.store.arrays import FeatureDtype
+from probekit.store.layout import FeatureDtype
 
 BEGIN, END = "<!-- scale: begin -->", "<!-- scale: end -->"
 HOUR = 3600.0

@@ -27,7 +27,7 @@ from cluster import Cluster, Failure, Work, simulate
 from measure import Claim, Timings, alternate, report, timed
 from subjects import parser, work_folder
 
-from probekit.extraction.dry_run import measure_disk
+from probekit.extraction.opening import measure_disk
 
 SHARDS, SIMULATED = 33, 34
 SHARDS_AIM, SIMULATED_AIM = 0.95, 0.30

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from machine import resident
 
 from probekit import Location, TrainSpec, sweep
-from probekit.train import probe
+from probekit.train import member
 
 
 class Outcome(NamedTuple):
@@ -33,7 +33,7 @@ def train_apart(
     *,
     device: str,
     memory: int | None = None,
-    multiple: int = probe.MULTIPLE,
+    multiple: int = member.MULTIPLE,
     environment: Mapping[str, str] | None = None,
     begin: Callable[[], None] | None = None,
 ) -> Outcome:
@@ -72,7 +72,7 @@ def main() -> None:
     parser.add_argument("--memory", type=int)
     parser.add_argument("--multiple", type=int)
     args = parser.parse_args()
-    probe.MULTIPLE = args.multiple
+    member.MULTIPLE = args.multiple
     start = time.perf_counter()
     sweep(
         [TrainSpec(**args.options)],

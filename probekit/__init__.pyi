@@ -4,7 +4,7 @@ from .extraction.imports import ImportOptions as ImportOptions
 from .extraction.imports import import_states as import_states
 from .features import Location as Location
 from .features import open_features as open_features
-from .measures.layer_changes import change as change
+from .measures.measuring import change as change
 from .measures.measuring import geometry as geometry
 from .metrics import register_metric as register_metric
 from .page.report_page import ReportOptions as ReportOptions
@@ -44,9 +44,9 @@ from .results.predictions import read_predicted as read_predicted
 from .results.trackers import register_tracker as register_tracker
 from .tasks import register_task as register_task
 from .train.baselines import run_baselines as run_baselines
-from .train.saved.direction_files import write_directions as write_directions
 from .train.saved.directions import Directions as Directions
 from .train.saved.directions import export as export
+from .train.saved.directions import write_directions as write_directions
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
 from .train.saved.merged_model import merge_run as merge_run

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from probekit.base.fingerprint import digest
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 from probekit.store import Entry
 from probekit.store.labels import write_labels
 from probekit.store.layout import labels_folder

@@ -5,7 +5,7 @@ import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts import FinalNorm
 from tests.shape_checks import checked, jaxtyped
 
 check = jaxtyped(typechecker=checked)

@@ -17,8 +17,14 @@ from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.forward import quiet_transformers, takes
-from probekit.backbone.model_classes import backbone_classes, backbone_of, check_part, text_config
-from probekit.backbone.sizes import refuse_sizes, without_memory
+from probekit.backbone.model_classes import (
+    backbone_classes,
+    backbone_of,
+    check_part,
+    refuse_sizes,
+    text_config,
+    without_memory,
+)
 from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, OptionError, reason_of
 from probekit.store.json_types import list_of, text

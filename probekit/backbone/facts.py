@@ -11,9 +11,8 @@ import torch
 from transformers import CONFIG_MAPPING, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
 from probekit.backbone.architecture import plain_config
-from probekit.backbone.checkpoint import Checkpoint
+from probekit.backbone.checkpoint import Checkpoint, WeightFile
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.model_files import WeightFile
 from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
@@ -22,7 +21,7 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.errors import OptionError
-from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE, differing_entries, without
+from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without
 from probekit.tasks import Example
 from probekit.tuning import Method
 

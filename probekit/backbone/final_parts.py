@@ -29,8 +29,7 @@ from probekit.backbone.facts import Inspection
 from probekit.backbone.loading import read_weights
 from probekit.backbone.model_classes import backbone_of
 from probekit.errors import BackboneError, reason_of
-from probekit.probe.model_parts.final_norm import FinalNorm
-from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
+from probekit.probe.model_parts import ACTIVATIONS, FinalNorm, OutputHead
 
 _TOLERANCE = 1e-4
 """Largest error of the logits, relative to the largest logit."""

@@ -22,8 +22,13 @@ from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerF
 from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import CheckpointKind
 from probekit.backbone.forward import quiet_transformers
-from probekit.backbone.model_classes import backbone_of, encoder_of, saved_whole, text_config
-from probekit.backbone.sizes import without_memory
+from probekit.backbone.model_classes import (
+    backbone_of,
+    encoder_of,
+    saved_whole,
+    text_config,
+    without_memory,
+)
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
 from probekit.data.alignment import backend

@@ -29,10 +29,9 @@ from probekit.backbone.facts import (
 )
 from probekit.backbone.forward import takes
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.model_classes import ENCODER, backbone_classes, saved_whole
+from probekit.backbone.model_classes import ENCODER, backbone_classes, saved_whole, without_memory
 from probekit.backbone.placement import check_quantizable
 from probekit.backbone.saved_run import SavedRun
-from probekit.backbone.sizes import without_memory
 from probekit.backbone.structure import embedding_rows, read_structure, shortened
 from probekit.backbone.tokenizer import keep_words_apart, read_tokenizer
 from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, reason_of

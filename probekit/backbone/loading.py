@@ -12,19 +12,23 @@ import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import build_model, loaded_again, read_with, without_pooler
+from probekit.backbone.checkpoint import refuse_form
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states, quiet_transformers
 from probekit.backbone.given_model import POOLER, GivenModel
 from probekit.backbone.miniature import plain_ids
-from probekit.backbone.model_classes import backbone_classes, backbone_of, saved_alone
-from probekit.backbone.model_files import refuse_form
+from probekit.backbone.model_classes import (
+    backbone_classes,
+    backbone_of,
+    saved_alone,
+    without_memory,
+)
 from probekit.backbone.padding import ROUNDING, row_error
 from probekit.backbone.placement import keep_layout
-from probekit.backbone.sizes import without_memory
 from probekit.backbone.structure import embedding_rows
-from probekit.base.machine.hardware import available_memory, native_bfloat16
+from probekit.base.machine import available_memory, native_bfloat16
 from probekit.base.notices import human_bytes
-from probekit.base.numbers.seeding import seeded
+from probekit.base.numbers import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)

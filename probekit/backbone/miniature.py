@@ -15,11 +15,11 @@ from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import build_model, count_parameters, loaded_again
 from probekit.backbone.forward import quiet_transformers
+from probekit.backbone.model_classes import without_memory
 from probekit.backbone.placement import STAND_IN_OUTLIER, quantization
-from probekit.backbone.sizes import without_memory
-from probekit.base.machine.hardware import available_memory, free_memory
+from probekit.base.machine import available_memory, free_memory
 from probekit.base.notices import human_bytes
-from probekit.base.numbers.seeding import seeded
+from probekit.base.numbers import seeded
 
 _VOCABULARY = 128
 _INNER = (

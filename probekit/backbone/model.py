@@ -35,13 +35,11 @@ from probekit.backbone.placement import (
 )
 from probekit.backbone.saved_run import SavedRun
 from probekit.backbone.structure import check_runs
-from probekit.base.machine.buffers import send
-from probekit.base.machine.hardware import pick_device
-from probekit.base.machine.process import Heap, keep_few_kernels
+from probekit.base.machine import Heap, keep_few_kernels, pick_device
+from probekit.base.tensors import send
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.errors import BackboneError, OptionError
-from probekit.probe.model_parts.final_norm import FinalNorm
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import FinalNorm, OutputHead
 
 logger = logging.getLogger(__name__)
 

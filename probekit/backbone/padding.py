@@ -26,7 +26,7 @@ from probekit.backbone.miniature import (
 from probekit.backbone.structure import embedding_rows
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
-from probekit.base.numbers.seeding import seeded
+from probekit.base.numbers import seeded
 from probekit.data.batches import PADDED, Batching
 from probekit.errors import BackboneError, reason_of
 

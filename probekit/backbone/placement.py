@@ -16,7 +16,7 @@ from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
-from probekit.base.machine.hardware import pick_device
+from probekit.base.machine import pick_device
 from probekit.base.replacing import scratch
 from probekit.errors import BackboneError, OptionError, install_extra
 

@@ -12,7 +12,7 @@ from probekit.base.kinds import ARRAYS
 from probekit.data.batches import Batching, TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling, pool
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts import FinalNorm
 
 
 @runtime_checkable

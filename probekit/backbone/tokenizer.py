@@ -8,9 +8,8 @@ from transformers import AutoTokenizer, PreTrainedTokenizerFast
 from transformers.utils import is_protobuf_available, is_sentencepiece_available
 
 from probekit.backbone.architecture import read_with
-from probekit.backbone.checkpoint import Checkpoint
+from probekit.backbone.checkpoint import VOCABULARY, Checkpoint
 from probekit.backbone.given_model import GivenModel
-from probekit.backbone.model_files import VOCABULARY
 from probekit.data.alignment import backend, check_word_separation
 from probekit.errors import BackboneError, install_extra, reason_of
 

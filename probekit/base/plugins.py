@@ -19,8 +19,8 @@ from importlib.metadata import EntryPoint, entry_points
 from operator import attrgetter
 from typing import Any, TypeVar, cast
 
+from probekit.base.fingerprint import PluginOrigin, import_path
 from probekit.base.notices import warn_once
-from probekit.base.source_hash import PluginOrigin, import_path
 from probekit.errors import PluginError, UnknownNameError, reason_of
 
 logger = logging.getLogger(__name__)

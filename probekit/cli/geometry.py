@@ -108,7 +108,7 @@ def _measure(model: str, task: str | None, against: str | None, asked: dict[str,
         from probekit.measures.measuring import geometry as measure
 
         return measure(model, task, **asked)
-    from probekit.measures.layer_changes import change
+    from probekit.measures.measuring import change
 
     del asked["sample"]
     return change(model, against, task, **asked)

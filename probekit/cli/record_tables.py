@@ -60,8 +60,8 @@ def asked_table(records: "Sequence[Record]", asked: TableOptions) -> "Table":
     """Return a table of scores as it was asked for, the baselines of heads beside them."""
     from probekit.results.comparison import verdicts
     from probekit.results.comparison.runs import references
-    from probekit.results.summaries.baseline_scores import beside_heads, rivals, without_baselines
-    from probekit.results.summaries.best_options import best_options
+    from probekit.results.summaries.grouping import beside_heads, rivals, without_baselines
+    from probekit.results.summaries.select import best_options
     from probekit.results.tables import pivot, score_table
 
     named = references(records, asked.against) if asked.against else []
@@ -98,8 +98,8 @@ def rows_as_config(records: "Sequence[Record]", cache: Path, best_on: str | None
     Raises:
         RecordError: no record is left, several rows are, or no config can be written of one.
     """
-    from probekit.results.summaries.baseline_scores import without_baselines
-    from probekit.results.summaries.best_options import best_options
+    from probekit.results.summaries.grouping import without_baselines
+    from probekit.results.summaries.select import best_options
 
     heads: Sequence[Record] = without_baselines(records) or records
     if not heads:
@@ -176,7 +176,7 @@ def _rows_of_options(records: "Sequence[Record]") -> list[dict[str, Any]]:
 
 def _options_of(record: "Record") -> dict[str, Any]:
     """Return the options whose run has the record's key, where its entry is in the cache."""
-    from probekit.results.summaries.baseline_scores import is_baseline
+    from probekit.results.summaries.grouping import is_baseline
 
     name, stated = f"record {record.key[:8]} ({record.head})", record.stated()
     if is_baseline(record):

@@ -1,21 +1,165 @@
-"""From the command line's words to the runs of a sweep."""
+"""From the command line's words to the runs of ``train``, ``sweep`` and ``depth``."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
-from probekit.base.numbers.seeding import parse_seeds
-from probekit.base.registry import flag, nearest
+from probekit.base.numbers import parse_seeds
+from probekit.base.registry import Panel, flag, nearest, option
 from probekit.base.selection import PROTOCOL_DEFAULTS
+from probekit.cli import arguments
 from probekit.cli.arguments import split_list
 from probekit.cli.config_option import load_toml
-from probekit.cli.training_options import OF_RUNS, Preset, Target, TrainingOptions
+from probekit.cli.spread import OptionsOf
 from probekit.errors import OptionError
 from probekit.train.option_groups import number_or_search
 from probekit.train.sweeps.protocols import PLAIN, Protocol, get_protocol
-from probekit.train.sweeps.run_options import start_of
+from probekit.train.sweeps.run_options import GROUPS, start_of
+
+if TYPE_CHECKING:
+    from probekit.features import Location, Splits
+
+OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
+"""The options of runs: their help stands where the library keeps them."""
+
+Preset = str | Mapping[str, Any]
+"""What is typed for ``--protocol``, or the table ``[protocol]`` of a config file."""
+
+Asked = Annotated[Mapping[str, Any], OF_RUNS]
+"""Options of runs as the user types them, by name; lists are still text, separated by commas."""
+
+
+def _name_or_table(preset: Preset) -> Preset:
+    """Return what was given: typer has no type for a word or a table."""
+    return preset
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingOptions:
+    """Options besides those of runs, as the user types them."""
+
+    seeds: str | None = option(
+        None, arguments.SEEDS_HELP, callback=arguments.check_seeds, show_default="1"
+    )
+    protocol: Any = option(
+        None,
+        "Preset of what is not given: dwatt, attention-fusion, p32; the same with the model "
+        "trained: dwatt-ft, attention-fusion-ft, p32-ft (see `probekit heads`); or the file of "
+        "your own: " + ", ".join(PROTOCOL_DEFAULTS) + ". NAME,FILE.toml is both.",
+        Panel.FITTED,
+        parser=_name_or_table,
+        metavar="NAME|FILE.toml",
+    )
+    entry: arguments.EntryName = None
+    data: Path | None = option(
+        None, "Read the labels (only the labels) afresh from here.", Panel.MACHINE
+    )
+    cache: arguments.Cache = Path("cache")
+    out: Path | None = option(None, "Records file; runs/<model>/<task>.jsonl if unset.", Panel.KEPT)
+    save: Path | None = option(None, "Folder to save the trained heads in.", Panel.KEPT)
+    device: arguments.Device = "auto"
+    track: str | None = option(
+        None,
+        "Show finished runs by tensorboard or wandb as well; with options: wandb:project=NAME, "
+        "tensorboard:curves=true.",
+        Panel.KEPT,
+    )
+    trust_remote_code: arguments.TrustRemoteCode = False
+    json: arguments.Json = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Target:
+    """Which features a command trains on.
+
+    Attributes:
+        model: the model as the user names it.
+        task: the task as the user names it.
+        location: where entries and labels lie.
+    """
+
+    model: str
+    task: str
+    location: "Location"
+
+    @classmethod
+    def of(
+        cls,
+        model: str,
+        task: str | None,
+        text: arguments.OwnText,
+        shared: TrainingOptions,
+        group: str | None = None,
+    ) -> Self:
+        """Read MODEL TASK, or the path of an entry in their place.
+
+        Args:
+            model: as it was typed.
+            task: likewise; None with an entry's path.
+            text: which own data is meant.
+            shared: where the cache is, among others.
+            group: the column that ``--group`` names.
+
+        Raises:
+            OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
+                the wrong way round.
+        """
+        from probekit.features import Location
+        from probekit.store.layout import MANIFEST
+        from probekit.store.manifest import read_manifest
+
+        arguments.check_order(model, task)
+        path = Path(model)
+        of_entry = (path / MANIFEST).is_file()
+        if task is not None and of_entry:
+            raise OptionError(f"{model!r} is an entry's path, which says its task: leave TASK out.")
+        cache, entry, identity = shared.cache, shared.entry, None
+        if task is None:
+            if not of_entry:
+                raise OptionError(
+                    f"{model!r} is not the path of a cache entry. Give MODEL and TASK, or a path "
+                    "that `probekit cache ls` or `probekit cache path` shows."
+                )
+            manifest = read_manifest(path)
+            # Not the name that the user typed: as a path, it means nothing in another folder.
+            model, task = manifest.model, manifest.task
+            cache, entry, identity = path.resolve().parents[2], str(path), manifest.request["model"]
+        location = Location(
+            cache=cache,
+            entry=entry,
+            data=shared.data,
+            group=group,
+            identity=identity,
+            **text.parse().given,
+        )
+        return cls(model=model, task=task, location=location)
+
+    def splits(self, label: str | None, fit_on: str) -> "Splits":
+        """Return the features, as they are in the cache."""
+        from probekit.features import open_features
+
+        return open_features(self.model, self.task, label, self.location, fit_on=fit_on)
+
+    def kind(self, label: str | None) -> str:
+        """Return what a label column labels: words, whole texts, ..."""
+        task = self.location.task(self.task, label)
+        return task.kinds[task.columns[0]] if task.columns else task.kind
+
+    def default_out(self, label: str | None) -> Path:
+        """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""
+        from probekit.backbone.saved_run import SavedRun
+        from probekit.store.layout import model_slug
+        from probekit.tasks import HASH
+
+        task = self.location.task(self.task, label)
+        run = SavedRun.at(self.model)
+        folder = Path("runs") / (model_slug(self.model) if run is None else run.called)
+        text = HASH.search(task.slug)
+        begun = sorted(folder.glob(f"*{text[0]}.jsonl")) if text is not None else []
+        return begun[0] if len(begun) == 1 else folder / f"{task.slug}.jsonl"
+
 
 if TYPE_CHECKING:
     from probekit.train.sweeps.specs import TrainSpec
@@ -206,7 +350,7 @@ def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str
     """
     # "auto,mixing=0.1,mixing=0.3,a=1" has the number auto, and two combinations of rates:
     # (a=1, mixing=0.1) and (a=1, mixing=0.3)
-    from probekit.probe.parameter_groups import WEIGHTS
+    from probekit.probe.model_parts import WEIGHTS
 
     plain: list[str] = []
     groups: dict[str, list[tuple[str, float]]] = {}

@@ -130,8 +130,7 @@ def export(
     folded in.
     """
     from probekit.base.registry import choose
-    from probekit.train.saved.direction_files import MARKS, SUFFIXES, about, write_directions
-    from probekit.train.saved.directions import VALUE
+    from probekit.train.saved.directions import MARKS, SUFFIXES, VALUE, about, write_directions
     from probekit.train.saved.directions import export as directions_of
 
     suffix = choose("format", form, SUFFIXES)

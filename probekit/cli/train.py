@@ -11,9 +11,16 @@ from probekit.base.registry import Panel
 from probekit.cli import arguments
 from probekit.cli.output import progress_wanted
 from probekit.cli.record_tables import print_records
-from probekit.cli.run_list import each, first_label, make_plan, read_protocol
+from probekit.cli.run_list import (
+    Asked,
+    Target,
+    TrainingOptions,
+    each,
+    first_label,
+    make_plan,
+    read_protocol,
+)
 from probekit.cli.spread import spread
-from probekit.cli.training_options import Asked, Target, TrainingOptions
 
 if TYPE_CHECKING:
     from probekit.results import Record

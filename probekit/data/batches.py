@@ -13,7 +13,7 @@ from jaxtyping import Bool, Int, Int32, Int64
 from torch import Tensor
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
+from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Picks, Pooling
 from probekit.errors import OptionError

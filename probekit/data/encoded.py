@@ -11,7 +11,7 @@ import pyarrow as pa
 from jaxtyping import Bool, Int32, Int64
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
+from probekit.base.numbers import Ragged, bounds_of, ragged_arange
 from probekit.store.tables import ExampleTable
 
 

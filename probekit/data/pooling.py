@@ -12,8 +12,8 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.machine.buffers import send
-from probekit.base.numbers.ragged import Ragged, bounds_of, ragged_arange
+from probekit.base.numbers import Ragged, bounds_of, ragged_arange
+from probekit.base.tensors import send
 from probekit.data.encoded import EncodedSplit
 
 # The two sentences of `windows`, seen by the positions among the subwords of each:

@@ -11,8 +11,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int, Int32, Int64
 from transformers import PreTrainedTokenizerBase
 
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.data.alignment import backend, encode_portions, learn_specials
 from probekit.data.encoded import EncodedSplit, Subwords
 from probekit.data.windows import Windows, assemble, check_limits

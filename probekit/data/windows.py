@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Int32, Int64
 
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
+from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.data.encoded import EncodedSplit, Specials, Subwords
 from probekit.errors import DataError, OptionError
 

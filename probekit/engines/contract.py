@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Sequence
 from types import FrameType
 from typing import Any, Protocol
 
-from probekit.base.machine.process import STOP
+from probekit.base.machine import STOP
 from probekit.base.plugins import take_over
 
 Report = Callable[[int | str], None]

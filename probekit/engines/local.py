@@ -23,8 +23,7 @@ from multiprocessing.process import BaseProcess
 from multiprocessing.util import Finalize
 from typing import Any
 
-from probekit.base.machine.hardware import usable_cores
-from probekit.base.machine.process import STOP
+from probekit.base.machine import STOP, usable_cores
 from probekit.base.plugins import carried
 from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, OptionError

@@ -1,3 +1,3 @@
+from .dataset_card import TextSource as TextSource
 from .pulling import Pull as Pull
 from .pushing import Push as Push
-from .withheld_text import TextSource as TextSource

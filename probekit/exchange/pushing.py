@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
-from probekit.base.cards import CARD
+from probekit.base.markup import CARD
 from probekit.base.notices import ProgressBar
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
-from probekit.exchange.dataset_card import CardEntry, write_card
+from probekit.exchange.dataset_card import CardEntry, withheld_sum, withhold, write_card
 from probekit.exchange.remote_entry import (
     OLD_FORM,
     RemoteEntry,
@@ -21,7 +21,6 @@ from probekit.exchange.remote_entry import (
     labels_at,
 )
 from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
-from probekit.exchange.withheld_text import withheld_sum, withhold
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path
 from probekit.store.labels import files_of, read_label_file

@@ -9,12 +9,11 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.base.machine.hardware import available_memory
+from probekit.base.machine import available_memory
 from probekit.base.notices import human_bytes
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, StorageError
+from probekit.exchange.dataset_card import restore, withheld_sum
 from probekit.exchange.remotes import Remote
-from probekit.exchange.withheld_text import restore, withheld_sum
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY
 from probekit.store.backends.hdf5_file import Hdf5File
 from probekit.store.checksums import ChunkSum, chunk_spans, parts_between
@@ -22,7 +21,7 @@ from probekit.store.entry import read_examples
 from probekit.store.files import check_room, checksum, write_whole
 from probekit.store.json_types import is_name
 from probekit.store.labels import is_label_file, read_labels
-from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
+from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, ArraySpec, entry_name, split_and_key
 from probekit.store.manifest import LARGEST, Manifest
 from probekit.store.tables import ExampleTable
 from probekit.store.verified import FileOutline, VerifiedEntry

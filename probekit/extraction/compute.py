@@ -12,15 +12,15 @@ import torch
 from torch import Tensor
 
 from probekit.backbone import StateSource, add_rows
-from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds
 from probekit.base.notices import ProgressBar
+from probekit.base.tensors import ReusedMemory, carve, carved_bounds
 from probekit.data.batches import TokenBatch, token_batches
 from probekit.errors import StateRangeError
 from probekit.extraction.plan import Plan, row_dtypes
 from probekit.extraction.units import Unit
-from probekit.store.arrays import FeatureDtype
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import fits
+from probekit.store.layout import FeatureDtype
 
 logger = logging.getLogger(__name__)
 

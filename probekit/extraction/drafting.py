@@ -18,18 +18,16 @@ from probekit.extraction.extract_target import EntryAddress
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import example_row_starts
 from probekit.store import json_types
-from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
 from probekit.store.entry import Entry
 from probekit.store.labels import GROUPS, write_labels
-from probekit.store.layout import labels_folder
+from probekit.store.layout import ArraySpec, labels_folder
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.store.unfinished import Draft
 from probekit.tasks import Split, Task, is_own
-from probekit.tasks.given_examples import GivenExamples
 from probekit.tasks.sentences import DOCUMENT
-from probekit.tasks.user_files import OwnCorpus
+from probekit.tasks.user_files import GivenExamples, OwnCorpus
 from probekit.version import __version__
 
 _RANGE = {

@@ -10,8 +10,8 @@ from typing import Any
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
-from probekit.base.machine.buffers import ReusedMemory
 from probekit.base.notices import warn_once
+from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import (
@@ -24,18 +24,18 @@ from probekit.extraction.compute import (
     write_units,
 )
 from probekit.extraction.drafting import make_draft, seal, write_split_labels
-from probekit.extraction.estimate import (
+from probekit.extraction.extract_target import (
+    EntryAddress,
+    ExtractTarget,
     check_free_space,
     describe_work,
     missing_bytes,
     tokens_per_second,
 )
-from probekit.extraction.extract_target import EntryAddress, ExtractTarget
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
 from probekit.extraction.units import Unit
-from probekit.probe.model_parts.kept import KeptBackbone
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import KeptBackbone, OutputHead
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.entry import Entry, folder_of_key, list_entries
 from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug

@@ -1,27 +1,43 @@
-"""Open a session: read a task's text and the facts of a model, before anything is computed."""
+"""Open a session: a text and the facts of a model; and what extraction would take."""
 
 import logging
-from collections.abc import Callable
-from dataclasses import dataclass
+import mmap
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from probekit.backbone import Backbone, Inspection, choose_device, inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.backbone.remembered import inspect_and_remember
-from probekit.base.kinds import OUTPUT_HEAD
-from probekit.base.machine.buffers import ReusedMemory
+from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
+from probekit.base.machine import available_memory
+from probekit.base.replacing import workshop
+from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
-from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError, OptionError, StorageError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.estimate import describe_cuts
-from probekit.extraction.extract_target import ExtractTarget
+from probekit.extraction.extract_target import (
+    EntryAddress,
+    ExtractTarget,
+    check_free_space,
+    describe_cuts,
+    missing_bytes,
+    seconds_of,
+    tokens_per_second,
+)
+from probekit.extraction.plan import Plan
 from probekit.extraction.request import ask_model, choose_max_length
 from probekit.extraction.request_options import ExtractOptions
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import OutputHead
+from probekit.store.files import WholeFiles
 from probekit.tasks import Split, Task, examples_task, get_task, is_own
-from probekit.tasks.text_options import Choice
+from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
 
@@ -185,3 +201,180 @@ def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Spl
     for reason in missing:
         logger.info("left out: %s", reason)
     return texts
+
+
+_BATCH = 16
+"""Windows of a batch in training that runs the model."""
+
+_MEMORY = 0.5
+"""Share of the free memory that a cache may fill and still be read from there."""
+
+_FILE_BYTES = 64 * 2**20
+
+
+class DiskSpeed(NamedTuple):
+    """Bytes per second.
+
+    Attributes:
+        write: onto the disk, past the page cache where the system can; HDF5 goes through it, and
+            may take longer.
+        read: from the disk, or from memory where a cache fits there and after its first reading.
+    """
+
+    write: float
+    read: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """One split, from a short pass of the model and one file on the disk.
+
+    Attributes:
+        split: its name.
+        path: its entry's folder.
+        complete: whether the entry is there already.
+        begun: share of its subwords that an unfinished extraction has done, which is continued.
+        examples: number of examples.
+        rows: rows of each array.
+        nbytes: bytes on the disk.
+        seconds: time to extract what is missing of it; 0 if it is complete.
+        units: parts of it that are kept when an extraction is interrupted.
+        unit_seconds: time that the largest of them takes to compute.
+        rerun_seconds: an epoch that runs the backbone for every batch of 16 examples, in the order
+            of the data, padding included, at the speed of extraction's batches: an accelerator is
+            slower on small ones. The heads' own time comes on top of this and of ``read_seconds``.
+        read_seconds: an epoch that reads every stored layer of the rows that most heads read: of a
+            text's first token, mean and last token the largest alone, and no single subwords. The
+            first one after an extraction comes from the disk, and takes longer than this where the
+            rows fit in memory.
+    """
+
+    split: str
+    path: str
+    complete: bool
+    begun: float
+    examples: int
+    rows: Mapping[str, int]
+    nbytes: int
+    seconds: float
+    units: int
+    unit_seconds: float
+    rerun_seconds: float
+    read_seconds: float
+
+    @property
+    def saved(self) -> float:
+        """Seconds that the cache saves in an epoch; negative where it loses."""
+        return self.rerun_seconds - self.read_seconds
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the attributes as a JSON-like dict."""
+        return asdict(self)
+
+
+def break_even(forecasts: Sequence[Forecast]) -> float | None:
+    """Return the epochs after which extracting all splits has paid for itself.
+
+    Epochs are of one head on train (on the first split where there is no train), against training
+    that runs the backbone again. None means never: an epoch from the cache is no faster.
+    """
+    fitted = training_split(forecasts)
+    if fitted.saved <= 0:
+        return None
+    return sum(forecast.seconds for forecast in forecasts) / fitted.saved
+
+
+def training_split(forecasts: Sequence[Forecast]) -> Forecast:
+    """Return the split that heads are trained on: train, or the first one."""
+    return next((forecast for forecast in forecasts if forecast.split == "train"), forecasts[0])
+
+
+def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
+    """Measure model and disk once, and forecast the extraction of some splits; nothing is kept.
+
+    Args:
+        session: model, task and options.
+        splits: at least one.
+
+    Raises:
+        StorageError: the cache's folder cannot be written.
+    """
+    plans = [session.plan(split) for split in splits]
+    addresses = [session.address(split) for split in splits]
+    complete = [session.finished(address) is not None for address in addresses]
+    pairs = zip(plans, addresses, complete, strict=True)
+    missing = sum(missing_bytes(plan, address) for plan, address, done in pairs if not done)
+    try:
+        check_free_space(session.target.cache, missing)
+    except StorageError as error:
+        logger.warning("%s", error)
+    resident = sum(plan.nbytes for plan in plans) <= _MEMORY * available_memory()
+    disk = measure_disk(session.target.cache, resident=resident)
+    speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
+    return [
+        _forecast(session, split, plan, address, disk, speed, complete=done)
+        for split, plan, address, done in zip(splits, plans, addresses, complete, strict=True)
+    ]
+
+
+def _forecast(
+    session: Session,
+    split: Split,
+    plan: Plan,
+    address: EntryAddress,
+    disk: DiskSpeed,
+    speed: float,
+    *,
+    complete: bool,
+) -> Forecast:
+    begun = 0.0 if complete else session.begun(split, plan, address, plan.units)
+    last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
+    work = max(plan.tokens / speed, plan.nbytes / disk.write - last)
+    lengths = plan.encoded.window_lengths
+    starts = np.arange(0, len(lengths), _BATCH)
+    padded = np.maximum.reduceat(lengths, starts) * np.diff([*starts, len(lengths)])
+    read = [array.nbytes for array in plan.arrays.values() if not ARRAYS[array.name].last_only]
+    return Forecast(
+        split=split.name,
+        path=str(address.folder),
+        complete=complete,
+        begun=begun,
+        examples=len(split.examples),
+        rows={name: int(plan.encoded.rows[name].sum()) for name in plan.arrays},
+        nbytes=plan.nbytes,
+        seconds=0.0 if complete else work * (1.0 - begun) + last,
+        units=len(plan.units),
+        unit_seconds=plan.unit_tokens(plan.largest_first[0]) / speed,
+        rerun_seconds=float(padded.sum()) / speed,
+        read_seconds=max(read, default=plan.nbytes) / disk.read,
+    )
+
+
+def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
+    """Write 64 MiB beside a folder and read them back; nothing stays.
+
+    Args:
+        folder: where something is to be written; parents that do not exist yet are skipped.
+        resident: read them from memory, where a file stays while there is room.
+
+    Raises:
+        StorageError: nothing can be written there.
+    """
+    existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
+    content = mmap.mmap(-1, _FILE_BYTES)  # begins with a page, as extraction's chunks do
+    content[:] = os.urandom(_FILE_BYTES)
+    try:
+        with workshop(existing) as made:
+            path = made / "speed"
+            write = seconds_of(lambda: WholeFiles().write(path, memoryview(content)))
+            if hasattr(os, "posix_fadvise"):
+                with path.open("rb") as file:
+                    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            read = seconds_of(path.read_bytes)
+            if resident:
+                read = seconds_of(path.read_bytes)
+    except OSError as error:
+        raise StorageError(
+            f"cannot write to {existing}: {error.strerror}. Choose another folder with --cache."
+        ) from error
+    return DiskSpeed(_FILE_BYTES / write, _FILE_BYTES / read)

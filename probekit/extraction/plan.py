@@ -13,8 +13,7 @@ import torch
 from jaxtyping import Int64
 
 from probekit.backbone import BackboneInfo
-from probekit.base.kinds import ARRAYS
-from probekit.base.layers import parse_layers
+from probekit.base.kinds import ARRAYS, parse_layers
 from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
@@ -28,9 +27,9 @@ from probekit.extraction.units import (
     stored_rows,
     unit_share,
 )
-from probekit.store.arrays import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.backends import BACKENDS
 from probekit.store.codec import TORCH_DTYPES
+from probekit.store.layout import ArraySpec, FeatureDtype, chunk_rows_for
 from probekit.store.mapping import check_mappable
 
 _SHARD = re.compile(r"(\d+)/(\d+)", re.ASCII)

@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from typing import Any, cast
 
 from probekit.backbone import BackboneInfo, Inspection
-from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD
-from probekit.base.layers import parse_layers
+from probekit.base.kinds import ARRAYS, KINDS, LAST_ONLY, OUTPUT_HEAD, parse_layers
 from probekit.data.pooling import Pooling
 from probekit.data.predicted import RATE
 from probekit.errors import OptionError
@@ -196,12 +195,12 @@ def _check_fits(options: ExtractOptions, task: Task, info: BackboneInfo) -> None
             "after the other. Leave it out."
         )
     masked, causal = predicts and not info.causal, predicts and info.causal
-    for option, given, fits, form, models in (
+    for typed, given, fits, form, models in (
         ("--passes", options.passes, masked, "masked language modelling", "bidirectional"),
         ("--mask-seed", options.mask_seed, masked, "masked language modelling", "bidirectional"),
         ("--every", options.every, causal, "next-token prediction", "causal"),
     ):
         if given is not None and not fits:
             raise OptionError(
-                f"{option} is for {form}: a task of that kind and a {models} model. Leave it out."
+                f"{typed} is for {form}: a task of that kind and a {models} model. Leave it out."
             )

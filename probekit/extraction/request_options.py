@@ -21,7 +21,7 @@ class ExtractOptions:
         format: storage backend, ``zarr`` or ``hdf5``.
         dtype: stored dtype; ``auto`` is float16, or bfloat16 where float16 would overflow.
         compute_dtype: dtype of the forward pass; ``auto`` is bfloat16 where native, else float32.
-        layers: layers to store, in the language of ``probekit.base.layers``.
+        layers: layers to store, in the language of ``probekit.base.kinds``.
         keep: arrays to store: ``words`` (every chosen layer, one row per word), ``cls``, ``mean``
             and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
@@ -162,7 +162,7 @@ def _choices() -> dict[str, tuple[str, ...]]:
     from probekit.backbone.placement import QUANTIZATIONS
     from probekit.data.pooling import Pooling
     from probekit.data.windows import OVERLONG
-    from probekit.store.arrays import FEATURE_DTYPES
+    from probekit.store.layout import FEATURE_DTYPES
 
     return {
         "dtype": ("auto", *FEATURE_DTYPES),

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 
 UNIT_BYTES = 192 * 2**20
 """What one unit holds in memory at two bytes per value (so twice this where rows are gathered in

@@ -17,7 +17,7 @@ from probekit.features.splits import Splits
 from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.tasks import Split, Task, is_own
-from probekit.tasks.label_names import NO_LABEL
+from probekit.tasks.schemes import NO_LABEL
 
 
 def open_features(

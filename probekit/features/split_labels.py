@@ -12,14 +12,13 @@ from jaxtyping import Bool, Float64, Int64
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
-from probekit.base.numbers.ragged import bounds_of
-from probekit.base.numbers.seeding import derive
+from probekit.base.numbers import bounds_of, derive
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.store import Entry
 from probekit.store.labels import labels_for, read_labels
 from probekit.tasks import Example, Split
-from probekit.tasks.label_names import NO_LABEL, is_number
+from probekit.tasks.schemes import NO_LABEL, is_number
 
 logger = logging.getLogger(__name__)
 

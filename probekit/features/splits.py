@@ -13,7 +13,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS, KindName
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 from probekit.features.duplicates import Wording, left_of_train, wordings
 from probekit.features.rows import (
     EntryRows,
@@ -27,7 +27,7 @@ from probekit.features.rows import (
 from probekit.features.sentence_groups import SentenceGroups, number_groups
 from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
 from probekit.features.view import FeatureView, choose_array, cut_passages
-from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.manifest import Manifest

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.base.kinds import KINDS, POOLED, KindName
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
+from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.errors import DataError, OptionError
 from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.split_labels import LabelMap

@@ -9,8 +9,7 @@ from jaxtyping import Float64, Int64
 from torch import Tensor
 
 from probekit.base.kinds import ARRAYS, KINDS
-from probekit.base.numbers.ragged import ragged_arange
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator, ragged_arange
 from probekit.errors import EntryError, OptionError
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray

@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float64, Int64
 from sklearn.neighbors import NearestNeighbors
 from torch import Tensor
 
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator
 from probekit.measures.measured_rows import MeasuredRows
 
 

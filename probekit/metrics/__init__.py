@@ -6,17 +6,28 @@ To add a metric to probekit, write one file with a `Metric`, and one line in ``_
 from collections.abc import Mapping
 
 from probekit.base.plugins import Registry
-from probekit.metrics.class_metrics import F1, Accuracy, Matthews, MicroF1
-from probekit.metrics.contract import Metric, Scale
-from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, confusion, encode_gold
-from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
-from probekit.metrics.probability_metrics import (
+from probekit.metrics.class_metrics import (
+    F1,
     ROW_SCORES,
     UNSEEN,
+    Accuracy,
     Brier,
     CalibrationError,
     LogLoss,
+    Matthews,
+    MicroF1,
 )
+from probekit.metrics.contract import (
+    AnyGold,
+    Gold,
+    LossGold,
+    Metric,
+    Scale,
+    ValueGold,
+    confusion,
+    encode_gold,
+)
+from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
 from probekit.metrics.span_f1 import SpanF1
 
 _OWN: Mapping[str, type[Metric]] = {

@@ -12,15 +12,18 @@ from probekit.metrics.contract import (
     AdditiveMetric,
     Consumes,
     Counts,
+    LossGold,
     Metric,
     Parts,
     Resampler,
     Scale,
     Scores,
+    ValueGold,
+    Values,
+    check_count,
     per_example,
     ratio,
 )
-from probekit.metrics.gold import LossGold, ValueGold, Values, check_count
 
 ENDLESS = 1e150
 """What stands for infinity in records: JSON has none, and the square of this is finite."""

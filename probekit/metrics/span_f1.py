@@ -19,8 +19,7 @@ import numpy as np
 from jaxtyping import Bool, Float64, Int64, Num
 
 from probekit.metrics.class_metrics import Accuracy
-from probekit.metrics.contract import ClassMetric, Parts, Scores, per_example
-from probekit.metrics.gold import Gold, Ids, Offsets
+from probekit.metrics.contract import ClassMetric, Gold, Ids, Offsets, Parts, Scores, per_example
 
 Ratios = Float64[np.ndarray, " types"]
 Numbers = Num[np.ndarray, " types"]

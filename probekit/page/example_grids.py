@@ -19,8 +19,7 @@ from probekit.results.comparison.pairing import read_alike
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted
 from probekit.results.record import Record
-from probekit.results.summaries.baseline_scores import without_baselines
-from probekit.results.summaries.grouping import grouped, series
+from probekit.results.summaries.grouping import grouped, series, without_baselines
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.wording import layer_text
 

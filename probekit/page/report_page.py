@@ -13,16 +13,14 @@ from typing import Any
 from probekit.base.registry import choose
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
-from probekit.page.asked_facts import ENTRY_COLUMNS, find_asked
 from probekit.page.example_grids import packed_grids
 from probekit.page.page_figures import page_figures, task_title
-from probekit.page.rerun_commands import rerun_commands
+from probekit.page.rerun_commands import ENTRY_COLUMNS, find_asked, rerun_commands
 from probekit.results import tables
 from probekit.results.comparison import verdicts
 from probekit.results.comparison.resampling import Bootstrap
 from probekit.results.record import Record
-from probekit.results.summaries.baseline_scores import beside_heads, without_baselines
-from probekit.results.summaries.grouping import full_depth, grouped
+from probekit.results.summaries.grouping import beside_heads, full_depth, grouped, without_baselines
 from probekit.results.summaries.scored import SCORE_OF, Scored
 from probekit.results.summaries.typeset import NOTHING
 from probekit.results.summaries.wording import OPTIONS, model_text

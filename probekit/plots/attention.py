@@ -5,20 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from matplotlib.figure import Figure
 
-from probekit.plots.colours import lift_colours
 from probekit.plots.heatmap import Grid, heatmap_figure, layer_values
 from probekit.plots.naming import choice_text, rows, runs_text, shared_text
-from probekit.plots.style import PLAIN, Given, Look, given_axes, refuse_many, styled
+from probekit.plots.style import PLAIN, Given, Look, given_axes, lift_colours, refuse_many, styled
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import (
+from probekit.results.summaries.grouping import grouped, holding
+from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS
+from probekit.results.summaries.scored import (
     by_support,
     check_classes,
     class_support,
     mean_class_weights,
     support_text,
 )
-from probekit.results.summaries.grouping import grouped, holding
-from probekit.results.summaries.layer_measures import INITIAL, WEIGHTS
 
 MAX_PANELS = 6
 MAX_CLASSES = 40

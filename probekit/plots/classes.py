@@ -12,7 +12,12 @@ from probekit.plots.curves import draw_bars
 from probekit.plots.panels import Panel, PanelFigure, finish, panel_figure, split_panels
 from probekit.plots.style import PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import (
+from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.grouping import full_depth
+from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.scored import (
+    SCORE_OF,
+    Scored,
     by_support,
     check_classes,
     class_scores,
@@ -20,10 +25,6 @@ from probekit.results.summaries.by_class import (
     mean_class_scores,
     support_text,
 )
-from probekit.results.summaries.diagnosis import marks
-from probekit.results.summaries.grouping import full_depth
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored
 
 MAX_CLASSES = 30
 _MARKER, _GAP = 0.7, 1.2  # height of each marker, and between two classes, ems

@@ -7,13 +7,21 @@ import numpy as np
 from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
-from probekit.plots.colours import COLOUR_MAP, Colours
 from probekit.plots.heatmap import Grid, heatmap_figure
 from probekit.plots.naming import choice_text, line_length, rows, runs_text, shared_text
-from probekit.plots.style import PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
+from probekit.plots.style import (
+    COLOUR_MAP,
+    PAGE_WIDTH,
+    PLAIN,
+    Colours,
+    Given,
+    Look,
+    refuse_many,
+    styled,
+)
 from probekit.results.record import Record
-from probekit.results.summaries.by_class import merged_others, most_confused, total_confusion
 from probekit.results.summaries.grouping import check_seeds, grouped, holding, key_of
+from probekit.results.summaries.scored import merged_others, most_confused, total_confusion
 
 MAX_PANELS = 6
 MAX_CLASSES = 16

@@ -12,11 +12,11 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import RecordError
-from probekit.plots.colours import COLOUR_MAP
 from probekit.plots.curves import curve_styles, draw_band, layer_axis, score_axis
 from probekit.plots.naming import Size, line_length, wrap_words
 from probekit.plots.panels import TASK, Panel, PanelFigure, finish, new_axes
 from probekit.plots.style import (
+    COLOUR_MAP,
     COLUMN_WIDTH,
     PAGE_WIDTH,
     PLAIN,

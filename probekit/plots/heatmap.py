@@ -14,12 +14,12 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from probekit.plots.colours import Colours
 from probekit.plots.naming import line_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
     PLAIN,
+    Colours,
     Given,
     Look,
     fit,

@@ -13,18 +13,21 @@ from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
 from probekit.errors import OptionError, RecordError
-from probekit.plots.colours import Colours, lift_colours, reach_of, signed_colours
+from probekit.plots import naming
 from probekit.plots.heatmap import Grid, heatmap_figure, layer_values, stacked_heights
-from probekit.plots.naming import (
-    NAME_WIDTH,
-    choice_text,
-    line_length,
-    one_last_name,
-    rows,
-    runs_text,
-    shared_text,
+from probekit.plots.style import (
+    COLUMN_WIDTH,
+    PAGE_WIDTH,
+    PLAIN,
+    Colours,
+    Given,
+    Look,
+    lift_colours,
+    reach_of,
+    refuse_many,
+    signed_colours,
+    styled,
 )
-from probekit.plots.style import COLUMN_WIDTH, PAGE_WIDTH, PLAIN, Given, Look, refuse_many, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import BASELINES, grouped, varying
 from probekit.results.summaries.layer_measures import (
@@ -113,16 +116,16 @@ def weight_panels(
         width: of the figure, inches; names have shorter lines on a narrow one.
     """
     tasks = bool(varying(records, ["task", "label"]))
-    characters = NAME_WIDTH * 3 // 4 if width < _NARROW else NAME_WIDTH
+    characters = naming.NAME_WIDTH * 3 // 4 if width < _NARROW else naming.NAME_WIDTH
     tops = {
         model: max(layer for record in group for layer in (*record.layers, *measure.values(record)))
         for (model,), group in grouped(records, ["model"]).items()
     }
     panels = []
     for key, group in grouped(records, ["head", "model"] if tasks else ["model"]).items():
-        shared = shared_text(group, one_last_name(records))
+        shared = naming.shared_text(group, naming.one_last_name(records))
         title = f"{key[0]}, {shared}" if tasks else shared
-        by_name = rows(
+        by_name = naming.rows(
             group, "task" if tasks else "head", _size_text if tasks else None, characters
         )
         if tasks:
@@ -208,7 +211,7 @@ def plot_weights(
     _check_count(drawing.panels)
     if ax is None:
         drawing = _that_fits(drawing)
-    runs = runs_text(drawing.groups, measure.lost(given, records))
+    runs = naming.runs_text(drawing.groups, measure.lost(given, records))
     colours = drawing.colours
     return heatmap_figure(
         drawing.grids,
@@ -226,9 +229,9 @@ def plot_weights(
 def _check_count(panels: Sequence[WeightPanel]) -> None:
     """Refuse more panels or rows than a reader can take in."""
     by_panel = [[record for row in panel.rows.values() for record in row] for panel in panels]
-    refuse_many(len(panels), MAX_PANELS, "panels", choice_text(by_panel))
+    refuse_many(len(panels), MAX_PANELS, "panels", naming.choice_text(by_panel))
     longest = max((panel.rows for panel in panels), key=len)
-    remedy = choice_text(longest.values())
+    remedy = naming.choice_text(longest.values())
     refuse_many(len(longest), MAX_ROWS, "rows", remedy, within="one heatmap")
 
 
@@ -247,7 +250,7 @@ def _that_fits(drawing: "_Drawing") -> "_Drawing":
         raise RecordError(
             f"{len(drawing.grids)} heatmaps of {len(drawing.groups)} rows would be "
             f"{drawing.height:.0f} inches tall (at most {_TALLEST:.0f}); "
-            f"{choice_text(drawing.groups)}."
+            f"{naming.choice_text(drawing.groups)}."
         )
     return drawing
 
@@ -365,8 +368,10 @@ class _Drawing:
         if not self._compact or any(list(grid.names) != names for grid in self.grids):
             return 1
         longest = max(len(line) for name in names for line in name.split("\n"))
-        room = line_length(self.width, "ytick.labelsize") - longest
-        length = line_length(max(grid.width for grid in self.grids), "ytick.labelsize") + _GAP
+        room = naming.line_length(self.width, "ytick.labelsize") - longest
+        length = (
+            naming.line_length(max(grid.width for grid in self.grids), "ytick.labelsize") + _GAP
+        )
         count = len(self.grids)
         most = max(1, min(count, room // length))
         return -(-count // -(-count // most))  # 4 panels, 3 of which fit: 2 and 2

@@ -9,7 +9,7 @@ from probekit.base.plugins import trusting
 from probekit.metrics import METRICS
 from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
-from probekit.results.summaries.baseline_scores import beside_heads
+from probekit.results.summaries.grouping import beside_heads
 from probekit.results.summaries.select import matching
 from probekit.results.tables.scores import score_table
 

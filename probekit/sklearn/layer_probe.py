@@ -23,21 +23,20 @@ from sklearn.utils.validation import (
 )
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
 from probekit.base.registry import choose
 from probekit.base.selection import Selection
+from probekit.base.tensors import full
 from probekit.errors import OptionError
 from probekit.features.rows import CachedRows
-from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Loss, Softmax
+from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import HeadSpec
 from probekit.sklearn.layered_input import LayeredRows, chosen_layers, in_layers, side_by_side
 from probekit.train.sampling import fold_numbers, held_out
 from probekit.train.solving.path_fit import Path
-from probekit.train.solving.solved_fit import Solved, drive
-from probekit.train.solving.split_rows import Visit
+from probekit.train.solving.solved_fit import Solved, Visit, drive
 
 _DTYPES = (np.float64, np.float32)
 

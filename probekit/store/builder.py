@@ -15,11 +15,9 @@ from torch import Tensor
 from probekit.base.fingerprint import canonical_json, digest
 from probekit.base.registry import choose
 from probekit.errors import EntryError, StorageError
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces, ChunkWriter
 from probekit.store.checksums import ChunkSum, damaged_chunks, other_files, places_of
-from probekit.store.chunk_writing import write_copied_chunks, write_pieces
-from probekit.store.codec import cut_pieces
+from probekit.store.codec import cut_pieces, write_copied_chunks, write_pieces
 from probekit.store.entry import Entry
 from probekit.store.files import remove_path, storage_errors, write_whole
 from probekit.store.layout import (
@@ -31,6 +29,7 @@ from probekit.store.layout import (
     PARTIAL,
     PLAN,
     UNITS,
+    ArraySpec,
     beside,
 )
 from probekit.store.lock import EntryLock, install

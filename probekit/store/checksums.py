@@ -14,11 +14,10 @@ import xxhash
 
 from probekit.base.notices import ProgressBar
 from probekit.errors import EXTRACT_AGAIN, EntryError
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.backends.contract import REMEDY
 from probekit.store.files import checksum, file_sizes, read_span, walk_files
-from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, standing
+from probekit.store.layout import BUILDING, CHECKSUMS, MANIFEST, ArraySpec, standing
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.tables import CHECKSUM_SCHEMA, read_table
 

@@ -19,14 +19,14 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from probekit.base.fingerprint import canonical_json, compares
-from probekit.base.machine.buffers import empty_buffer
 from probekit.base.notices import warn_once
+from probekit.base.tensors import empty_buffer
 from probekit.errors import EntryError, OptionError
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY, ChunkPlaces
 from probekit.store.checksums import ChunkSum, DamagedChunk, read_checksums
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
 from probekit.store.files import checksum
+from probekit.store.layout import ArraySpec
 from probekit.store.manifest import Manifest
 from probekit.store.mapping import MappedArray, map_array
 

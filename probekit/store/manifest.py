@@ -16,9 +16,18 @@ from probekit.errors import (
     reason_of,
 )
 from probekit.store import json_types as types
-from probekit.store.arrays import FEATURE_DTYPES, ArraySpec
 from probekit.store.backends import BACKENDS
-from probekit.store.layout import BUILDING, MANIFEST, PARTIAL, PLAN, asked_of, beside, standing
+from probekit.store.layout import (
+    BUILDING,
+    FEATURE_DTYPES,
+    MANIFEST,
+    PARTIAL,
+    PLAN,
+    ArraySpec,
+    asked_of,
+    beside,
+    standing,
+)
 
 T = TypeVar("T")
 

@@ -21,8 +21,8 @@ from jaxtyping import Int64, Shaped
 from torch import Tensor
 
 from probekit.errors import EntryError, OptionError, StorageError
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends.contract import REMEDY, Backend, ChunkPlaces
+from probekit.store.layout import ArraySpec
 
 # Eight rows of three layers, two float16 values each, in chunks of four rows: 16 bytes a chunk.
 #

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import ragged_arange
+from probekit.base.numbers import ragged_arange
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
 from probekit.store.files import checksum

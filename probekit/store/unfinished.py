@@ -27,7 +27,6 @@ from probekit.base.fingerprint import (
 )
 from probekit.base.replacing import is_left
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import ChunkSum, other_files
 from probekit.store.files import walk_files, write_whole
@@ -44,6 +43,7 @@ from probekit.store.layout import (
     PLAN,
     REPLACED,
     UNITS,
+    ArraySpec,
     beside,
 )
 from probekit.store.manifest import Manifest, manifest_in

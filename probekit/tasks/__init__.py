@@ -16,13 +16,19 @@ from probekit.tasks.corpora.glue import GLUE, glue
 from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
-from probekit.tasks.formats.file_names import format_of
-from probekit.tasks.given_examples import GivenExamples, examples_task
+from probekit.tasks.formats.text_lines import format_of
 from probekit.tasks.hub_repository import hub_name, hub_task
 from probekit.tasks.sentences import Example, Split
-from probekit.tasks.task import Family, Task, slugify
-from probekit.tasks.text_options import Choice, TextOptions
-from probekit.tasks.user_files import FORMATS, HASH, UserFiles, own_name, own_task
+from probekit.tasks.task import Choice, Family, Task, TextOptions, slugify
+from probekit.tasks.user_files import (
+    FORMATS,
+    HASH,
+    GivenExamples,
+    UserFiles,
+    examples_task,
+    own_name,
+    own_task,
+)
 
 __all__ = [
     "HASH",

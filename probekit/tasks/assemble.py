@@ -8,8 +8,7 @@ from itertools import chain
 from probekit.base.kinds import KINDS, KindName
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
-from probekit.tasks.label_names import NO_LABEL, is_number, marks_among, trim
-from probekit.tasks.schemes import BIO_TAG, iob1_to_bio
+from probekit.tasks.schemes import BIO_TAG, NO_LABEL, iob1_to_bio, is_number, marks_among, trim
 from probekit.tasks.sentences import DOCUMENT, Example, Sentence, Sentences, Split
 
 logger = logging.getLogger(__name__)

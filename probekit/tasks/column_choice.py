@@ -9,8 +9,8 @@ from probekit.base.kinds import Kind
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.tasks.formats.fields import Fields
-from probekit.tasks.label_names import class_text, is_number
-from probekit.tasks.text_options import Choice
+from probekit.tasks.schemes import class_text, is_number
+from probekit.tasks.task import Choice
 
 # Names that columns usually have, in any case of letters.
 LISTS_OF_WORDS = ("tokens", "words")

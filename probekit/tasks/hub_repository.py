@@ -11,12 +11,11 @@ from probekit.base.kinds import HUB_SPLITS, SPLITS
 from probekit.base.registry import choose
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, reason_of
 from probekit.tasks.formats.fields import Fields, dataset_fields
-from probekit.tasks.formats.file_names import split_of
-from probekit.tasks.label_names import DASH, MARKS, NUMBERS, score_name
+from probekit.tasks.formats.text_lines import split_of
 from probekit.tasks.own_examples import read_fields
+from probekit.tasks.schemes import DASH, MARKS, NUMBERS, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.task import Task, slugify
-from probekit.tasks.text_options import Choice
+from probekit.tasks.task import Choice, Task, slugify
 from probekit.tasks.user_files import OwnCorpus, UserFiles, own_task
 
 logger = logging.getLogger(__name__)

@@ -26,9 +26,9 @@ from probekit.tasks.formats.word_columns import (
     parse_conllu,
     sentence_of,
 )
-from probekit.tasks.label_names import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
+from probekit.tasks.schemes import NO_LABEL, NUMBERS, class_text, is_number, marks_among, trim
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
-from probekit.tasks.text_options import Choice
+from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
 

@@ -7,15 +7,18 @@ from torch import Tensor
 
 from probekit.base.kinds import KINDS
 from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Classifier, Decoder, DecoderSpec
-from probekit.testing.module_promises import (
+from probekit.testing.promises import (
+    Check,
+    Contract,
+    demand,
     demand_groups,
     demand_loads,
     demand_tensor,
+    demand_texts,
     demand_value,
     global_numbers_untouched,
     seeded_generator,
 )
-from probekit.testing.promises import Check, Contract, demand, demand_texts
 
 _FULL = (torch.float32, torch.float64)
 ROWS, WIDTH, CLASSES = 20, 7, 4

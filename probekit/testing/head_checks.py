@@ -5,22 +5,25 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from probekit.base.layers import parse_layers, up_to_depth
+from probekit.base.kinds import parse_layers, up_to_depth
 from probekit.errors import OptionError, PluginError
-from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
+from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec, TokenStates
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module
-from probekit.probe.heads.tokens import TokenStates
-from probekit.testing.module_promises import (
+from probekit.testing.promises import (
     MASSIVE,
+    Check,
+    Contract,
+    demand,
     demand_finite,
     demand_groups,
     demand_loads,
     demand_tensor,
+    demand_texts,
     demand_value,
     global_numbers_untouched,
+    refuses,
     seeded_generator,
 )
-from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 LAYERS, DIM, ROWS, BLOCKS = (1, 2, 4, 6), 48, 9, 6
 """What checks build a head for; the width is one that many numbers divide."""

@@ -6,9 +6,8 @@ import numpy as np
 from jaxtyping import Int64, Shaped
 
 from probekit.errors import OptionError
-from probekit.metrics.contract import Metric
-from probekit.metrics.gold import AnyGold, Gold, LossGold, ValueGold, encode_gold
-from probekit.metrics.probability_metrics import ROW_SCORES
+from probekit.metrics.class_metrics import ROW_SCORES
+from probekit.metrics.contract import AnyGold, Gold, LossGold, Metric, ValueGold, encode_gold
 from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC")

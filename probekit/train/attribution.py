@@ -8,14 +8,12 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
+from probekit.base.tensors import full
 from probekit.metrics import ROW_SCORES
 from probekit.probe.heads.contract import FusionHead, HeadInput, LayerWeights
 from probekit.probe.normalization import Normalization
-from probekit.train.member import Member
-from probekit.train.probe import Probe
-from probekit.train.row_probabilities import assess
-from probekit.train.scoring import ScoredSplit
+from probekit.train.member import Member, Probe
+from probekit.train.scoring import ScoredSplit, assess
 from probekit.train.source import Inputs, Source
 
 MeanRows = Mapping[Member, Float[Tensor, "layers dim"]]

@@ -15,11 +15,15 @@ from probekit.results.record import BY_MEAN
 from probekit.results.summaries.typeset import html_layers
 from probekit.results.summaries.wording import layers_text, value_text
 from probekit.train.attribution import Attribution
-from probekit.train.member import Member
-from probekit.train.probe import count_parameters
-from probekit.train.row_probabilities import RowProbabilities
+from probekit.train.member import Member, count_parameters
 from probekit.train.sampling import class_counts, type_names
-from probekit.train.scoring import Assessed, ScoredSplit, confusion_of, weights_by_class
+from probekit.train.scoring import (
+    Assessed,
+    RowProbabilities,
+    ScoredSplit,
+    confusion_of,
+    weights_by_class,
+)
 from probekit.train.stream import StreamSpec
 
 _SHOWN = ("converged", "iterations", "strength", "edge")

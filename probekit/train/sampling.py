@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Bool, Int64
 
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator
 from probekit.base.selection import Selection
 from probekit.errors import OptionError
 from probekit.features import FeatureView

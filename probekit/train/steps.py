@@ -11,15 +11,13 @@ from torch import Tensor
 from torch.nn import functional
 from torch.optim.adam import adam
 
-from probekit.probe.decoders.contract import IGNORED, Fused
-from probekit.probe.decoders.dropout import dropout_mask
+from probekit.base.tensors import Stopwatch
+from probekit.probe.decoders.contract import IGNORED, Fused, dropout_mask
 from probekit.probe.decoders.linear import LinearDecoder
 from probekit.probe.fitters import FITTERS, Fitter
-from probekit.train.member import Member
+from probekit.train.member import Member, Probe, count_parameters
 from probekit.train.option_groups import Descent
-from probekit.train.probe import Probe, count_parameters
 from probekit.train.source import Inputs
-from probekit.train.stopwatch import Stopwatch
 
 _BETA1, _BETA2, _EPS = 0.9, 0.999, 1e-8
 

@@ -11,8 +11,7 @@ from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.diff_prune import DiffPrune
 from probekit.tuning.full import BitFit, Frozen, Full
 from probekit.tuning.lora import LoRA, QLoRA
-from probekit.tuning.prefix import Prefix
-from probekit.tuning.prompt import Prompt
+from probekit.tuning.virtual_tokens import Prefix, Prompt
 
 METHODS: Mapping[str, type[Method]] = {
     "frozen": Frozen,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import nn
 
-from probekit.base.numbers.seeding import seeded
+from probekit.base.numbers import seeded
 from probekit.errors import BackboneError, install_extra
-from probekit.probe.parameter_groups import Groups
+from probekit.probe.model_parts import Groups
 from probekit.tuning.packaging import Packaging
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ import torch
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone, load_backbone, loading
-from probekit.base.machine.process import Heap
+from probekit.base.machine import Heap
 from probekit.errors import BackboneError, EntryError, OptionError
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts import FinalNorm
 
 KINDS = ("bert", "roberta", "gpt2", "llama", "deberta-v2")
 SENTENCES = tuple(

@@ -20,7 +20,7 @@ from transformers import (
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.errors import BackboneError, EntryError
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import OutputHead
 from tests import random_models, tiny
 
 SIZES = {**random_models.SIZES, "num_hidden_layers": 2}

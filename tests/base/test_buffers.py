@@ -5,7 +5,7 @@ import mmap
 import pytest
 import torch
 
-from probekit.base.machine.buffers import ReusedMemory, carve, carved_bounds, empty_buffer
+from probekit.base.tensors import ReusedMemory, carve, carved_bounds, empty_buffer
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16, torch.int8])

@@ -3,8 +3,8 @@
 import psutil
 import pytest
 
-from probekit.base.machine import hardware
-from probekit.base.machine.hardware import memory_left
+from probekit.base import machine
+from probekit.base.machine import memory_left
 
 MB = 2**20
 
@@ -62,7 +62,7 @@ def test_no_limit(tmp_path):
 
 
 def test_the_smaller_of_machine_and_container_is_free(monkeypatch):
-    monkeypatch.setattr(hardware, "memory_left", lambda: 5)
-    assert hardware.available_memory() == 5
-    monkeypatch.setattr(hardware, "memory_left", lambda: 2**62)
-    assert 0 < hardware.available_memory() <= psutil.virtual_memory().total
+    monkeypatch.setattr(machine, "memory_left", lambda: 5)
+    assert machine.available_memory() == 5
+    monkeypatch.setattr(machine, "memory_left", lambda: 2**62)
+    assert 0 < machine.available_memory() <= psutil.virtual_memory().total

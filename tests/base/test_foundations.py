@@ -10,7 +10,7 @@ import torch
 from probekit import errors
 from probekit.base.fingerprint import canonical_json, digest, digest_file, digest_stream
 from probekit.base.notices import human_bytes, human_time, short_time
-from probekit.base.numbers.seeding import derive, numpy_generator, parse_seeds, torch_generator
+from probekit.base.numbers import derive, numpy_generator, parse_seeds, torch_generator
 from probekit.base.registry import choose
 
 ALL_ERRORS = [

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from probekit.base.machine.hardware import pick_device
+from probekit.base.machine import pick_device
 from probekit.errors import OptionError
 
 

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from probekit.base.machine.process import interrupts_held
+from probekit.base.machine import interrupts_held
 
 
 def test_the_first_interrupt_comes_at_the_end_of_the_block():

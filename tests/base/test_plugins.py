@@ -10,9 +10,9 @@ import pytest
 from torch import nn
 
 from probekit.base import plugins
+from probekit.base.fingerprint import PluginOrigin, source_hash
 from probekit.base.plugins import carried, take_over, trusting
 from probekit.base.registry import choose
-from probekit.base.source_hash import PluginOrigin, source_hash
 from probekit.errors import PluginError, UnknownNameError
 from probekit.metrics import METRICS
 from probekit.probe.decoders import DECODERS

@@ -15,8 +15,8 @@ from probekit.cli import app
 from probekit.data.pooling import Pooling
 from probekit.data.windows import OVERLONG
 from probekit.probe import decoders, fitters, heads, normalization
-from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends import BACKENDS
+from probekit.store.layout import FEATURE_DTYPES
 from probekit.tasks import TASKS
 from probekit.tuning import METHODS
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from probekit.cli.arguments import OwnText
-from probekit.cli.run_list import make_plan
+from probekit.cli.run_list import OF_RUNS, Target, TrainingOptions, make_plan
 from probekit.cli.train import sweep
-from probekit.cli.training_options import OF_RUNS, Target, TrainingOptions
 from probekit.errors import OptionError, ProbekitError
 from probekit.train.sweeps.protocols import PROTOCOLS, get_protocol
 from probekit.train.sweeps.specs import TrainSpec

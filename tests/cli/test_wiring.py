@@ -27,7 +27,7 @@ REMOVAL = (
     f"{MAINTENANCE}.Removable.of",
     f"{MAINTENANCE}.find_stale",
 )
-READ = "probekit.cli.overthinking.read_records"
+READ = "probekit.cli.record_reading.read_records"
 OVERTHINKING = "probekit.results.overthinking"
 EXTRACTION = "probekit.extraction"
 
@@ -56,7 +56,7 @@ CALLS = {
     **dict.fromkeys(("compare a b", "compare a b --all"), COMPARE),
     "export head": (
         "probekit.train.saved.directions.export",
-        "probekit.train.saved.direction_files.write_directions",
+        "probekit.train.saved.directions.write_directions",
     ),
     "merge head folder": ("probekit.train.saved.merged_model.merge_run",),
     "report r": (
@@ -67,7 +67,7 @@ CALLS = {
     ),
     "geometry m conll": (
         "probekit.measures.measuring.geometry",
-        "probekit.measures.layer_changes.change",
+        "probekit.measures.measuring.change",
     ),
     "overthinking r": (READ, f"{OVERTHINKING}.overthinking"),
     "exit r": (READ, f"{OVERTHINKING}.early_exit"),

@@ -1,4 +1,3 @@
-import itertools
 import logging
 import os
 import queue
@@ -16,7 +15,7 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from probekit.base.machine.hardware import usable_cores
+from probekit.base.machine import usable_cores
 from probekit.engines import run_local
 from probekit.engines.local import _as_completed, _cause_of_death
 from probekit.errors import EngineError, OptionError
@@ -63,20 +62,11 @@ def gone(pids):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_with_their_position_and_what_is_reported_and_logged(
-    workers, tmp_path, caplog
-):
-    """And a caller that stops early ends the workers."""
+def test_results_come_with_their_position_and_what_is_reported_and_logged(workers, caplog):
     caplog.set_level(logging.INFO, "probekit")
     steps = []
     jobs = [partial(double, value) for value in (3, 4, 5)]
-    jobs += [partial(write_pid_and_wait, tmp_path)] * 2 * (workers == 2)
-    run = run_local(jobs, workers=workers, report=steps.append)
-    results = dict(itertools.islice(run, 3))
-    if workers == 2:
-        pids = waiting(tmp_path)
-        run.close()
-        assert gone(pids)
+    results = dict(run_local(jobs, workers=workers, report=steps.append))
     assert {place: value for place, (value, *_) in results.items()} == {0: 6, 1: 8, 2: 10}
     assert sorted(steps) == [3, 4, 5]
     said = sorted(record.getMessage() for record in caplog.records)
@@ -84,6 +74,15 @@ def test_results_come_with_their_position_and_what_is_reported_and_logged(
     _, pids, threads = (set(column) for column in zip(*results.values(), strict=True))
     assert (pids == {os.getpid()}) == (workers == 1)
     assert workers == 1 or threads == {max(usable_cores() // 2, 1)}, "workers share the cores"
+
+
+def test_a_caller_that_stops_early_ends_the_workers(tmp_path):
+    jobs = [partial(double, 3), *[partial(write_pid_and_wait, tmp_path)] * 2]
+    run = run_local(jobs, workers=2, report=lambda steps: None)
+    assert next(run)[0] == 0
+    pids = waiting(tmp_path)
+    run.close()
+    assert gone(pids)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

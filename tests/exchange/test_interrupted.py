@@ -36,7 +36,7 @@ def test_a_pull_that_is_killed_goes_on(tmp_path, cache, backend, monkeypatch):
     push(entry, there)
     (scratch := tmp_path / "scratch").mkdir()
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
-    kill_at("probekit.store.chunk_writing.damaged_chunks", 3, lambda: pull(there, cache))
+    kill_at("probekit.store.codec.damaged_chunks", 3, lambda: pull(there, cache))
     assert not list(cache.glob("*/*/train-????????")), "absent until it is whole"
     (begun,) = cache.glob("*/*/*.partial")
     with pytest.raises(EntryError, match=r"is unfinished\. Run the same `probekit cache pull`"):

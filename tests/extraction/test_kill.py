@@ -40,7 +40,7 @@ def check_kill(inputs, folder, **options):
     whole = run(*inputs, folder / "whole", **options)
     again = partial(run, *inputs, folder / "killed", **options)
     chunks = check_chunks(whole.path)
-    kill_at("probekit.store.chunk_writing.checksum", chunks // 2, again)
+    kill_at("probekit.store.codec.checksum", chunks // 2, again)
     assert marked(folder / "killed") > 1
     assert check_chunks(again().path) == chunks
     assert digests(folder / "killed") == digests(folder / "whole")

@@ -8,7 +8,7 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BertCon
 
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction.maintenance import verify_rows
-from probekit.probe.model_parts.output_head import FILE, OutputHead
+from probekit.probe.model_parts import OUTPUT_HEAD_FILE, OutputHead
 from tests import tiny
 from tests.extraction import extracted
 from tests.extraction.extracted import key_of
@@ -52,7 +52,7 @@ run = partial(extracted.run, kind="language-modelling", label=None)
 def cached_logits(entry):
     """Logits of every predicted row, from the cache alone, and the rows' targets."""
     rows = entry.arrays["predicted"].read(torch.from_numpy(entry.examples.rows))
-    head = OutputHead.from_file(entry.backbone / FILE)
+    head = OutputHead.from_file(entry.backbone / OUTPUT_HEAD_FILE)
     return head(rows[:, -1]), torch.from_numpy(entry.examples.targets.copy()).long()
 
 
@@ -139,11 +139,11 @@ def test_a_model_without_an_output_head(headless, texts, tmp_path, monkeypatch):
             run(headless, texts, tmp_path)
     assert not list(tmp_path.iterdir())
     tied = run(headless, texts, tmp_path, tie="input")
-    head = OutputHead.from_file(tied.backbone / FILE)
+    head = OutputHead.from_file(tied.backbone / OUTPUT_HEAD_FILE)
     embeddings = AutoModel.from_pretrained(headless).get_input_embeddings().weight
     assert head.kind == "tied-input" and torch.equal(head.weight, embeddings)
     rows_alone = run(headless, texts, tmp_path, keep=("predicted",))
-    assert not (rows_alone.backbone / FILE).exists()
+    assert not (rows_alone.backbone / OUTPUT_HEAD_FILE).exists()
 
 
 def test_random_weights_predict_over_their_own_embeddings(masked, texts, tmp_path):
@@ -151,7 +151,7 @@ def test_random_weights_predict_over_their_own_embeddings(masked, texts, tmp_pat
         run(masked, texts, tmp_path, random_init=0)
     entry = run(masked, texts, tmp_path, random_init=0, tie="input")
     own = AutoModel.from_pretrained(masked).get_input_embeddings().weight
-    head = OutputHead.from_file(entry.backbone / FILE)
+    head = OutputHead.from_file(entry.backbone / OUTPUT_HEAD_FILE)
     assert head.weight.shape == own.shape and not torch.allclose(head.weight, own)
 
 
@@ -159,7 +159,7 @@ def test_an_output_head_for_another_task(masked, tmp_path):
     labelled = write_texts(tmp_path / "labelled", count=4)
     how = {"kind": "sentence", "keep": ("cls", "output-head")}
     entry = run(masked, labelled, tmp_path / "cache", **how)
-    assert OutputHead.from_file(entry.backbone / FILE).kind == "masked"
+    assert OutputHead.from_file(entry.backbone / OUTPUT_HEAD_FILE).kind == "masked"
     assert tuple(entry.arrays) == ("cls",)
 
 

@@ -144,7 +144,7 @@ def test_processes_at_once_one_of_them_killed(many_units, tmp_path, backend):
     at(tmp_path / "whole")
     shard = partial(at, tmp_path / "shards")
     others = [begin(partial(shard, shard=f"{i}/3")) for i in (2, 3)]
-    kill_at("probekit.store.chunk_writing.checksum", 20, partial(shard, shard="1/3"))
+    kill_at("probekit.store.codec.checksum", 20, partial(shard, shard="1/3"))
     assert [ended(child) for child in others] == [0, 0]
     assert not list((tmp_path / "shards").glob(FINISHED)), "what the killed one left is missing"
     shard(shard="1/3")

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import BertConfig
 
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.backbone.sizes import without_memory
+from probekit.backbone.model_classes import without_memory
 from probekit.errors import BackboneError, DataError, EntryError, RecordError
 from probekit.results import load_records
 from probekit.results.log import append_record

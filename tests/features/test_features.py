@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
+from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.errors import DataError, EntryNotFoundError, UnknownNameError
 from probekit.features import LabelMap, Location, load_labels, open_features
 from probekit.features.sentence_groups import SentenceGroups, load_documents

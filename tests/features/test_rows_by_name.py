@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from probekit.base.fingerprint import digest
 from probekit.errors import OptionError
 from probekit.features import Location, open_features
-from probekit.tasks.label_names import NO_LABEL
+from probekit.tasks.schemes import NO_LABEL
 from tests.planted import MODEL, TASK, plant, plant_all, store_labels
 from tests.planted_texts import plant_all_texts
 

@@ -19,7 +19,7 @@ from probekit.metrics import (
 )
 from probekit.metrics.number_metrics import ENDLESS
 from probekit.probe.decoders.linear import Linear
-from probekit.train.row_probabilities import RowProbabilities, assess
+from probekit.train.scoring import RowProbabilities, assess
 
 
 def rows_of(logits: Tensor, gold: Tensor) -> np.ndarray:

@@ -7,9 +7,9 @@ import re
 
 import pytest
 
-from probekit.page.asked_facts import ENTRY_COLUMNS
 from probekit.page.page_figures import page_figures
 from probekit.page.report_page import ScoreTable, render, script_json
+from probekit.page.rerun_commands import ENTRY_COLUMNS
 from tests.page.samples import HOSTILE, PageReader, links_of, plain_page
 from tests.results.samples import make_record
 

@@ -9,7 +9,7 @@ import pytest
 
 from probekit import Look, plot_weights
 from probekit.errors import OptionError, RecordError, UnknownNameError
-from probekit.plots.colours import signed_colours
+from probekit.plots.style import signed_colours
 from probekit.results.summaries.grouping import series
 from probekit.results.tables import summarise, table, weights_table
 from tests.plots.samples import (

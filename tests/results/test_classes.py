@@ -5,7 +5,7 @@ import pytest
 from sklearn.metrics import confusion_matrix, f1_score
 
 from probekit.errors import RecordError
-from probekit.results.summaries.by_class import (
+from probekit.results.summaries.scored import (
     class_order,
     class_scores,
     mean_class_scores,

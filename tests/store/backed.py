@@ -2,9 +2,9 @@
 
 import pytest
 
-from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
+from probekit.store.layout import FEATURE_DTYPES
 from tests.planted import built_once
 from tests.store import synthetic
 

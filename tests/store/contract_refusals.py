@@ -9,7 +9,7 @@ from unittest.mock import Mock
 import pytest
 
 from probekit.errors import EntryLockedError, StateRangeError, StorageError
-from probekit.store.arrays import FEATURE_DTYPES
+from probekit.store.layout import FEATURE_DTYPES
 from tests.store import synthetic
 from tests.store.backed import Backed
 

@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from probekit.base.fingerprint import digest
-from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
+from probekit.store.layout import ArraySpec
 from probekit.store.manifest import Manifest
 from probekit.store.tables import ExampleTable
 

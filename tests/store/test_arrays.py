@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from probekit.errors import EntryError, OptionError
-from probekit.store.arrays import FEATURE_DTYPES, ArraySpec, chunk_rows_for
 from probekit.store.codec import TORCH_DTYPES, Piece, encode_chunk, fits
+from probekit.store.layout import FEATURE_DTYPES, ArraySpec, chunk_rows_for
 
 
 def spec(**changes):

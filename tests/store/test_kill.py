@@ -14,7 +14,7 @@ def test_killed_twice(tmp_path, backend):
     build = partial(synthetic.build, backend=backend, dtype="int8")
     path = tmp_path / "killed-00000000"
     units = path.with_name(f"{path.name}.partial") / "building" / "units"
-    for target, call, marked in (("chunk_writing.checksum", 80, 3), ("builder.write_pieces", 2, 4)):
+    for target, call, marked in (("codec.checksum", 80, 3), ("builder.write_pieces", 2, 4)):
         kill_at(f"probekit.store.{target}", call, partial(build, path))
         assert len(list(units.glob("*.json"))) == marked
     whole = build(tmp_path / "whole-00000000")

@@ -8,12 +8,11 @@ import pytest
 import torch
 import xxhash
 
-from probekit.store import chunk_writing
-from probekit.store.arrays import ArraySpec
+from probekit.store import codec
 from probekit.store.backends import ChunkPlaces
 from probekit.store.checksums import ChunkSum
-from probekit.store.chunk_writing import write_copied_chunks, write_pieces
-from probekit.store.codec import cut_pieces
+from probekit.store.codec import cut_pieces, write_copied_chunks, write_pieces
+from probekit.store.layout import ArraySpec
 
 SPEC = ArraySpec(name="words", rows=64, layers=(0, 3), dim=5, dtype="float16", chunk_rows=16)
 BLOCK = torch.arange(2 * 40 * 5, dtype=torch.float32).view(2, 40, 5)
@@ -48,7 +47,7 @@ class SlowFirst:
 
 @pytest.fixture(autouse=True)
 def _three_cores(monkeypatch):
-    monkeypatch.setattr(chunk_writing, "usable_cores", lambda: 3)
+    monkeypatch.setattr(codec, "usable_cores", lambda: 3)
 
 
 def test_checksums_come_in_order_whoever_is_first():
@@ -85,10 +84,10 @@ def test_copied_chunks_are_not_read_before_they_can_be_written(monkeypatch):
 
     array = SPEC.plain()[0]
     places = {"words": ChunkPlaces(array, (), np.zeros(0), np.zeros(0), None)}
-    monkeypatch.setattr(chunk_writing, "damaged_chunks", lambda written, places: iter(()))
+    monkeypatch.setattr(codec, "damaged_chunks", lambda written, places: iter(()))
     chunks = [(ChunkSum("words", at, 0, 160, ""), read) for at in range(100)]
     assert write_copied_chunks(Slow(), places, iter(chunks)) == tuple(one for one, _ in chunks)
-    assert len(most) == 100 and max(most) <= chunk_writing._MOST_COPIED
+    assert len(most) == 100 and max(most) <= codec._MOST_COPIED
 
 
 def test_nothing_runs_on_after_an_error():

@@ -9,10 +9,10 @@ import torch
 import zarr
 
 from probekit.errors import EntryError, StorageError
-from probekit.store.arrays import FEATURE_DTYPES
 from probekit.store.backends.zarr_folder import _FILL
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry
+from probekit.store.layout import FEATURE_DTYPES
 from tests.store import synthetic
 from tests.store.contract import StoreContract
 from tests.store.contract_writing import WritingContract

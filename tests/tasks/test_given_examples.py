@@ -7,7 +7,7 @@ import pytest
 
 from probekit.errors import DataError, OptionError, UnknownNameError
 from probekit.tasks import TextOptions, examples_task, get_task, is_own
-from probekit.tasks.text_options import Choice
+from probekit.tasks.task import Choice
 
 WORDS = (["Ada", "left"], ["B-PER", "O"])
 TAGS = datasets.List(datasets.ClassLabel(names=["O", "B-PER"]))

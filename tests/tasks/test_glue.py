@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from probekit.errors import DataError
 from probekit.tasks import Split, get_task
 from probekit.tasks.corpora.glue import GLUE
-from probekit.tasks.label_names import score_name
+from probekit.tasks.schemes import score_name
 from tests.tasks.own_files import ids, shown, write
 
 HEADERS = {

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from probekit.tasks import is_called, is_own
-from probekit.tasks.label_names import trim
+from probekit.tasks.schemes import trim
 from tests.tasks.own_files import Content, ids, quoted, read, shown, task_of, words, write
 
 BLANKS = [" ", "\t", "\xa0", "\u2003", "\u3000", "\u2028", "\x85", "\ufeff", "\u200b", "\r"]

@@ -9,7 +9,7 @@ from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.laya import LAYA
 from probekit.train.attribution import Contributions, reduced
-from probekit.train.probe import Probe
+from probekit.train.member import Probe
 from tests.train import grouped
 from tests.train.grouped import splits_in, stream
 

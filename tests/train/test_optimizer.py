@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-from probekit.base.numbers.seeding import torch_generator
+from probekit.base.numbers import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
+from probekit.train.member import Probe
 from probekit.train.option_groups import Descent
-from probekit.train.probe import Probe
 from probekit.train.steps import Optimizer
 from probekit.train.stream import batches
 from tests.planted import DIM, NAMES

@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 import torch
 
-import probekit.train.probe as module
-from probekit.base.numbers.seeding import torch_generator
+import probekit.train.member as module
+from probekit.base.numbers import torch_generator
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
-from probekit.train.probe import Probe
+from probekit.train.member import Probe
 
 LAYERS, DIM, CLASSES = (1, 2, 3), 16, 5
 

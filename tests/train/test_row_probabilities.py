@@ -7,8 +7,8 @@ import torch
 from probekit.probe.decoders.crf import CRF
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.decoders.regression import Regression
-from probekit.train import row_probabilities
-from probekit.train.row_probabilities import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep
+from probekit.train import scoring
+from probekit.train.scoring import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep
 
 
 def assessed(logits, gold, decoder=None, offsets=None, **options):
@@ -58,7 +58,7 @@ def test_of_equally_probable_classes_the_first_is_the_predicted_one():
 def test_slices_change_nothing(monkeypatch):
     logits, gold = drawn(300)
     whole = assessed(logits, gold)
-    monkeypatch.setattr(row_probabilities, "_SLICE_VALUES", 7 * 300 + 1)
+    monkeypatch.setattr(scoring, "_SLICE_VALUES", 7 * 300 + 1)
     sliced = assessed(logits, gold)
     assert np.array_equal(whole.scores, sliced.scores)
     assert np.array_equal(whole.kept, sliced.kept)
@@ -71,7 +71,7 @@ def test_sentences_of_a_chain_are_never_cut(monkeypatch):
     logits, gold = drawn(3, n_rows=12)
     offsets = torch.tensor([0, 5, 5, 12])
     whole = assessed(logits, gold, decoder, offsets)
-    monkeypatch.setattr(row_probabilities, "_SLICE_VALUES", 6)
+    monkeypatch.setattr(scoring, "_SLICE_VALUES", 6)
     assert np.array_equal(whole.scores, assessed(logits, gold, decoder, offsets).scores)
     alone = assessed(logits[5:], gold[5:], decoder, torch.tensor([0, 7]))
     assert np.array_equal(whole.probabilities[5:], alone.probabilities)

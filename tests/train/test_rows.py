@@ -6,14 +6,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.base.numbers.ragged import block_bounds
+from probekit.base.numbers import block_bounds
 from probekit.features import Location, open_features
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.store.codec import TORCH_DTYPES
-from probekit.train.residency import Residency, resident_bytes
 from probekit.train.source import Source, block_rows, select
-from probekit.train.stream import batches
+from probekit.train.stream import Residency, batches, resident_bytes
 from tests.planted import MODEL, TASK, plant
 from tests.train.grouped import member_spec, stream_spec
 

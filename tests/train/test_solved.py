@@ -308,7 +308,7 @@ def test_equal_scores_and_a_strength_that_is_given_are_no_edge(splits):
 def test_a_mixture_of_states_too_wide_to_be_rotated(splits, monkeypatch):
     one = spec("p32", (2, 3), normalize="standardize", l2=0.01)
     (rotated,) = fit(splits, one, train=few(splits, 12))
-    monkeypatch.setattr("probekit.probe.fitters.basis.MOST_ROTATED", 4)
+    monkeypatch.setattr("probekit.probe.fitters.preconditioner.MOST_ROTATED", 4)
     (plain,) = fit(splits, one, train=few(splits, 12))
     assert plain.diagnosis["objective"] == pytest.approx(rotated.diagnosis["objective"], rel=1e-3)
     assert plain.eval_score == pytest.approx(rotated.eval_score, abs=0.02)

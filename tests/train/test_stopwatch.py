@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from probekit.train.stopwatch import Stopwatch
+from probekit.base.tensors import Stopwatch
 
 
 def test_cuda_events_are_read_after_the_work(monkeypatch):

@@ -6,8 +6,7 @@ import torch
 from torch.testing import assert_close
 
 from probekit.errors import DataError
-from probekit.train.source import Source
-from probekit.train.token_rows import TokenLayout
+from probekit.train.source import Source, TokenLayout
 from tests.planted import DIM
 from tests.planted_texts import plant_all_texts, plant_texts
 from tests.train import grouped

@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModel
 from probekit.backbone import inspect_backbone, load_backbone
 from probekit.base.registry import normal_form, parse
 from probekit.errors import BackboneError, OptionError, UnknownNameError
-from probekit.train.live.live_opening import cut, reached
+from probekit.train.live.live_model import cut, reached
 from probekit.tuning import METHODS, Tuned, contract
 from probekit.tuning.contract import blocks_of
 from tests import tiny

@@ -9,7 +9,7 @@ from probekit.base.registry import parse
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location
-from probekit.train.live.live_opening import open_live
+from probekit.train.live.live_model import open_live
 from probekit.train.saved.labelling import predict
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec

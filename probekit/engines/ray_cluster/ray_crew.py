@@ -14,8 +14,7 @@ from typing import Any, Self
 import lazy_loader
 
 from probekit.engines.contract import Job, Report, pass_on
-from probekit.engines.ray_cluster.ray_staff import Run, Staff, Worker
-from probekit.engines.ray_cluster.ray_worker import Early
+from probekit.engines.ray_cluster.ray_staff import Early, Run, Staff, Worker
 from probekit.errors import EngineError, EntryLockedError
 from probekit.version import __version__
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
-from probekit.base.machine.hardware import usable_cores
+from probekit.base.machine import usable_cores
 from probekit.engines.contract import Job, Report
 from probekit.errors import EngineError, OptionError, install_extra, reason_of
 

@@ -1,2 +1,2 @@
-from .import_call import import_states as import_states
 from .import_options import ImportOptions as ImportOptions
+from .import_session import import_states as import_states

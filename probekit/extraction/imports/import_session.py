@@ -1,29 +1,43 @@
-"""What makes entries of states that are there: as an extraction does, with them for a model."""
+"""The call behind ``probekit cache import``, and what makes entries of given states."""
 
 import logging
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
+from probekit.base.kinds import KINDS
+from probekit.base.tensors import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
+from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.estimate import describe_cuts
-from probekit.extraction.extract_target import ExtractTarget
+from probekit.extraction.extract_target import ExtractTarget, describe_cuts
+from probekit.extraction.extraction_call import as_named, name_task
 from probekit.extraction.imports.import_options import ImportOptions
-from probekit.extraction.imports.import_request import ask_states, named_info, settle_layers
-from probekit.extraction.imports.matching import Matched, Specials, match_words
-from probekit.extraction.imports.sequences import Sequences
+from probekit.extraction.imports.import_request import (
+    Matched,
+    Specials,
+    ask_states,
+    match_words,
+    named_info,
+    settle_layers,
+)
+from probekit.extraction.imports.sequences import Sequences, given_sequences, request_files
 from probekit.extraction.imports.token_matching import match_tokens
+from probekit.extraction.opening import inspect_target, read_task, read_texts
 from probekit.extraction.request_options import ExtractOptions
-from probekit.tasks import Split, Task
+from probekit.features.duplicates import say_duplicates
+from probekit.store.entry import Entries
+from probekit.store.files import typed_path
+from probekit.tasks import Split, Task, TextOptions
 
 logger = logging.getLogger(__name__)
 
@@ -203,3 +217,170 @@ def _match(
             "computed again, or correct what says whose they are."
         )
     return matched
+
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+
+def import_states(
+    model: "str | Path | PreTrainedModel",
+    task: str | None = None,
+    states: Any = None,
+    *,
+    token_ids: Any = None,
+    word_offsets: Any = None,
+    options: ImportOptions | None = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
+    examples: Any = None,
+    data: str | Path | None = None,
+    splits: Sequence[str] | None = None,
+    cache: str | Path = "cache",
+    overwrite: bool = False,
+    restart: bool = False,
+    name: str | None = None,
+    revision: str | None = None,
+    kind: str | None = None,
+    text: str | None = None,
+    label: str | None = None,
+    separator: str | None = None,
+    encoding: str | None = None,
+    sentences: str | None = None,
+    skip_unlabelled: bool = False,
+    progress: bool = False,
+) -> Entries:
+    """Make entries of hidden states that another program computed.
+
+    They are checked against the text of the task, token by token or word by word, and go the way
+    of extraction from there: an import that was interrupted resumes, and complete entries are left
+    as they are. The model's weights are not read, only who it is, and its tokenizer.
+
+    Args:
+        model: as for ``extract``: whose states they are; with ``options.n_blocks`` any name.
+        task: name of a task, or path of the user's own data; what ``examples`` are called.
+        states: of one split, or by split: an array for each example, (rows, layers, dim), of NumPy
+            or PyTorch, in a list or any iterable; or the path of vLLM's files.
+        token_ids: for arrays: the vocabulary ids of the rows of each; by split if ``states`` is.
+            Without these and ``word_offsets``, a row is a word.
+        word_offsets: for arrays: of each, where its words begin and the last one ends: word j has
+            the rows ``offsets[j]`` to ``offsets[j + 1]`` (excluded).
+        options: which layers they are, and how they are read and stored.
+        tokenizer: of a model in memory, a fast one.
+        examples: texts in memory, see ``extract``.
+        data: folder with the task's published files; ``None`` reads from the Hub.
+        splits: splits to import; ``None`` is those that ``states`` names, or all there are.
+        cache: root of the feature cache.
+        overwrite: replace complete entries.
+        restart: throw away what an unfinished import with other options has finished.
+        name: what to call the model in the cache; a model in memory needs one.
+        revision: Hub branch, tag or commit of the model.
+        kind: for the user's own data, its kind.
+        text: for the user's own data, name or index of the text column.
+        label: for the user's own data, name or index of the label column.
+        separator: for the user's own tables, what divides the columns.
+        encoding: for the user's own text files, their encoding.
+        sentences: for the user's own tables of words, the column of sentence ids.
+        skip_unlabelled: for the user's own data, leave out texts without a label.
+        progress: show progress on stderr.
+
+    Returns:
+        one entry per split, in the order of the splits.
+
+    Raises:
+        ProbekitError: anything that the user can mend; see ``probekit.errors``.
+    """
+    text_options = TextOptions(
+        kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
+        skip_unlabelled=skip_unlabelled,
+    )  # fmt: skip
+    wanted, in_memory = options or ImportOptions(), as_named(model, tokenizer, name)
+    by_split = states if isinstance(states, Mapping) else {None: states}
+    if splits is None and isinstance(states, Mapping):
+        splits = [*map(str, states)]
+    target = ImportTarget(
+        model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
+        given=in_memory, examples=examples, own=text_options,
+        data=None if data is None else Path(data),
+        splits=None if splits is None else tuple(splits), revision=revision, label=label,
+        name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
+        typed_states=tuple(
+            str(path) if split is None else f"{split}={path}"
+            for split, path in by_split.items()
+            if isinstance(path, str | Path)
+        ),
+    )  # fmt: skip
+    return _import_splits(target, states, token_ids, word_offsets, progress=progress)
+
+
+def _import_splits(
+    target: ImportTarget, states: Any, token_ids: Any, word_offsets: Any, *, progress: bool
+) -> Entries:
+    """Make the entries of a target; arguments and errors are those of `import_states`."""
+    task, wanted = read_task(target), target.wanted
+    if KINDS[task.kind].per == "prediction":
+        raise OptionError(
+            f"{task.name} is for language modelling, whose positions and masks extraction draws "
+            "itself: states of it cannot be imported. Run probekit extract."
+        )
+    texts = read_texts(target, task, wanted.limit)
+    if len(texts) > 1 and not isinstance(states, Mapping | str | Path):
+        raise OptionError(
+            f"arrays of one split, and {len(texts)} are imported. Name one: splits=['train']; or "
+            "give them by split: states={'train': [...], 'dev': [...]}."
+        )
+    opened = [
+        _open(
+            _of_split(states, split.name),
+            _of_split(token_ids, split.name),
+            _of_split(word_offsets, split.name),
+            wanted,
+        )
+        for split in texts
+    ]
+    inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
+    if inspection is None and (target.given is not None or Path(target.model).exists()):
+        raise OptionError(
+            f"n_blocks is for a model that is known by its name alone, and {target.model} is "
+            "there. Leave it out."
+        )
+    entries, reused = Entries(), ReusedMemory()
+    for split, sequences in zip(texts, opened, strict=True):
+        session = ImportSession.of(
+            target, task, inspection, split, sequences, reused=reused, progress=Progress(progress)
+        )
+        entry = session.extract(split)
+        assert entry is not None, "an import has no shards"
+        entries.append(entry)
+    say_duplicates(entries, target.cache)
+    return entries
+
+
+def _of_split(given: Any, split: str) -> Any:
+    """Return what is given of a split."""
+    if not isinstance(given, Mapping):
+        return given
+    if split not in given:
+        raise OptionError(f"no states of the split {split}; found: {', '.join(given)}.")
+    return given[split]
+
+
+def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions) -> Sequences:
+    """Open the states of a split: a path, or arrays with what says whose their rows are.
+
+    Raises:
+        OptionError: they are neither, or an option is for arrays.
+        MissingFileError: there is no such file.
+        DataError: it cannot be read, or arrays and files are not what is expected.
+    """
+    if isinstance(states, str | Path):
+        if token_ids is not None or word_offsets is not None:
+            raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
+        if wanted.layers_first:
+            raise OptionError("layers_first is for arrays; vLLM's files have rows first.")
+        return request_files(typed_path(states))
+    if not isinstance(states, Iterable):
+        raise OptionError(
+            "expected a path, or an array for each example, (rows, layers, dim); found "
+            f"{type(states).__name__}."
+        )
+    return given_sequences(states, token_ids, word_offsets, layers_first=wanted.layers_first)

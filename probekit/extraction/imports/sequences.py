@@ -14,7 +14,7 @@ from safetensors import safe_open
 from torch import Tensor
 
 from probekit.base.fingerprint import digest, digest_file, digest_stream
-from probekit.base.machine.hardware import usable_cores
+from probekit.base.machine import usable_cores
 from probekit.errors import DataError, MissingFileError, reason_of
 
 Form = Literal["token-ids", "word-ids", "words"]

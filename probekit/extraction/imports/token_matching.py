@@ -9,10 +9,10 @@ import xxhash
 from jaxtyping import Int64
 
 from probekit.backbone import Inspection
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
-from probekit.extraction.imports.matching import Matched, Specials, check_count, joined
+from probekit.extraction.imports.import_request import Matched, Specials, check_count, joined
 from probekit.extraction.imports.sequences import Sequences
 from probekit.tasks import Example, Split
 

@@ -1,11 +1,11 @@
-from .chosen_entries import select_folders as select_folders
-from .chosen_entries import select_sources as select_sources
 from .conversion import convert_entries as convert_entries
 from .conversion import plan_conversion as plan_conversion
 from .entries import LEFT_OVER as LEFT_OVER
 from .entries import check_chunks as check_chunks
 from .entries import describe as describe
 from .entries import list_cache as list_cache
+from .entries import select_folders as select_folders
+from .entries import select_sources as select_sources
 from .entry_copy import EntryCopy as EntryCopy
 from .entry_copy import copy_entries as copy_entries
 from .merging import merge_shards as merge_shards

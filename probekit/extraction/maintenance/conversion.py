@@ -20,8 +20,8 @@ from torch import Tensor
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
-from probekit.base.machine.hardware import usable_cores
-from probekit.base.numbers.ragged import ragged_arange
+from probekit.base.machine import usable_cores
+from probekit.base.numbers import ragged_arange
 from probekit.base.registry import choose
 from probekit.data.pooling import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
@@ -30,11 +30,11 @@ from probekit.extraction.maintenance.entry_copy import Destination, EntryCopy, m
 from probekit.extraction.maintenance.parts import CopiedRows
 from probekit.extraction.plan import lay_out, row_dtypes
 from probekit.extraction.units import Unit, example_row_starts, unit_share
-from probekit.store.arrays import FEATURE_DTYPES, ArraySpec, FeatureDtype
 from probekit.store.backends import BACKENDS
 from probekit.store.builder import EntryBuilder
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, decode_chunk, fits
 from probekit.store.files import typed_path
+from probekit.store.layout import FEATURE_DTYPES, ArraySpec, FeatureDtype
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.store.mapping import check_mappable
 from probekit.store.tables import STARTS

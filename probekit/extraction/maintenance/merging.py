@@ -15,7 +15,6 @@ from probekit.base.notices import ProgressBar
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.drafting import seal
 from probekit.extraction.maintenance.entry_copy import copy_entries
-from probekit.store.arrays import ArraySpec
 from probekit.store.backends import ChunkPlaces
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum, places_of, read_chunk
@@ -28,6 +27,7 @@ from probekit.store.layout import (
     PARTIAL,
     PLAN,
     UNITS,
+    ArraySpec,
     beside,
     labels_folder,
     proven_key,

@@ -7,12 +7,11 @@ from functools import partial
 import pyarrow as pa
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY
-from probekit.base.layers import parse_layers
+from probekit.base.kinds import LAST_ONLY, parse_layers
 from probekit.errors import OptionError
-from probekit.store.arrays import ArraySpec
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum
+from probekit.store.layout import ArraySpec
 from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS
 from probekit.store.verified import VerifiedEntry

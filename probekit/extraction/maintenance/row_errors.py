@@ -14,8 +14,7 @@ from torch import Tensor
 from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import LAST_ONLY, POOLED
-from probekit.base.numbers.ragged import bounds_of, ragged_arange
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.data.alignment import learn_specials
 from probekit.data.batches import Batching, batches_by_length
 from probekit.data.encoded import EncodedSplit, encoded_of, window_lengths

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full
-from probekit.base.numbers.seeding import linear_uniform
+from probekit.base.numbers import linear_uniform
+from probekit.base.tensors import full
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
     Classifier,
@@ -17,8 +17,9 @@ from probekit.probe.decoders.contract import (
     Logits,
     Objective,
     Solution,
+    check_rate,
+    dropout,
 )
-from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)

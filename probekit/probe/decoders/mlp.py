@@ -6,11 +6,17 @@ from typing import ClassVar
 import torch
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full
-from probekit.base.numbers.seeding import linear_layer
+from probekit.base.numbers import linear_layer
+from probekit.base.tensors import full
 from probekit.errors import OptionError
-from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
-from probekit.probe.decoders.dropout import check_rate, dropout
+from probekit.probe.decoders.contract import (
+    Classifier,
+    DecoderSpec,
+    Fused,
+    Logits,
+    check_rate,
+    dropout,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,10 +5,16 @@ from typing import ClassVar
 
 import torch
 
-from probekit.base.numbers.precision import full
-from probekit.base.numbers.seeding import linear_layer
-from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
-from probekit.probe.decoders.dropout import check_rate, dropout
+from probekit.base.numbers import linear_layer
+from probekit.base.tensors import full
+from probekit.probe.decoders.contract import (
+    Classifier,
+    DecoderSpec,
+    Fused,
+    Logits,
+    check_rate,
+    dropout,
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.seeding import linear_layer
+from probekit.base.numbers import linear_layer
 from probekit.probe.decoders.contract import (
     Decoder,
     DecoderSpec,
@@ -19,8 +19,9 @@ from probekit.probe.decoders.contract import (
     Offsets,
     Solution,
     Targets,
+    check_rate,
+    dropout,
 )
-from probekit.probe.decoders.dropout import check_rate, dropout
 
 
 @dataclass(frozen=True, kw_only=True)

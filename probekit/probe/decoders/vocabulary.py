@@ -11,12 +11,11 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full
-from probekit.base.numbers.seeding import linear_layer
+from probekit.base.numbers import linear_layer
+from probekit.base.tensors import full
 from probekit.errors import OptionError
 from probekit.probe.decoders.contract import Classifier, DecoderSpec, Fused, Logits
-from probekit.probe.model_parts.kept import KeptBackbone
-from probekit.probe.model_parts.output_head import ACTIVATIONS, OutputHead
+from probekit.probe.model_parts import ACTIVATIONS, KeptBackbone, OutputHead
 
 Transform = Literal["own", "none", "new"]
 

@@ -22,7 +22,7 @@ _OWN: "Mapping[str, type[HeadSpec]]" = LazyRegistry(
         "scalar-mix": f"{__name__}.scalar_mix:ScalarMix",
         "attention-fusion": f"{__name__}.attention_fusion:AttentionFusion",
         "concat": f"{__name__}.concat:Concat",
-        "concat-ffn": f"{__name__}.concat_ffn:ConcatFFN",
+        "concat-ffn": f"{__name__}.concat:ConcatFFN",
         "dwatt": f"{__name__}.dwatt:DWAtt",
         "extra-layers": f"{__name__}.extra_layers:ExtraLayers",
         "depth-lstm": f"{__name__}.depth_lstm:DepthLSTM",

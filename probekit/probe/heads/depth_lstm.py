@@ -9,9 +9,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.machine.hardware import native_bfloat16
-from probekit.base.numbers.precision import full, no_autocast
-from probekit.base.numbers.seeding import draw_parameters
+from probekit.base.machine import native_bfloat16
+from probekit.base.numbers import draw_parameters
+from probekit.base.tensors import full, no_autocast
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 

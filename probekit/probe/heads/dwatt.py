@@ -10,12 +10,12 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full, no_autocast, operand
-from probekit.base.numbers.seeding import linear_uniform
+from probekit.base.numbers import linear_uniform
+from probekit.base.tensors import full, no_autocast, operand
 from probekit.errors import OptionError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead
 from probekit.probe.heads.sums import mapped, row_sum
-from probekit.probe.parameter_groups import Groups, divide
+from probekit.probe.model_parts import Groups, divide
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,10 +12,10 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
-from probekit.base.numbers.seeding import seeded
+from probekit.base.numbers import seeded
 from probekit.errors import OptionError, reason_of
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec, Reads, TokenHead
-from probekit.probe.model_parts.kept import OUTPUTS, PROVENANCE
+from probekit.probe.model_parts import OUTPUTS, PROVENANCE
 
 _PLAIN = 512
 """Longest windows, in subwords, whose attention weights are kept for the backward pass on a CPU."""

@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
+from probekit.base.tensors import full
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.probe.heads.sums import mapped, static_sum
 

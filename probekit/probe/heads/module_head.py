@@ -13,9 +13,9 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from probekit.base.numbers.precision import full, no_autocast
-from probekit.base.numbers.seeding import derive, seeded
-from probekit.base.source_hash import import_path
+from probekit.base.fingerprint import import_path
+from probekit.base.numbers import derive, seeded
+from probekit.base.tensors import full, no_autocast
 from probekit.errors import PluginError
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, check_size
 

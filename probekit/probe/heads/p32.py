@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from probekit.probe.heads.contract import HeadSpec, LayerWeights, RowHead, Trains
 from probekit.probe.heads.sums import mapped, static_sum
-from probekit.probe.parameter_groups import Groups, divide
+from probekit.probe.model_parts import Groups, divide
 
 
 @dataclass(frozen=True, kw_only=True)

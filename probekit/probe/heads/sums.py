@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from probekit.base.numbers.precision import full, no_autocast
+from probekit.base.tensors import full, no_autocast
 
 
 def static_sum(

@@ -8,10 +8,14 @@ from typing import Any
 
 from probekit.base.plugins import Registry
 from probekit.base.registry import choose
-from probekit.probe.normalization.contract import Normalization, RowFacts
+from probekit.probe.normalization.contract import (
+    NoNormalization,
+    Normalization,
+    RowFacts,
+    RowNormalization,
+)
 from probekit.probe.normalization.final_normalization import FinalNormalization
 from probekit.probe.normalization.standardization import Standardization
-from probekit.probe.normalization.unfitted_normalization import NoNormalization, RowNormalization
 
 _OWN: Mapping[str, type[Normalization]] = {
     "none": NoNormalization,
@@ -23,7 +27,7 @@ _OWN: Mapping[str, type[Normalization]] = {
 NORMALIZATIONS = Registry(
     "normalization",
     _OWN,
-    admit="probekit.testing.normalization_checks:NORMALIZATION.admit",
+    admit="probekit.testing.other_checks:NORMALIZATION.admit",
     contracts=[f"{__name__}.contract:Normalization"],
 )
 

@@ -8,9 +8,9 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 
-from probekit.base.numbers.precision import full
+from probekit.base.tensors import full
 from probekit.errors import OptionError
-from probekit.probe.model_parts.final_norm import FinalNorm
+from probekit.probe.model_parts import FinalNorm
 from probekit.probe.normalization.contract import Blocks, Normalization, RowFacts
 
 

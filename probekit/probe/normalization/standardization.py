@@ -7,7 +7,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
+from probekit.base.tensors import full
 from probekit.errors import OptionError
 from probekit.probe.normalization.contract import Blocks, Normalization, RowFacts
 

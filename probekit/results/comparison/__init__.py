@@ -1,7 +1,14 @@
 """Comparisons: of two runs, of every two, of rows with a reference, of depths with the best."""
 
-from probekit.results.comparison.compare import Comparison, compare, comparison_table
-from probekit.results.comparison.depths import BestDepth, best_depth, best_depths, noise_text
+from probekit.results.comparison.compare import (
+    BestDepth,
+    Comparison,
+    best_depth,
+    best_depths,
+    compare,
+    comparison_table,
+    noise_text,
+)
 from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.pairwise import Verdicts, compare_all, pairs_table, verdicts
 from probekit.results.comparison.runs import RecordedRun, choose_run

@@ -14,15 +14,17 @@ from jaxtyping import Float64
 
 from probekit.errors import ProbekitError, clause_of
 from probekit.metrics.contract import Counts
-from probekit.results.comparison.crossed import Crossed, crossed, pseudo_values
 from probekit.results.comparison.pairing import Predictions, put_beside
 from probekit.results.comparison.resampling import (
     Bootstrap,
+    Crossed,
     Drawn,
     Estimate,
     Groups,
     PerSample,
+    crossed,
     estimate,
+    pseudo_values,
     shared_groups,
 )
 from probekit.results.comparison.runs import Pair, RecordedRun

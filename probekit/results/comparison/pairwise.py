@@ -10,8 +10,7 @@ from probekit.results.comparison.judging import SAMPLES_EACH, Judged, judge
 from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
 from probekit.results.comparison.runs import all_pairs, reference_text, settings, with_reference
 from probekit.results.record import Record
-from probekit.results.summaries.baseline_scores import without_baselines
-from probekit.results.summaries.grouping import Key
+from probekit.results.summaries.grouping import Key, without_baselines
 from probekit.results.summaries.interval import LEVEL, least_p
 from probekit.results.summaries.scored import reported_split, score_on
 from probekit.results.summaries.typeset import NOTHING, Column, Table

@@ -15,7 +15,6 @@ from jaxtyping import Float, Float64, Int64
 from probekit.errors import OptionError
 from probekit.metrics.contract import Counts, per_example
 from probekit.results.comparison.resampling import Bootstrap, Estimate
-from probekit.results.overthinking.chosen_depth import Chooser, choosers, chosen_on
 from probekit.results.overthinking.depth_predictions import (
     CurveReport,
     DepthPredictions,
@@ -23,6 +22,7 @@ from probekit.results.overthinking.depth_predictions import (
     probabilities_of,
     read_reported,
 )
+from probekit.results.overthinking.measure import Chooser, choosers, chosen_on
 from probekit.results.record import Record
 
 Signal = Float64[np.ndarray, "depths sentences"]

@@ -1,15 +1,15 @@
-"""Overthinking of every curve of some records, and sentences to look at."""
+"""Overthinking of every curve of some records, and of the one depth that was chosen."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Bool, Float, Float64, Int64
 
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator
 from probekit.errors import OptionError, RecordError
-from probekit.results.comparison.resampling import Bootstrap, Estimate
-from probekit.results.overthinking.chosen_depth import ChosenDepth, choose_depth
+from probekit.metrics.contract import Counts
+from probekit.results.comparison.resampling import Bootstrap, Estimate, Groups
 from probekit.results.overthinking.depth_predictions import (
     CurveReport,
     DepthPredictions,
@@ -20,11 +20,157 @@ from probekit.results.overthinking.depth_predictions import (
 from probekit.results.overthinking.shares import (
     Share,
     SharesByDepth,
+    expected_of,
     mean_of_rows,
     shares,
     shares_by_depth,
 )
 from probekit.results.record import Record
+
+Mask = Bool[np.ndarray, " sentences"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Chooser:
+    """Sentences that choose, and those that they choose for.
+
+    Attributes:
+        on: predictions that choose.
+        choosing: which of their sentences do, as how often each is counted: 0 or 1.
+        judged: which sentences of the reported split they choose for.
+    """
+
+    on: DepthPredictions
+    choosing: Float64[np.ndarray, "1 sentences"]
+    judged: Mask
+
+
+def choosers(
+    reported: DepthPredictions, dev: DepthPredictions | None, seed: int
+) -> tuple[Chooser, ...]:
+    """Return what chooses for each sentence of a split: each sentence is judged once.
+
+    Args:
+        reported: the split.
+        dev: the split that chooses; None chooses on each half of the reported one for the other.
+        seed: of the halves.
+    """
+    if dev is not None:
+        every = np.ones(reported.n_sentences, bool)
+        return (Chooser(on=dev, choosing=np.ones((1, dev.n_sentences)), judged=every),)
+    first, second = halves(reported.groups, seed)
+    return tuple(
+        Chooser(on=reported, choosing=choosing[None].astype(np.float64), judged=judged)
+        for judged, choosing in ((first, second), (second, first))
+    )
+
+
+def chosen_on(dev: DepthPredictions | None) -> str:
+    """Return the name of the split that chooses, or ``halves``."""
+    return "halves" if dev is None else dev.split
+
+
+def halves(groups: Groups, seed: int) -> tuple[Mask, Mask]:
+    """Return two halves of a split's sentences, which the seed alone decides; none cuts a group."""
+    n = groups.drawn.n
+    chosen = np.zeros((1, n))
+    chosen[0, numpy_generator(seed, "halves", n).permutation(n)[: (n + 1) // 2]] = 1
+    first = groups.counts(chosen)[0] > 0
+    return first, ~first
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChosenDepth:
+    """One earlier depth in place of the last; shares of all rows, means over the seeds.
+
+    Attributes:
+        depths: the depth that was chosen; of a split in halves that of each half, each chosen by
+            its score on the other half.
+        chosen_on: the split that chose, or ``halves`` of the reported one.
+        repairs: rows that the last depth has wrong and the chosen one right.
+        breaks: rows that the last depth has right and the chosen one wrong.
+        net: ``repairs`` less ``breaks``: the gain in accuracy.
+        expected: repairs that the last depth's calibrated probabilities give to what the chosen
+            one names.
+        excess: ``repairs`` less ``expected``: what it knows and the last depth does not.
+        counts: by seed, how many rows it repairs and breaks.
+        p: by seed, McNemar's exact test of these two counts, which takes rows as independent; the
+            words of a sentence are not, and the interval of ``net`` minds that. Empty where
+            sentences come in groups, which it knows nothing of.
+    """
+
+    depths: tuple[int, ...]
+    chosen_on: str
+    repairs: Estimate
+    breaks: Estimate
+    net: Estimate
+    expected: Estimate
+    excess: Estimate
+    counts: tuple[tuple[int, int], ...]
+    p: tuple[float, ...]
+
+
+def choose_depth(
+    reported: DepthPredictions, dev: DepthPredictions | None, bootstrap: Bootstrap
+) -> ChosenDepth:
+    """Choose the earlier depth with the best score, and hold it against the last one.
+
+    Args:
+        reported: the split that is reported.
+        dev: the split that chooses; None chooses on each half of the reported one for the other.
+        bootstrap: how sentences are resampled; its seed makes the halves.
+    """
+    places = _places(reported, dev, bootstrap.seed)
+    owners = np.repeat(np.arange(reported.n_sentences), reported.lengths)
+    right = reported.right
+    # chosen[s, r] = right[s, places[owners[r]], r]
+    chosen = right[:, places[owners], np.arange(right.shape[2])]
+    repairs, breaks = chosen & ~right[:, -1], right[:, -1] & ~chosen
+    expected = expected_of(reported).of_each[:, places[owners], np.arange(right.shape[2])]
+    shares = [repairs.mean(0), breaks.mean(0), expected.mean(0)]
+    rows = np.stack([*shares, shares[0] - shares[1], shares[0] - shares[2]], axis=1)
+    estimates = bootstrap.estimates(reported.groups, mean_of_rows(reported, rows))
+    counts = [(int(a), int(b)) for a, b in zip(repairs.sum(1), breaks.sum(1), strict=True)]
+    used = [reported.depths[index] for index in dict.fromkeys(places.tolist())]
+    return ChosenDepth(
+        depths=tuple(used),
+        chosen_on=chosen_on(dev),
+        repairs=estimates[0],
+        breaks=estimates[1],
+        net=estimates[3],
+        expected=estimates[2],
+        excess=estimates[4],
+        counts=tuple(counts),
+        p=() if reported.groups.whole is not None else tuple(mcnemar(*pair) for pair in counts),
+    )
+
+
+def _places(
+    reported: DepthPredictions, dev: DepthPredictions | None, seed: int
+) -> Int64[np.ndarray, " sentences"]:
+    """Return the place among the depths that stands in for the last one, by sentence."""
+    places = np.zeros(reported.n_sentences, np.int64)
+    for chooser in choosers(reported, dev, seed):
+        places[chooser.judged] = best_place(chooser.on, chooser.choosing)
+    return places
+
+
+def best_place(probes: DepthPredictions, counts: Counts) -> int:
+    """Return the place of the earlier depth with the best score; of equals the first."""
+    scores: Float64[np.ndarray, " depths"] = probes.scores(counts)[0, :-1]
+    return int(np.argmax(probes.scorer.scale.sign * scores))
+
+
+def mcnemar(repairs: int, breaks: int) -> float:
+    """Return the two-sided p of McNemar's exact test (McNemar 1947).
+
+    Under the null a row on which the two differ is as likely repaired as broken, so that the
+    smaller count is below half of both by the binomial distribution B(repairs + breaks, 1/2).
+    """
+    from scipy.stats import binom  # slow to import
+
+    both = repairs + breaks
+    return min(1.0, 2 * float(binom.cdf(min(repairs, breaks), both, 0.5))) if both else 1.0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,9 +5,8 @@ from itertools import groupby
 
 from probekit.metrics import scale_of
 from probekit.results.comparison.resampling import Estimate
-from probekit.results.overthinking.chosen_depth import ChosenDepth
 from probekit.results.overthinking.early_exit import TEXTS, EarlyExit
-from probekit.results.overthinking.measure import Overthinking, ShownExample
+from probekit.results.overthinking.measure import ChosenDepth, Overthinking, ShownExample
 from probekit.results.summaries.typeset import Column, text_table
 from probekit.results.summaries.wording import metric_text, model_text, seeds_text
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator
 
 K = TypeVar("K", bound=Hashable)
 

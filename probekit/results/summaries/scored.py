@@ -1,11 +1,14 @@
-"""Whose scores are shown: the best ones on dev, or those of the same checkpoints on test."""
+"""Whose scores are shown: the best on dev or the same on test, whole and by class."""
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from functools import partial
 from typing import Any, Literal, TypeVar
+
+import numpy as np
 
 from probekit.base.registry import choose
 from probekit.base.selection import HELD_OUT, Selection
-from probekit.errors import RecordError
+from probekit.errors import OptionError, RecordError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped
 from probekit.results.summaries.interval import Interval, interval
@@ -142,3 +145,157 @@ def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:
     """
     check_seeds(group, what)
     return interval(getattr(record, score) for record in group)
+
+
+def class_order(name: str) -> tuple[bool, str, str]:
+    """Return a key that sorts classes: tags by their type, ``O`` last."""
+    prefix, hyphen, kind = name.partition("-")
+    tagged = bool(hyphen) and len(prefix) == 1
+    return (name == "O", kind if tagged else name, prefix if tagged else "")
+
+
+def class_scores(record: Record, split: Scored) -> dict[str, float]:
+    """Return the F1 of every class: of spans by type, else of rows after the confusion on dev."""
+    start = f"{split}/f1/"
+    scores = {
+        name.removeprefix(start): score
+        for name, score in record.scores.items()
+        if name.startswith(start)
+    }
+    if scores or record.confusion is None or split != "dev":
+        return scores
+    names, counts = total_confusion([record])
+    right, gold, predicted = counts.diagonal(), counts.sum(1), counts.sum(0)
+    f1 = 2 * right / np.maximum(gold + predicted, 1)
+    return {name: float(score) for name, score in zip(names, f1, strict=True)}
+
+
+def mean_class_scores(records: Sequence[Record], split: Scored, what: str) -> dict[str, Interval]:
+    """Return the mean F1 of every class over the seeds of one setting.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    means = mean_values(records, lambda record: class_scores(record, split), what)
+    return {name: means[name] for name in sorted(means, key=class_order)}
+
+
+def mean_class_weights(records: Sequence[Record], what: str) -> dict[str, dict[int, float]]:
+    """Return every layer's mean weight for each gold class, over the seeds of one setting.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(records, what)
+    names = sorted({name for record in records for name in record.class_weights}, key=class_order)
+    means = {}
+    for name in names:
+        weights = partial(_weights_of, name)
+        by_layer = mean_values([r for r in records if weights(r)], weights, what)
+        means[name] = {layer: by_layer[layer].mean for layer in sorted(by_layer)}
+    return means
+
+
+def _weights_of(name: str, record: Record) -> Mapping[int, float]:
+    return record.class_weights.get(name, {})
+
+
+def total_confusion(records: Sequence[Record]) -> tuple[list[str], np.ndarray]:
+    """Return the classes of some records, and their counts (gold, predicted) added up.
+
+    Raises:
+        RecordError: one of them holds no confusion.
+    """
+    for record in records:
+        if record.confusion is None:
+            raise RecordError(f"{record.head}, seed {record.seed}: this record holds no confusion.")
+    tables = [record.confusion for record in records if record.confusion is not None]
+    sides = [name for table in tables for name in (*table["rows"], *table["columns"])]
+    names = sorted(set(sides), key=class_order)
+    index_of = {name: index for index, name in enumerate(names)}
+    counts = np.zeros((len(names), len(names)))
+    for table in tables:
+        rows = [index_of[name] for name in table["rows"]]
+        columns = [index_of[name] for name in table["columns"]]
+        if rows and columns:
+            counts[np.ix_(rows, columns)] += np.array(table["counts"])
+    return names, counts
+
+
+def class_support(records: Sequence[Record], names: Collection[str]) -> dict[str, int]:
+    """Return how many gold rows of dev some classes have, the mean over records with a confusion.
+
+    Of a type of spans these are its spans: the rows that begin one (``B-``, ``S-``, ``U-``), or all
+    of its rows under a scheme that does not mark beginnings. Classes that no confusion has are left
+    out.
+    """
+    held = [record for record in records if record.confusion is not None]
+    if not held:
+        return {}
+    classes, counts = total_confusion(held)
+    rows = dict(zip(classes, counts.sum(1) / len(held), strict=True))
+    support = {}
+    for name in names:
+        begins = [rows[f"{mark}-{name}"] for mark in "BSU" if f"{mark}-{name}" in rows]
+        if name in rows:
+            support[name] = round(rows[name])
+        elif begins:
+            support[name] = round(sum(begins))
+        elif f"I-{name}" in rows:
+            support[name] = round(rows[f"I-{name}"])
+    return support
+
+
+def by_support(names: Collection[str], support: Mapping[str, int]) -> list[str]:
+    """Return classes with the most gold rows first; those without a number last, by name."""
+    return sorted(names, key=lambda name: (-support.get(name, -1), class_order(name)))
+
+
+def support_text(name: str, support: Mapping[str, int]) -> str:
+    """Return a class with its number of gold rows, such as ``PER (1,842)``."""
+    return f"{name} ({support[name]:,})" if name in support else name
+
+
+def check_classes(classes: Sequence[str], held: Collection[str]) -> None:
+    """Raise OptionError, with the classes that there are, if one of ``classes`` was not found."""
+    if unknown := set(classes).difference(held):
+        raise OptionError(
+            f"no class {', '.join(sorted(unknown))} in these records; choose from "
+            f"{', '.join(sorted(held, key=class_order))}."
+        )
+
+
+def most_confused(counts: np.ndarray, most: int) -> list[int]:
+    """Return the places of the classes that stay where all others become one, ``most`` in all.
+
+    Those are merged that are taken for others least often: what counts is how many rows of a class
+    are taken for another one, and how many of others for it.
+
+    Args:
+        counts: rows by gold and predicted class.
+        most: how many are left.
+    """
+    if len(counts) <= most:
+        return list(range(len(counts)))
+    wrong = counts - np.diag(counts.diagonal())
+    order = np.argsort(-(wrong.sum(1) + wrong.sum(0)), kind="stable")
+    return sorted(order[: most - 1].tolist())
+
+
+def merged_others(
+    names: Sequence[str], counts: np.ndarray, kept: Sequence[int]
+) -> tuple[list[str], np.ndarray]:
+    """Return classes and counts with all but some classes as one, which comes last.
+
+    Args:
+        names: of the classes.
+        counts: rows by gold and predicted class, in their order.
+        kept: places of the classes that stay, in the order that they are to have.
+    """
+    others = len(names) - len(kept)
+    into = np.full(len(names), len(kept))
+    into[list(kept)] = np.arange(len(kept))
+    size = len(kept) + (others > 0)
+    merged = np.zeros((size, size))
+    np.add.at(merged, (into[:, None], into[None, :]), counts)
+    return [*(names[index] for index in kept), *[f"{others} others"] * (others > 0)], merged

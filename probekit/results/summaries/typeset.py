@@ -17,7 +17,7 @@ from probekit.base.registry import choose
 from probekit.metrics import Scale
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.wording import layer_text
-from probekit.tasks.label_names import is_number
+from probekit.tasks.schemes import is_number
 
 if TYPE_CHECKING:
     import pandas

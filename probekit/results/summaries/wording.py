@@ -8,7 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal
 
 from probekit.metrics import METRICS, scale_of
-from probekit.tasks.label_names import is_number
+from probekit.tasks.schemes import is_number
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,7 @@
 """Tables of results: records grouped over seeds, each with what stands below it, in any style."""
 
 from probekit.results.summaries.typeset import STYLES, Style, Table
-from probekit.results.tables.by_layer import depth_table, measure_table, weights_table
-from probekit.results.tables.pivot import pivot
+from probekit.results.tables.by_layer import depth_table, measure_table, pivot, weights_table
 from probekit.results.tables.scores import ScoreRow, caption, score_table, summarise, table
 
 __all__ = [

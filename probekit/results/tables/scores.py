@@ -10,12 +10,11 @@ from probekit.metrics import OF_PROBABILITIES, Scale, scale_of
 from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
-from probekit.results.summaries.baseline_scores import RANDOM
-from probekit.results.summaries.best_options import CHOSE, BestOptions
 from probekit.results.summaries.diagnosis import MARK, marks, notes
-from probekit.results.summaries.grouping import check_seeds, grouped, naming
+from probekit.results.summaries.grouping import RANDOM, check_seeds, grouped, naming
 from probekit.results.summaries.interval import Interval, interval
 from probekit.results.summaries.scored import has_two_scores
+from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import NOTHING, Cell, Column, Style, Table, score_column
 from probekit.results.summaries.wording import (
     OPTIONS,

@@ -11,8 +11,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 
 from probekit.errors import EntryError
-from probekit.store.arrays import PlainArray
 from probekit.store.files import file_sizes
+from probekit.store.layout import PlainArray
 
 REMEDY = "Run `probekit cache verify` on the entry, then extract it again with --overwrite."
 

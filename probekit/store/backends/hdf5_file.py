@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from probekit.errors import EntryError
-from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
+from probekit.store.layout import PlainArray
 
 
 class Hdf5File:

@@ -25,9 +25,9 @@ import numpy as np
 
 from probekit.base.replacing import sync_path
 from probekit.errors import EntryError, reason_of
-from probekit.store.arrays import PlainArray
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import WholeFiles
+from probekit.store.layout import PlainArray
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."

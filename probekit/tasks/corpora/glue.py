@@ -13,7 +13,7 @@ from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.corpora.published import Published, read_table
 from probekit.tasks.hub_repository import HubRepository
-from probekit.tasks.label_names import is_number, score_name
+from probekit.tasks.schemes import is_number, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.task import Task
 

@@ -8,7 +8,7 @@ from probekit.base.kinds import SPLITS, KindName
 from probekit.errors import DataError, MissingFileError
 from probekit.tasks.corpora.published import Published, read_table
 from probekit.tasks.formats.text_lines import read_lines
-from probekit.tasks.label_names import trim
+from probekit.tasks.schemes import trim
 from probekit.tasks.sentences import Sentence, Sentences
 from probekit.tasks.task import Task
 

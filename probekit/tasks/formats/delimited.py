@@ -18,11 +18,10 @@ from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.column_choice import USUAL, WORDS, names_header
 from probekit.tasks.formats.fields import Fields, Row, trim_names
-from probekit.tasks.formats.file_names import RUNNING, format_of
-from probekit.tasks.formats.text_lines import own_lines
+from probekit.tasks.formats.text_lines import RUNNING, format_of, own_lines
 from probekit.tasks.formats.word_columns import drop_comments
-from probekit.tasks.label_names import is_number, trim
-from probekit.tasks.text_options import Choice
+from probekit.tasks.schemes import is_number, trim
+from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal, Self
 
 from probekit.errors import DataError, MissingFileError
-from probekit.tasks.label_names import by_name, names_of, trim, written_names
+from probekit.tasks.schemes import by_name, names_of, trim, written_names
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
 Row = tuple[int, Sequence[str]]

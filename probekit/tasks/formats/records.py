@@ -13,9 +13,8 @@ from typing import Any, Literal
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.errors import DataError, OptionError
 from probekit.tasks.formats.fields import Fields, dataset_fields
-from probekit.tasks.formats.file_names import format_of
-from probekit.tasks.formats.text_lines import own_lines
-from probekit.tasks.text_options import Choice
+from probekit.tasks.formats.text_lines import format_of, own_lines
+from probekit.tasks.task import Choice
 
 _DECODER = json.JSONDecoder()
 _BLANKS = re.compile(r"[ \t\r\n]*")

@@ -1,19 +1,173 @@
-"""The lines of a text file, split at line ends alone, or an error with its line.
+"""The lines of a text file, and what the name of one says: format, split and shard.
 
 Published files are UTF-8. Those of the user have the encoding that he says, else UTF-8, else what
 is recognised.
+
+A format is that of ".csv" for "Train.CSV.gz". A split has a file, or shards as the Hub names them.
 """
 
 import codecs
 import logging
+import re
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
+from probekit.base.fingerprint import parse_json
+from probekit.base.kinds import ALIASES, SPLITS
 from probekit.base.notices import warn_once
 from probekit.base.packed_files import unpack_gzip
 from probekit.errors import DataError, MissingFileError, OptionError
-from probekit.tasks.formats.file_names import GZIP
 
 logger = logging.getLogger(__name__)
+
+GZIP = ".gz"
+RUNNING = ".txt"
+"""The format of running text; where words are labelled, of columns."""
+SAVED = "saved"
+"""The format of a folder that ``Dataset.save_to_disk`` of the ``datasets`` library wrote."""
+
+_SAME = {".ndjson": ".jsonl", ".tab": ".tsv", ".bio": ".conll", ".iob": ".conll", ".iob2": ".conll"}
+"""Other suffixes of a format."""
+
+# "train-00000-of-00002" is number 0 of 2 of "train", "part_3" is number 3 of "part" (of how many is
+# not said), "0001" is number 1 of a split that its folder names; "train" is no shard.
+_SHARD = re.compile(
+    r"((?P<name>.+?)[-_.])?(?P<number>\d+)(-of-(?P<total>\d+)(-[0-9a-f]{16})?)?", re.ASCII
+)
+
+
+def format_of(path: Path) -> str:
+    """Return the format that a path's suffix says, in lower case ("" where it has none)."""
+    if is_saved(path):
+        return SAVED
+    suffix = Path(stem_of(path, packed=True)).suffix.lower()
+    return _SAME.get(suffix, suffix)
+
+
+def stem_of(path: Path, *, packed: bool = False) -> str:
+    """Return a file's name without its suffix; with ``packed``, without ``.gz`` alone."""
+    name = path.name[: -len(GZIP)] if path.suffix.lower() == GZIP else path.name
+    return name if packed else Path(name).stem
+
+
+def is_saved(path: Path) -> bool:
+    """Say whether a folder holds one split as ``Dataset.save_to_disk`` writes it."""
+    return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
+
+
+def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
+    """Return split to its files, in the order train, dev, test and of the shards' numbers.
+
+    A file alone is the split that its name says, else train. A folder has a file per split, or
+    shards ("train-00000-of-00002.parquet"), or a folder of that name per split, itself or in its
+    sub-folder "data"; or it is what ``save_to_disk`` wrote.
+
+    Args:
+        path: a file or folder.
+        formats: those that are read; others in a folder are left out.
+
+    Raises:
+        MissingFileError: nothing lies at ``path``.
+        DataError: the folder has no file that is named after a split, two files of different
+            kinds for one split, or only some of its shards.
+    """
+    if is_saved(path):
+        try:
+            state = dict(parse_json((path / "state.json").read_bytes()))
+        except (OSError, ValueError, TypeError) as error:
+            raise DataError(
+                f"{path}: not a readable saved data set (state.json: {error})."
+            ) from error
+        return {split_of(str(state.get("_split"))) or split_of(path.name) or "train": (path,)}
+    if path.is_file():
+        return {split_of(_whole(path)) or "train": (path,)}
+    if not path.is_dir():
+        raise MissingFileError(f"{path}: no such file or folder.")
+    splits = _of_folder(path, formats)
+    if not splits and (path / "data").is_dir():
+        splits = _of_folder(path / "data", formats)
+    if not splits:
+        raise _without_splits(path, formats)
+    return {split: splits[split] for split in SPLITS if split in splits}
+
+
+def split_of(name: str) -> str | None:
+    """Return the split that a name says: "dev", "en_ewt-ud-dev", "Validation"."""
+    return ALIASES.get(name.rpartition("-ud-")[2].lower())
+
+
+def _without_splits(path: Path, formats: Collection[str]) -> DataError:
+    """Say what a folder should hold, and what in it comes near."""
+    listed = ", ".join(form for form in formats if form.startswith("."))
+    inside = sorted(path.iterdir())
+    others = [file.name for file in inside if file.is_file() and split_of(_whole(file))]
+    below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
+    hint = f" {others[0]} has another format, or is of another --kind." if others else ""
+    hint = f" Did you mean {below[0]}?" if below else hint
+    return DataError(
+        f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
+        f"{listed} (or shards, such as train-00000-of-00002.parquet).{hint}"
+    )
+
+
+def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
+    splits: dict[str, list[Path]] = {}
+    for file in sorted(folder.iterdir()):
+        split = split_of(_whole(file))
+        if split is not None and (format_of(file) in formats or _inside(file, formats)):
+            splits.setdefault(split, []).append(file)
+    return {split: _files(folder, split, files, formats) for split, files in splits.items()}
+
+
+def _files(
+    folder: Path, split: str, files: Sequence[Path], formats: Collection[str]
+) -> tuple[Path, ...]:
+    """Return the files of one split in order; refuse two that are no shards of one whole."""
+    # Treebanks have their running text beside the annotated files, under the same names.
+    chosen = [file for file in files if format_of(file) != RUNNING] or list(files)
+    if len(chosen) == 1 and chosen[0].is_dir() and not is_saved(chosen[0]):
+        return _files(chosen[0], split, _inside(chosen[0], formats), ())
+    wholes = {(_whole(file), format_of(file)) for file in chosen}
+    shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
+    if len(wholes) > 1 or len(shards) < len(chosen) > 1:
+        raise DataError(f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}.")
+    if shards:
+        _check_complete(folder, chosen, shards)
+    numbers = {file: int(shard["number"]) for file, shard in zip(chosen, shards, strict=False)}
+    return tuple(sorted(chosen, key=lambda file: numbers.get(file, 0)))
+
+
+def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Match[str]]) -> None:
+    """Refuse shards of which one is missing, or there twice; without a total, they count on."""
+    # train-00000-of-00002 and -00001-of-00002   complete: 0 and 1 are expected
+    # train-00001-of-00002 alone                 number 0 is missing
+    # train_1, train_2, train_3                  complete: no total, and counted from 1
+    # train_3, train_4                           number 1 is missing
+    total = max(int(shard["total"] or 0) for shard in shards)
+    numbers = sorted(int(shard["number"]) for shard in shards)
+    first = 0 if total else min(numbers[0], 1)
+    expected = list(range(first, first + (total or len(numbers))))
+    if numbers != expected and (total or len(files) > 1):
+        lacking = sorted(set(expected) - set(numbers))
+        which = f"number {lacking[0]} is missing" if lacking else "one number is there twice"
+        raise DataError(
+            f"{folder}: {files[0].name} is one of {len(expected)} shards, of which {which}; all "
+            "are needed, each once."
+        )
+
+
+def _inside(path: Path, formats: Collection[str]) -> list[Path]:
+    """Return the files of a folder that are read."""
+    files = sorted(path.iterdir()) if path.is_dir() else ()
+    return [file for file in files if format_of(file) in formats]
+
+
+def _whole(path: Path) -> str:
+    """Return a file's name without suffix and shard number: "train" of "train-00000-of-00002"."""
+    stem = path.name if path.is_dir() else stem_of(path)
+    shard = _SHARD.fullmatch(stem)
+    return shard["name"] or "" if shard else stem
+
 
 UTF_8 = "utf-8-sig"
 """With a byte order mark or without."""

@@ -9,15 +9,14 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
-from probekit.base.machine.hardware import free_memory
+from probekit.base.machine import free_memory
 from probekit.base.notices import human_bytes, human_time
 from probekit.errors import OptionError
 from probekit.features import FeatureView
 from probekit.train.live.live_model import LiveModel
 from probekit.train.live.live_rows import LiveRows
-from probekit.train.source import Source
+from probekit.train.source import Source, TokenLayout
 from probekit.train.stream import StreamSpec
-from probekit.train.token_rows import TokenLayout
 
 logger = logging.getLogger(__name__)
 

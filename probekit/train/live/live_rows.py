@@ -8,15 +8,14 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit, encoded_of
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
 from probekit.store import StoredRows
-from probekit.train.residency import Residency
-from probekit.train.source import Inputs, Source, Step
-from probekit.train.token_rows import ARRAY as SUBWORDS
-from probekit.train.token_rows import TokenLayout
+from probekit.train.source import ARRAY as SUBWORDS
+from probekit.train.source import Inputs, Source, Step, TokenLayout
+from probekit.train.stream import Residency
 
 if TYPE_CHECKING:
     from probekit.train.live.live_model import LiveModel

@@ -23,9 +23,9 @@ from probekit.errors import MissingFileError, OptionError, RecordError, StorageE
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
-from probekit.store.arrays import FeatureDtype
 from probekit.store.files import nearest
 from probekit.store.json_types import JsonType, fields_of, list_of, mistyped, whole
+from probekit.store.layout import FeatureDtype
 from probekit.tasks import folder_name, is_called
 from probekit.tuning.packaging import (
     BACKBONE_FOLDER,

@@ -16,12 +16,11 @@ from probekit.base.plugins import trusting
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
-from probekit.probe.heads.contract import FusionHead, HeadInput, Reads
-from probekit.probe.heads.tokens import TokenStates
+from probekit.probe.heads.contract import FusionHead, HeadInput, Reads, TokenStates
 from probekit.probe.normalization import Normalization, normalization_from_json
-from probekit.train.probe import Probe, load_under
-from probekit.train.row_probabilities import keep
+from probekit.train.member import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
+from probekit.train.scoring import keep
 
 NO_PROBABILITIES = (
     "this head predicts numbers, which have no probabilities; ask for the numbers alone."

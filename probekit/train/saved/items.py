@@ -11,12 +11,17 @@ from probekit.base.kinds import KINDS, Kind
 from probekit.errors import DataError, OptionError
 from probekit.tasks import Example, TextOptions
 from probekit.tasks.assemble import check_text
-from probekit.tasks.formats.file_names import RUNNING, format_of
-from probekit.tasks.formats.text_lines import decode_lines, known_encoding, read_bytes
+from probekit.tasks.formats.text_lines import (
+    RUNNING,
+    decode_lines,
+    format_of,
+    known_encoding,
+    read_bytes,
+)
 from probekit.tasks.formats.word_columns import DOCUMENT_START
 from probekit.tasks.schemes import BIO_TAG
 from probekit.tasks.sentences import Sentence
-from probekit.tasks.text_options import Choice
+from probekit.tasks.task import Choice
 from probekit.tasks.user_files import FORMATS, read_own
 from probekit.train.saved.head import TrainedHead
 

@@ -16,12 +16,11 @@ from probekit.backbone import Backbone, as_given, load_again, read_arrays, tuned
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
-from probekit.base.numbers.ragged import Ragged, bounds_of
+from probekit.base.numbers import Ragged, bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import row_sources
 from probekit.errors import OptionError, StateRangeError
-from probekit.probe.heads.contract import HeadInput
-from probekit.probe.heads.tokens import TokenStates
+from probekit.probe.heads.contract import HeadInput, TokenStates
 from probekit.store.codec import READ_DTYPES
 from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from probekit.base.cards import CARD, card_table, card_text, is_place, written_card
+from probekit.base.markup import CARD, card_table, card_text, is_place, written_card
 from probekit.base.replacing import replacing
 from probekit.errors import StorageError
 from probekit.metrics import scale_of

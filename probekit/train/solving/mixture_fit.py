@@ -11,20 +11,24 @@ import torch
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
-from probekit.base.numbers.seeding import numpy_generator
-from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
-from probekit.probe.fitters.batch_descent import BatchDescent
+from probekit.base.numbers import numpy_generator
+from probekit.base.tensors import full
 from probekit.probe.fitters.linear_problems import TRANSITIONS, Problems
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum, Points, Request
-from probekit.probe.fitters.mixtures import Mixture, MixtureObjective, RowMixture, SharedMixture
+from probekit.probe.fitters.mixtures import (
+    BatchDescent,
+    Mixture,
+    MixtureObjective,
+    RowMixture,
+    SharedMixture,
+)
+from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
 from probekit.train.member import Member
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS
 from probekit.train.solving.path_fit import Decoders, LinearFit
-from probekit.train.solving.solved_fit import Solved, SolvedFit, drive
-from probekit.train.solving.split_rows import Visit, Visits
+from probekit.train.solving.solved_fit import Solved, SolvedFit, Visit, Visits, drive
 from probekit.train.source import Inputs
 
 

@@ -8,8 +8,7 @@ import numpy as np
 from jaxtyping import Float, Float64
 from torch import Tensor
 
-from probekit.base.numbers.precision import full
-from probekit.probe.fitters.basis import Basis, BasisBuilder, Scale
+from probekit.base.tensors import full
 from probekit.probe.fitters.linear_problems import (
     TRANSITIONS,
     LinearObjective,
@@ -19,9 +18,9 @@ from probekit.probe.fitters.linear_problems import (
 )
 from probekit.probe.fitters.losses import Loss
 from probekit.probe.fitters.minimise import Minimum
+from probekit.probe.fitters.preconditioner import Basis, BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
-from probekit.train.solving.solved_fit import Objective, Solved, SolvedFit, drive
-from probekit.train.solving.split_rows import Visit, Visits
+from probekit.train.solving.solved_fit import Objective, Solved, SolvedFit, Visit, Visits, drive
 from probekit.train.source import Inputs
 
 Decoders = tuple[

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
+from probekit.base.tensors import Stopwatch
 from probekit.engines import Report
 from probekit.features import FeatureView
 from probekit.probe.fitters import FITTERS
@@ -15,15 +16,12 @@ from probekit.probe.heads.contract import HeadSpec, Reads
 from probekit.probe.heads.last import Last
 from probekit.probe.heads.mean import Mean
 from probekit.train.member import Member, MemberSpec
-from probekit.train.residency import Residency
 from probekit.train.scoring import ScoredSplit
 from probekit.train.solving.mixture_fit import MixtureFit
 from probekit.train.solving.path_fit import LinearFit
-from probekit.train.solving.solved_fit import SolvedFit
-from probekit.train.solving.split_rows import SplitName
+from probekit.train.solving.solved_fit import SolvedFit, SplitName
 from probekit.train.source import Source
-from probekit.train.stopwatch import Stopwatch
-from probekit.train.stream import StreamSpec
+from probekit.train.stream import Residency, StreamSpec
 
 SOLVER_STEPS = 100
 """What a solved member counts on a progress bar."""

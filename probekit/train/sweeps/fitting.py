@@ -12,7 +12,7 @@ from probekit.features import Splits
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.fitters import FITTERS
 from probekit.probe.heads.contract import HeadSpec
-from probekit.probe.parameter_groups import WEIGHTS
+from probekit.probe.model_parts import WEIGHTS
 from probekit.train.option_groups import TUNING_EPOCHS, Descent, Steps
 from probekit.train.sweeps.run_options import Start
 from probekit.train.sweeps.specs import TrainSpec

@@ -13,9 +13,8 @@ from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
 from probekit.results.record import BY_MEAN
 from probekit.tasks.task import slugify
-from probekit.train.probe import load_under
+from probekit.train.member import load_under
 from probekit.train.result import FitResult
-from probekit.train.row_probabilities import RowProbabilities
 from probekit.train.saved.folder import (
     HeadFeatures,
     SavedHead,
@@ -23,6 +22,7 @@ from probekit.train.saved.folder import (
     save_head,
     saved_key,
 )
+from probekit.train.scoring import RowProbabilities
 from probekit.train.sweeps.resolve import Run, typed_config
 from probekit.train.sweeps.run_views import scored_views
 from probekit.train.sweeps.specs import TrainSpec

@@ -11,12 +11,10 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, KINDS
-from probekit.base.layers import parse_layers, up_to_depth
+from probekit.base.fingerprint import PluginOrigin, digest
+from probekit.base.kinds import ARRAYS, KINDS, parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
-from probekit.base.source_hash import PluginOrigin
 from probekit.errors import DataError, OptionError
 from probekit.features import Splits, choose_array, missing_array
 from probekit.features.sentence_groups import say_sizes
@@ -26,12 +24,11 @@ from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec
-from probekit.probe.model_parts.kept import KeptBackbone
+from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.json_types import read_object
-from probekit.train.member import MemberSpec
+from probekit.train.member import MemberSpec, count_parameters
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent, Steps
-from probekit.train.probe import count_parameters
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import settle_fit, solver_of

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import torch
 from torch import nn
 
-from probekit.base.machine.hardware import pick_device
+from probekit.base.machine import pick_device
 from probekit.base.registry import choose, text_of
 from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError, PluginError
@@ -19,8 +19,8 @@ from probekit.probe.heads.module_head import ModuleFactory
 from probekit.results import Records
 from probekit.results.record import BY_MEAN, BY_REFIT
 from probekit.results.tracking import Tracking
-from probekit.train.residency import default_memory
 from probekit.train.result import FitResult
+from probekit.train.stream import default_memory
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits

@@ -82,7 +82,7 @@ class ProbeOptions(Group):
         decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
             else the default of what the labels are.
         layers: layers instead of the head's published ones, in the language of
-            ``probekit.base.layers``.
+            ``probekit.base.kinds``.
         depth: the largest layer the head may see; ``None`` is all of them.
         normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is that of the
             saved head that a run starts from, else ``none``.

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from probekit.base.fingerprint import digest_file
-from probekit.base.machine.hardware import native_bfloat16
+from probekit.base.machine import native_bfloat16
 from probekit.base.notices import short_time
 from probekit.base.registry import parse
 from probekit.base.selection import HELD_OUT

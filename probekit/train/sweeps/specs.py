@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.layers import parse_layers
-from probekit.base.numbers.seeding import parse_seeds
+from probekit.base.kinds import parse_layers
+from probekit.base.numbers import parse_seeds
 from probekit.base.registry import choose, flag, normal_form
 from probekit.base.selection import HELD_OUT, SEARCH, SOLVED
 from probekit.errors import OptionError
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters import AUTO, FITTERS, solves
 from probekit.probe.heads import HEADS
+from probekit.probe.model_parts import WEIGHTS
 from probekit.probe.normalization import NORMALIZATIONS
-from probekit.probe.parameter_groups import WEIGHTS
 from probekit.train.option_groups import Descent, Steps, as_typed
 from probekit.train.sweeps.run_options import (
     GROUPS,
@@ -256,7 +256,7 @@ def depths(n_blocks: int, every: int = 1, layers: str | None = None) -> Sequence
     Args:
         n_blocks: L.
         every: distance between depths.
-        layers: the layers that heads read, in the language of ``probekit.base.layers``: depths
+        layers: the layers that heads read, in the language of ``probekit.base.kinds``: depths
             at which a head reads no more than at the one before are left out.
 
     Raises:

@@ -16,7 +16,7 @@ from probekit.features import Splits, settled_array
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.heads import head_from_json
 from probekit.probe.heads.contract import HeadSpec
-from probekit.probe.model_parts.kept import differing_entries
+from probekit.probe.model_parts import differing_entries
 from probekit.train.saved.folder import CONFIG, WEIGHTS, SavedHead, read_saved
 from probekit.train.sweeps.run_options import Start
 from probekit.train.sweeps.specs import TrainSpec

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from probekit.base.machine.hardware import pick_device
-from probekit.base.machine.process import interrupts_held
+from probekit.base.machine import interrupts_held, pick_device
 from probekit.base.selection import HELD_OUT
 from probekit.data.encoded import window_lengths
 from probekit.data.pooling import Pooling
@@ -22,11 +21,10 @@ from probekit.metrics import METRICS
 from probekit.results import Record, recorded
 from probekit.results.claims import Claims
 from probekit.store.codec import READ_DTYPES
-from probekit.train.fit import Interrupted, fit_group
+from probekit.train.fit import Interrupted, Snapshot, fit_group
 from probekit.train.member import MemberSpec
 from probekit.train.option_groups import Steps
 from probekit.train.result import FitResult
-from probekit.train.snapshot import Snapshot
 from probekit.train.stream import StreamSpec
 from probekit.train.sweeps.outputs import Outputs, carried_over, model_found
 from probekit.train.sweeps.resolve import Run, resolve
@@ -245,7 +243,7 @@ def open_method(
     spec, manifest = runs[0].spec, splits.manifest
     if (method := spec.tuning) is None:
         return None
-    from probekit.train.live.live_opening import open_live
+    from probekit.train.live.live_model import open_live
 
     live = open_live(
         model_found(manifest.model_info, spec),

@@ -225,7 +225,7 @@ def test_a_killed_one_goes_on(caches, tmp_path, monkeypatch, form, dtype, target
         return plan.apply()
 
     call = 3 if target == "damaged_chunks" else 40
-    kill_at(f"probekit.store.chunk_writing.{target}", call, lambda: make(tmp_path / "killed"))
+    kill_at(f"probekit.store.codec.{target}", call, lambda: make(tmp_path / "killed"))
     (begun,) = list_entries(tmp_path / "killed")
     assert not begun.complete and len(list(begun.path.glob("building/units/*.json"))) > 1
     whole = make(tmp_path / "whole") if dtype else Entry.open(path)

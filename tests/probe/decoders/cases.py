@@ -6,9 +6,9 @@ from pathlib import Path
 import torch
 
 from probekit.probe.decoders import CRF, DECODERS, Decoder, DecoderSpec, Vocabulary
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import OutputHead
 from probekit.testing.decoder_checks import CLASSES, WIDTH
-from probekit.testing.module_promises import seeded_generator as generator
+from probekit.testing.promises import seeded_generator as generator
 
 SPECS: dict[str, DecoderSpec] = {name: make() for name, make in DECODERS.items()} | {
     "crf with hidden layers": CRF(hidden=5),

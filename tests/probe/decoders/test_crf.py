@@ -12,8 +12,7 @@ from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.probe.decoders import CRF, IGNORED, UNSEEN_LOSS, Linear
-from probekit.probe.decoders.chain import LARGEST, log_partition, pack
-from probekit.probe.decoders.crf import CRFDecoder
+from probekit.probe.decoders.crf import LARGEST, CRFDecoder, log_partition, pack
 
 
 def generator(seed: int = 0) -> torch.Generator:

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from probekit.errors import OptionError
-from probekit.probe.decoders.dropout import dropout, dropout_mask
+from probekit.probe.decoders.contract import dropout, dropout_mask
 
 
 def generator(seed=0):

@@ -9,11 +9,10 @@ from probekit.base.registry import parse
 from probekit.errors import EntryError, OptionError
 from probekit.probe.decoders import DECODERS, Vocabulary, decoder_from_json
 from probekit.probe.decoders.vocabulary import VocabularyDecoder
-from probekit.probe.model_parts.kept import KeptBackbone
-from probekit.probe.model_parts.output_head import FILE
+from probekit.probe.model_parts import OUTPUT_HEAD_FILE, KeptBackbone
 from probekit.testing.decoder_checks import OFFSETS, WIDTH
 from probekit.testing.decoder_checks import sample_rows as rows
-from probekit.testing.module_promises import seeded_generator as generator
+from probekit.testing.promises import seeded_generator as generator
 from tests.probe.decoders.cases import output_head
 
 OWN = {"weight", "bias"} | {
@@ -23,7 +22,7 @@ NEW = {f"transform.{part}.{name}" for part in ("dense", "norm") for name in ("we
 
 
 def built(tmp_path: Path, kind: str, width: int = WIDTH, **options) -> VocabularyDecoder:
-    (tmp_path / FILE).write_bytes(output_head(kind).to_file())
+    (tmp_path / OUTPUT_HEAD_FILE).write_bytes(output_head(kind).to_file())
     spec = Vocabulary(**options).bind(tmp_path)
     return spec.build(width, 0, generator())
 

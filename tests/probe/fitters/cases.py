@@ -5,9 +5,9 @@ import itertools
 import numpy as np
 import torch
 
-from probekit.probe.fitters.basis import BasisBuilder, Scale
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.minimise import run_alone
+from probekit.probe.fitters.preconditioner import BasisBuilder, Scale
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 

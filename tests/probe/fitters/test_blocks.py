@@ -5,9 +5,8 @@ import pytest
 import torch
 from torch.autograd.functional import hessian
 
-from probekit.probe.fitters.chains import ChainLoss
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
-from probekit.probe.fitters.losses import Binary, Softmax
+from probekit.probe.fitters.losses import Binary, ChainLoss, Softmax
 from probekit.probe.fitters.minimise import Evaluation, Request
 from probekit.probe.fitters.preconditioner import BlockInverse, KroneckerInverse
 from tests.probe.fitters.cases import basis_of, evaluated, rows_of, solved

@@ -8,8 +8,8 @@ import torch
 from scipy.optimize import minimize
 from torch.autograd.functional import jacobian
 
-from probekit.probe.fitters.chains import ChainLoss
 from probekit.probe.fitters.linear_problems import TRANSITIONS
+from probekit.probe.fitters.losses import ChainLoss
 from tests.probe.fitters.cases import rows_of, solved
 
 

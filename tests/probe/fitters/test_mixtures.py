@@ -5,11 +5,11 @@ import pytest
 import torch
 from torch.nn import functional
 
-from probekit.probe.fitters.batch_descent import BatchDescent
 from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Softmax
 from probekit.probe.fitters.minimise import Request, run_alone
 from probekit.probe.fitters.mixtures import (
+    BatchDescent,
     MixtureObjective,
     RowMixture,
     SharedMixture,

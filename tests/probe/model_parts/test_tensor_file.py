@@ -7,8 +7,7 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load
 
-from probekit.probe.model_parts.final_norm import FinalNorm, tensor_file
-from probekit.probe.model_parts.output_head import OutputHead
+from probekit.probe.model_parts import FinalNorm, OutputHead, tensor_file
 
 NORM = FinalNorm(kind="rmsnorm", eps=1e-5, weight=torch.arange(3.0))
 HEAD = OutputHead(

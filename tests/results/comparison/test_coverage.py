@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from probekit.metrics import METRICS, Gold
-from probekit.results.comparison.crossed import crossed, pseudo_values
-from probekit.results.comparison.resampling import Groups
+from probekit.results.comparison.resampling import Groups, crossed, pseudo_values
 
 ANALYSES = Path(__file__).parents[3] / "analyses"
 EXPERIMENTS = 2000

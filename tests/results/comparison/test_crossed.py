@@ -5,8 +5,13 @@ import pytest
 from scipy import stats
 
 from probekit.metrics import METRICS, Gold, ValueGold
-from probekit.results.comparison.crossed import crossed, pseudo_values, variances
-from probekit.results.comparison.resampling import Bootstrap, Groups
+from probekit.results.comparison.resampling import (
+    Bootstrap,
+    Groups,
+    crossed,
+    pseudo_values,
+    variances,
+)
 
 
 def texts(n, seeds, right=0.7, spread=0.1, seed=0):

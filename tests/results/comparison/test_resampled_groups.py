@@ -20,13 +20,14 @@ from probekit.results.comparison import (
     pairs_table,
     verdicts,
 )
-from probekit.results.comparison.crossed import crossed, pseudo_values
 from probekit.results.comparison.resampling import (
     Bootstrap,
     Drawn,
     Groups,
     counts,
+    crossed,
     drawn_text,
+    pseudo_values,
     shared_groups,
 )
 from tests.results.comparison.files import IDS, add_run, bootstrap, classes, grouped

@@ -9,7 +9,7 @@ import pytest
 from probekit.errors import OptionError, RecordError
 from probekit.results import load_records, select
 from probekit.results.comparison import choose_run, compare, compare_all, pairs_table, verdicts
-from probekit.results.comparison.crossed import crossed
+from probekit.results.comparison.resampling import crossed
 from tests.results.comparison.files import add_run, classes
 from tests.results.samples import make_record
 

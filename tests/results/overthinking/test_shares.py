@@ -9,7 +9,7 @@ from scipy.stats import binomtest
 
 from probekit import overthinking
 from probekit.results.comparison.resampling import Bootstrap, Drawn, Groups
-from probekit.results.overthinking.chosen_depth import halves, mcnemar
+from probekit.results.overthinking.measure import halves, mcnemar
 from probekit.results.overthinking.report_text import overthinking_text
 from tests.results.overthinking.held import HELD, add_depths
 

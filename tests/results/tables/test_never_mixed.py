@@ -10,8 +10,7 @@ import pytest
 from probekit.results.summaries.grouping import DATA, series
 from probekit.results.summaries.typeset import text_table
 from probekit.results.tables import score_table, summarise
-from probekit.results.tables.by_layer import depth_table, weights_table
-from probekit.results.tables.pivot import pivot
+from probekit.results.tables.by_layer import depth_table, pivot, weights_table
 from tests.results.samples import make_record
 
 VALUES = {

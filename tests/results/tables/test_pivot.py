@@ -9,7 +9,7 @@ import pytest
 
 from probekit.errors import OptionError, RecordError, UnknownNameError
 from probekit.results.comparison import verdicts
-from probekit.results.summaries.best_options import CHOSE, best_options
+from probekit.results.summaries.select import CHOSE, best_options
 from probekit.results.summaries.typeset import Column, Table, latex_text, text_table
 from probekit.results.tables import pivot, summarise, table
 from tests.results.samples import make_record

@@ -10,10 +10,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from probekit.base.numbers.seeding import numpy_generator
+from probekit.base.numbers import numpy_generator
 from probekit.base.selection import Selection
 from probekit.metrics import METRICS
-from probekit.train.baselines.code_length import SHARES, CodeLength, block_ends, online_code
+from probekit.train.baselines.baseline_records import SHARES, CodeLength, block_ends, online_code
 from probekit.train.fit import fit_group
 from probekit.train.option_groups import Steps
 from probekit.train.stream import StreamSpec

@@ -7,7 +7,7 @@ import pytest
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import load_records
-from probekit.results.summaries.baseline_scores import beside_heads
+from probekit.results.summaries.grouping import beside_heads
 from probekit.train.baselines import run_baselines
 from probekit.train.baselines.held_against import _held_against
 from probekit.train.sweeps.run import sweep
@@ -86,7 +86,7 @@ def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monke
     assert len(lines) == len({r.key for r in load_records(out)}) == 2 + 3 * len(plan)
     assert len(first.heads) == len(plan) and set(BESIDE) <= set(first.heads[0].scores)
     monkeypatch.setattr("probekit.train.sweeps.worker.fit_group", None)
-    monkeypatch.setattr("probekit.train.baselines.code_length.fit_group", None)
+    monkeypatch.setattr("probekit.train.baselines.baseline_records.fit_group", None)
     assert run(plan, out, cache) == first
     assert out.read_text().splitlines() == lines
 

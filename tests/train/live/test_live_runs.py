@@ -11,7 +11,7 @@ from torch.nn import functional
 from transformers import AutoModel
 
 from probekit.backbone import inspect_backbone
-from probekit.base.numbers.seeding import torch_generator
+from probekit.base.numbers import torch_generator
 from probekit.errors import BackboneError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features

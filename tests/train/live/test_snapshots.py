@@ -9,8 +9,8 @@ import pytest
 import torch
 
 from probekit.features import Location
-from probekit.train import snapshot
-from probekit.train.snapshot import Snapshot
+from probekit.train import fit
+from probekit.train.fit import Snapshot
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests.forks import Forked
@@ -38,7 +38,7 @@ def given(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(given):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(snapshot, "EVERY", 0.0)
+        patch.setattr(fit, "EVERY", 0.0)
         (record,) = train(given)
     assert not list(Path(given["out"]).parent.glob("*.snapshot*"))
     return record
@@ -58,7 +58,7 @@ def killed(given, out, after):
             if len(kept) == after:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        snapshot.EVERY, Snapshot.keep = 0.0, die
+        fit.EVERY, Snapshot.keep = 0.0, die
         train(given)
 
     process = Forked(train_and_die, out.parent)
@@ -101,7 +101,7 @@ def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplo
 
 
 def test_what_was_not_written_by_this_run_is_not_read(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(snapshot, "EVERY", 0.0)
+    monkeypatch.setattr(fit, "EVERY", 0.0)
     found = Snapshot.beside(tmp_path / "runs.jsonl", "0" * 64)
     path = found.path
     replace(found, key="another").keep(lambda: {"step": 1})
@@ -120,7 +120,7 @@ def test_what_was_not_written_by_this_run_is_not_read(tmp_path, caplog, monkeypa
 
 
 def test_a_full_disk_does_not_end_the_run(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(snapshot, "EVERY", 0.0)
+    monkeypatch.setattr(fit, "EVERY", 0.0)
     found = Snapshot.beside(tmp_path / "runs.jsonl", "0" * 64)
 
     def full(*_):

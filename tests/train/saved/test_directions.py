@@ -12,8 +12,7 @@ from probekit.features import Location
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
-from probekit.train.saved.direction_files import SUFFIXES, WRITERS, write_directions
-from probekit.train.saved.directions import directions, export
+from probekit.train.saved.directions import SUFFIXES, WRITERS, directions, export, write_directions
 from probekit.train.saved.folder import HeadFeatures, SavedHead, save_head
 from probekit.train.saved.head import TrainedHead
 from probekit.train.sweeps.run import sweep

@@ -9,7 +9,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from probekit.base.numbers.ragged import bounds_of
+from probekit.base.numbers import bounds_of
 from probekit.errors import DataError, OptionError
 from probekit.extraction import ExtractOptions, extract
 from probekit.features import Location, open_features
@@ -17,13 +17,13 @@ from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.view import cut_passages
 from probekit.results.predictions import read_predicted
 from probekit.train.baselines import run_baselines
-from probekit.train.row_probabilities import TOP_KEPT
 from probekit.train.saved.head import TrainedHead
+from probekit.train.scoring import TOP_KEPT
+from probekit.train.source import TokenLayout
 from probekit.train.sweeps.outputs import write_predictions
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.token_rows import TokenLayout
 from tests import tiny
 from tests.extraction.passages import passages
 

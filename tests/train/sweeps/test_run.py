@@ -200,7 +200,7 @@ def test_rows_are_to_fit_the_memory_of_the_device(words, tmp_path, monkeypatch):
         asked.append(device)
         return 400_000
 
-    monkeypatch.setattr("probekit.train.residency.free_memory", little)
+    monkeypatch.setattr("probekit.train.stream.free_memory", little)
     monkeypatch.setattr("probekit.train.sweeps.run.pick_device", lambda name: "meta")
     job = planned(words, tmp_path)
     assert asked == [torch.device("cpu")], "devices of other machines are not seen from here"

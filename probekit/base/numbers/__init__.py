@@ -1,1 +1,0 @@
-"""Numbers: seeds, precision, initialisation, ragged arrays."""

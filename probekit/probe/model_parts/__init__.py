@@ -1,1 +1,0 @@
-"""Small parts of a model that an entry keeps: configuration, final norm, output head."""

@@ -199,7 +199,7 @@ def test_the_name_is_that_of_the_class(kind):
 
 def test_what_another_process_checked_is_not_checked_again(monkeypatch):
     probekit.register_decoder("plain", Plain)
-    load = plugins.carried()
+    load = plugins.pickled_plugins()
     monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
     plugins.take_over(load)
     monkeypatch.setattr(Plain, "kinds", Silent.kinds)

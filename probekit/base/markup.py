@@ -3,8 +3,8 @@
 Everything is escaped here and nowhere else. Colours are those of the page, so that light and dark
 themes both show it; where a notebook strips the style, plain tables are left.
 
-Only what stands between two marks, and ``probekit`` in the head, is written again. Names that are
-not probekit's own are escaped, so that none breaks a table or is read as markup.
+Of a card, only what stands between two marks, and ``probekit`` in its head, is written again. Names
+that are not probekit's own are escaped, so that none breaks a table or is read as markup.
 """
 
 import re
@@ -110,9 +110,9 @@ def html_view(*parts: str, title: str | None = None, notes: Iterable[str] = ()) 
 CARD = "README.md"
 
 _BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
-_MARKED = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-_HEAD = re.compile(r"(\ufeff?---[ \t]*\r?\n)(.*?)(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
-_FACTS = re.compile(r"^probekit:.*\n(?:(?:[ -].*)?\n)*", re.MULTILINE)
+_CARD_SECTION = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
+_CARD_HEAD = re.compile(r"(\ufeff?---[ \t]*\r?\n)(.*?)(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
+_CARD_FACTS = re.compile(r"^probekit:.*\n(?:(?:[ -].*)?\n)*", re.MULTILINE)
 _UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
 
@@ -128,8 +128,8 @@ def written_card(section: str, before: str | None, metadata: str) -> str:
     marked = f"{_BEGIN}\n{section.replace('<!--', '<!- -')}\n{_END}"  # names may hold the marks
     if before is None:
         return f"---\n{metadata.rstrip()}\n---\n\n{marked}\n"
-    if _MARKED.search(before):
-        return _MARKED.sub(lambda _: marked, before, count=1)
+    if _CARD_SECTION.search(before):
+        return _CARD_SECTION.sub(lambda _: marked, before, count=1)
     return f"{before.rstrip()}\n\n{marked}\n"
 
 
@@ -140,10 +140,10 @@ def with_facts(card: str, facts: str) -> str:
         card: the card.
         facts: YAML of one name, ``probekit``, which takes the place of an earlier one.
     """
-    head = _HEAD.match(card)
+    head = _CARD_HEAD.match(card)
     if head is None:
         return f"---\n{facts}---\n\n{card}"
-    return f"{head[1]}{_FACTS.sub('', head[2])}{facts}{card[head.end() :]}"
+    return f"{head[1]}{_CARD_FACTS.sub('', head[2])}{facts}{card[head.end() :]}"
 
 
 def card_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -22,7 +22,6 @@ from jaxtyping import Int, Int64
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    import numpy as np
     import torch
     from torch import nn
 

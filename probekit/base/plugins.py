@@ -346,7 +346,7 @@ def _at(path: str) -> Any:
     return attrgetter(name)(import_module(module))
 
 
-def carried() -> bytes | None:
+def pickled_plugins() -> bytes | None:
     """Return what calls added in this process, for another one; None where there is nothing.
 
     Classes of modules travel by their import path, those of a notebook or script by value.

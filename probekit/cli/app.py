@@ -136,7 +136,7 @@ class Group(TyperGroup):
             raise _with_successor(error, args[0] if args else None) from None
 
 
-def everywhere_first(words: list[str]) -> list[str]:
+def _everywhere_first(words: list[str]) -> list[str]:
     """Return the words of a line, the options of all commands in front.
 
     ``train bert conll -q -- --debug`` is read as ``-q train bert conll -- --debug``: what stands
@@ -155,7 +155,7 @@ def everywhere_first(words: list[str]) -> list[str]:
     return [*first, *others, *words[end:]]
 
 
-_SYSTEM = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
+_SYSTEM_ERROR = re.compile(r"\(os error (\d+)\)|errno = (\d+)")
 _RESUMABLE = (
     *("extract", "train", "sweep", "depth", "demo"),
     *("cache copy", "cache convert", "cache import", "cache merge", "cache push", "cache pull"),
@@ -167,7 +167,7 @@ class Commands(Group):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Let the options of all commands stand anywhere on the line."""
-        return super().parse_args(ctx, everywhere_first(args))
+        return super().parse_args(ctx, _everywhere_first(args))
 
     def invoke(self, ctx: Any) -> Any:
         """Run a command; ``--debug`` lets the traceback through."""
@@ -203,7 +203,7 @@ def _one_line(error: Exception) -> str:
     where, reason = "", None
     if isinstance(error, OSError) and error.strerror:
         where, reason = f"{error.filename}: " if error.filename else "", error.strerror
-    elif number := _SYSTEM.search(text):  # of a library that hides the operating system's error
+    elif number := _SYSTEM_ERROR.search(text):  # of a library that hides the system's own error
         reason = os.strerror(int(number[1] or number[2]))
     if reason is not None:
         return (

@@ -276,7 +276,7 @@ Values = Callable[[typer.Context], Iterable[str]]
 """What may stand for an option; it loads no torch, since a person is waiting."""
 
 
-def _tasks(ctx: typer.Context) -> Iterable[str]:
+def _task_names(ctx: typer.Context) -> Iterable[str]:
     from probekit.tasks import TASKS
 
     for name, family in TASKS.items():
@@ -286,19 +286,19 @@ def _tasks(ctx: typer.Context) -> Iterable[str]:
             yield f"{name}/" if family.variant else name
 
 
-def _families(ctx: typer.Context) -> Iterable[str]:
+def _family_names(ctx: typer.Context) -> Iterable[str]:
     from probekit.tasks import TASKS
 
     return [name for name, family in TASKS.items() if family.variant]
 
 
-def _models(ctx: typer.Context) -> Iterable[str]:
+def _model_names(ctx: typer.Context) -> Iterable[str]:
     """Return the models of the cache, which may lie elsewhere by an option that stands before."""
     root = Path(ctx.params.get("cache") or "cache")
     return sorted(path.name for path in root.iterdir() if path.is_dir()) if root.is_dir() else ()
 
 
-def _kinds(ctx: typer.Context) -> Iterable[str]:
+def _kind_names(ctx: typer.Context) -> Iterable[str]:
     """Return kinds of figures, or of labels."""
     from probekit.base.kinds import KINDS
     from probekit.plots import PLOTS
@@ -306,7 +306,7 @@ def _kinds(ctx: typer.Context) -> Iterable[str]:
     return PLOTS if ctx.info_name == "plot" else KINDS
 
 
-def _poolings(ctx: typer.Context) -> Iterable[str]:
+def _pooling_names(ctx: typer.Context) -> Iterable[str]:
     from probekit.base.kinds import POOLED
 
     return ("auto", "first", "last", "mean") if ctx.info_name == "extract" else POOLED
@@ -329,14 +329,14 @@ VALUES: Mapping[str, Values] = {
     "method": _some(
         *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),
     ),
-    "pooling": _poolings,
+    "pooling": _pooling_names,
     "fit": _some("auto", "adam", "lbfgs", "ridge", kind="fitter"),
     "select": _some("dev", "cv:5", "hold-out:0.1", "held-out"),
     "protocol": _names("train.sweeps.protocols:PROTOCOLS"),
-    "model": _models,
-    "task": _tasks,
-    "family": _families,
-    "kind": _kinds,
+    "model": _model_names,
+    "task": _task_names,
+    "family": _family_names,
+    "kind": _kind_names,
     "keep": _names("extraction.request_options:KEEP"),
     "array": _names("extraction.request_options:KEEP"),
     "format": _some("zarr", "hdf5"),

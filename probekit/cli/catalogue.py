@@ -17,6 +17,11 @@ from probekit.cli.record_tables import print_records
 from probekit.errors import OptionError
 from probekit.train.sweeps.protocols import PROTOCOLS
 
+if TYPE_CHECKING:
+    from probekit.results import Record
+
+logger = logging.getLogger(__name__)
+
 
 def tasks(
     family: Annotated[
@@ -162,14 +167,9 @@ def _defaults(spec: type, words: bool) -> list[str]:
     ]
 
 
-if TYPE_CHECKING:
-    from probekit.results import Record
-
-logger = logging.getLogger(__name__)
-
-TASK = "demo-ner"
+DEMO_TASK = "demo-ner"
 SOLVED = ("last", "mean")
-HEADS = (*SOLVED, "p32", "attention-fusion", "concat", "dwatt")
+DEMO_HEADS = (*SOLVED, "p32", "attention-fusion", "concat", "dwatt")
 EPOCHS = 20
 SELECT = "hold-out:0.1"
 """What chooses for all heads alike: the corpus has no test split, so dev is only scored."""
@@ -194,11 +194,11 @@ def demo(
 
     start, each_seed = time.perf_counter(), parse_seeds(seeds)
     model = _named_link(demo_model_folder(), out / "minilm-l6")
-    logger.info("1/3 run %s over %s once, cache all 7 layers", model, TASK)
-    entries = extract(model, TASK, cache=out / "cache")
+    logger.info("1/3 run %s over %s once, cache all 7 layers", model, DEMO_TASK)
+    entries = extract(model, DEMO_TASK, cache=out / "cache")
     n_blocks = entries[0].manifest.n_blocks
-    logger.info("2/3 train %d heads x %d seeds from the cache", len(HEADS), len(each_seed))
-    fused = _sweep(model, out, head=list(HEADS), seed=each_seed)
+    logger.info("2/3 train %d heads x %d seeds from the cache", len(DEMO_HEADS), len(each_seed))
+    fused = _sweep(model, out, head=list(DEMO_HEADS), seed=each_seed)
     logger.info("3/3 solve a linear probe at every depth 0..%d", n_blocks)
     by_depth = _sweep(model, out, predictions=True, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")
@@ -216,11 +216,11 @@ def _sweep(
     from probekit.train.sweeps.run import sweep
     from probekit.train.sweeps.specs import TrainSpec, product
 
-    base = TrainSpec(model=model, task=TASK, head="last", select=SELECT)
+    base = TrainSpec(model=model, task=DEMO_TASK, head="last", select=SELECT)
     plan = product(base, varied)
     return sweep(
         [spec if spec.head in SOLVED else replace(spec, epochs=EPOCHS) for spec in plan],
-        out=out / f"{TASK}.jsonl",
+        out=out / f"{DEMO_TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),
         predictions=predictions,
@@ -242,9 +242,9 @@ Done in {seconds:.0f} s. Open {out}/report.html in a browser: scores, curves, an
 what each depth predicts of it. Its figures for a paper are {out}/weights.png (how each head weighs
 the layers; 1: alike) and {out}/depth.png. From the same cache, try next:
 
-  probekit sweep {model} {TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3
-  probekit depth {model} {TASK} --cache {out}/cache --head last,mean
-  probekit train {model} {TASK} --cache {out}/cache --head concat --save {out}/concat
+  probekit sweep {model} {DEMO_TASK} --cache {out}/cache --head p32,dwatt --shots 8,32 --seeds 3
+  probekit depth {model} {DEMO_TASK} --cache {out}/cache --head last,mean
+  probekit train {model} {DEMO_TASK} --cache {out}/cache --head concat --save {out}/concat
   echo "Washington met the board of Amazon in Paris ." | probekit predict {out}/concat -
 
 On your own data (word and label columns, blank lines between sentences), or a published corpus:

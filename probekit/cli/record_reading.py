@@ -18,9 +18,8 @@ from probekit.errors import OptionError, RecordError
 from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from probekit.results import Records
+    from probekit.plots.style import Look
+    from probekit.results import Record, Records
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
@@ -280,11 +279,6 @@ def compare(
         show(comparison.comparison_table(compared).text(), nl=False)
 
 
-if TYPE_CHECKING:
-    from probekit.plots.style import Look
-    from probekit.results import Record
-
-
 @dataclass(frozen=True, kw_only=True)
 class Probes:
     """Which probes are looked at, on which split, and the figure of what is found."""
@@ -313,7 +307,6 @@ class Probes:
         self, kind: str, records: "Sequence[Record]", look: "Look | None", **options: Any
     ) -> None:
         """Draw the figure, if one is wanted."""
-        from probekit.plots import PLOTS
         from probekit.plots.style import save_figure
 
         if self.output is not None:

@@ -20,6 +20,7 @@ from probekit.train.sweeps.run_options import GROUPS, start_of
 
 if TYPE_CHECKING:
     from probekit.features import Location, Splits
+    from probekit.train.sweeps.specs import TrainSpec
 
 OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
 """The options of runs: their help stands where the library keeps them."""
@@ -161,9 +162,6 @@ class Target:
         return begun[0] if len(begun) == 1 else folder / f"{task.slug}.jsonl"
 
 
-if TYPE_CHECKING:
-    from probekit.train.sweeps.specs import TrainSpec
-
 T = TypeVar("T")
 
 _UNSET = ("auto", "none", "all")
@@ -187,7 +185,7 @@ def make_plan(
     from probekit.train.sweeps.specs import TrainSpec, product
 
     preset = read_protocol(shared.protocol)
-    lists = _read(asked, preset)
+    lists = _option_values(asked, preset)
     labels = lists.pop("label", [None])
     if not labels:
         raise OptionError("--label names no value.")
@@ -283,7 +281,7 @@ def _check_frozen(protocol: str, plan: "Sequence[TrainSpec]") -> None:
             )
 
 
-def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]]:
+def _option_values(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]]:
     """Return the options that were given, each with its values."""
     lists: dict[str, Sequence[Any]] = {}
     for name, field in OF_RUNS.fields.items():
@@ -291,7 +289,7 @@ def _read(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]
         if value is None:
             continue
         if name == "lr":
-            rates, groups = each_rate(value)
+            rates, groups = _each_rate(value)
             lists |= {"lr": rates or [usual], "rates": groups, "rate_from": [None]}
         elif name == "start":
             lists |= _starts(value)
@@ -336,7 +334,7 @@ def each(text: str | None, read: Callable[[str], T], option: str) -> list[T | No
     return values
 
 
-def each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
+def _each_rate(text: str) -> tuple[list[float | str | None], list[tuple[tuple[str, float], ...]]]:
     """Read ``--lr``: numbers, ``auto``, ``search``, and rates of groups as ``mixing=0.1``.
 
     A number alone is the rate of the group ``weights``, and may be written with its name.

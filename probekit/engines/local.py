@@ -24,7 +24,7 @@ from multiprocessing.util import Finalize
 from typing import Any
 
 from probekit.base.machine import STOP, usable_cores
-from probekit.base.plugins import carried
+from probekit.base.plugins import pickled_plugins
 from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, OptionError
 
@@ -73,7 +73,7 @@ def _run_spawned(
     news = context.Queue()
     level = logging.getLogger("probekit").getEffectiveLevel()
     given = news, max(usable_cores() // workers, 1), level
-    added = carried()
+    added = pickled_plugins()
     pool = ProcessPoolExecutor(
         workers, mp_context=context, initializer=_start_worker, initargs=given
     )

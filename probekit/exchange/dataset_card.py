@@ -190,18 +190,18 @@ def _ranges(layers: Sequence[int]) -> str:
     return ", ".join("-".join(map(str, run)) for run in runs)
 
 
-_TEXT = ("id", "words", "text", "text_pair", "subwords")
+_TEXT_COLUMNS = ("id", "words", "text", "text_pair", "subwords")
 """Columns that are the text, or say it: subwords are numbers in a vocabulary that anybody has."""
 
 UNKNOWN = -1
 """What stands for a subword that was not pushed."""
 
-_NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
+_WITHHELD_NAME = re.compile(r"withheld-([0-9a-f]{32})\.parquet")
 
 
 def withheld_sum(name: str) -> str | None:
     """Return the checksum in the name of a table without its text; None for any other file."""
-    match = _NAME.fullmatch(name)
+    match = _WITHHELD_NAME.fullmatch(name)
     return None if match is None else match[1]
 
 
@@ -216,7 +216,7 @@ def withhold(table: pa.Table, manifest: Manifest) -> tuple[str, bytes]:
             f"{manifest.task} {manifest.split}: the labels of language modelling are the text, so "
             "this entry cannot be pushed with --no-text."
         )
-    left = table_bytes(table.drop_columns([n for n in _TEXT if n in table.column_names]))
+    left = table_bytes(table.drop_columns([n for n in _TEXT_COLUMNS if n in table.column_names]))
     return f"withheld-{checksum(left)}.parquet", left
 
 
@@ -288,7 +288,7 @@ def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
     if checksum(file.read_bytes()) != withheld_sum(file.name):
         raise EntryError(f"{file} is not as it was written. {REMEDY}")
     needed, optional = (
-        pa.schema([item for item in schema if item.name not in _TEXT])
+        pa.schema([item for item in schema if item.name not in _TEXT_COLUMNS])
         for schema in (EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
     )
     table, examples = read_table(file, needed, optional), split.examples

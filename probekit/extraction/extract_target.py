@@ -1,6 +1,5 @@
-"""What an extraction is of, where its entries lie, and whether there is room for them."""
+"""What an extraction is of, where its entries lie, and the time and room that they take."""
 
-import logging
 import shlex
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -23,8 +22,6 @@ from probekit.store.entry import list_entries
 from probekit.store.files import check_room, disk_bytes
 from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
-
-logger = logging.getLogger(__name__)
 
 _TYPED = (
     "data",

@@ -1,6 +1,5 @@
 """The library call behind ``probekit extract``."""
 
-import logging
 from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
@@ -29,8 +28,6 @@ from probekit.tasks.task import slugify
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
-
-logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Open a session: a text and the facts of a model; and what extraction would take."""
+"""Open a session over a text and a model, and forecast what extracting it would take."""
 
 import logging
 import mmap
@@ -203,13 +203,13 @@ def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Spl
     return texts
 
 
-_BATCH = 16
+_RERUN_BATCH = 16
 """Windows of a batch in training that runs the model."""
 
-_MEMORY = 0.5
+_MEMORY_SHARE = 0.5
 """Share of the free memory that a cache may fill and still be read from there."""
 
-_FILE_BYTES = 64 * 2**20
+_MEASURED_BYTES = 64 * 2**20
 
 
 class DiskSpeed(NamedTuple):
@@ -308,16 +308,16 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
         check_free_space(session.target.cache, missing)
     except StorageError as error:
         logger.warning("%s", error)
-    resident = sum(plan.nbytes for plan in plans) <= _MEMORY * available_memory()
+    resident = sum(plan.nbytes for plan in plans) <= _MEMORY_SHARE * available_memory()
     disk = measure_disk(session.target.cache, resident=resident)
     speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
     return [
-        _forecast(session, split, plan, address, disk, speed, complete=done)
+        _forecast_split(session, split, plan, address, disk, speed, complete=done)
         for split, plan, address, done in zip(splits, plans, addresses, complete, strict=True)
     ]
 
 
-def _forecast(
+def _forecast_split(
     session: Session,
     split: Split,
     plan: Plan,
@@ -331,7 +331,7 @@ def _forecast(
     last = plan.nbytes / len(plan.units) / disk.write  # no unit is computed while it is written
     work = max(plan.tokens / speed, plan.nbytes / disk.write - last)
     lengths = plan.encoded.window_lengths
-    starts = np.arange(0, len(lengths), _BATCH)
+    starts = np.arange(0, len(lengths), _RERUN_BATCH)
     padded = np.maximum.reduceat(lengths, starts) * np.diff([*starts, len(lengths)])
     read = [array.nbytes for array in plan.arrays.values() if not ARRAYS[array.name].last_only]
     return Forecast(
@@ -361,8 +361,8 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
         StorageError: nothing can be written there.
     """
     existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-    content = mmap.mmap(-1, _FILE_BYTES)  # begins with a page, as extraction's chunks do
-    content[:] = os.urandom(_FILE_BYTES)
+    content = mmap.mmap(-1, _MEASURED_BYTES)  # begins with a page, as extraction's chunks do
+    content[:] = os.urandom(_MEASURED_BYTES)
     try:
         with workshop(existing) as made:
             path = made / "speed"
@@ -377,4 +377,4 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
         raise StorageError(
             f"cannot write to {existing}: {error.strerror}. Choose another folder with --cache."
         ) from error
-    return DiskSpeed(_FILE_BYTES / write, _FILE_BYTES / read)
+    return DiskSpeed(_MEASURED_BYTES / write, _MEASURED_BYTES / read)

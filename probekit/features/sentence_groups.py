@@ -210,7 +210,7 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
         shared = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
         groups = dict(zip(entry.examples.ids, shared, strict=True))
     elif stored:
-        groups = _of_labels(read_labels(stored[0].path), where)
+        groups = _by_label(read_labels(stored[0].path), where)
     else:
         data = None if location.data is None else Path(location.data)
         groups = task.groups(split, column, data)
@@ -235,7 +235,7 @@ def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
         documents = dict(zip(ids, split.documents, strict=True))
     else:
         stored = groups_for(entry, DOCUMENT)
-        documents = _of_labels(read_labels(stored[0].path), entry.manifest.split) if stored else {}
+        documents = _by_label(read_labels(stored[0].path), entry.manifest.split) if stored else {}
     # an example that is read several times, under other masks, is ID#PASS
     names = [
         documents.get(name) or documents.get(name.rpartition("#")[0], "")
@@ -244,7 +244,7 @@ def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
     return SentenceGroups(DOCUMENT, names) if all(names) else None
 
 
-def _of_labels(labels: LabelSet, where: str) -> dict[str, str]:
+def _by_label(labels: LabelSet, where: str) -> dict[str, str]:
     """Return the label of each text as its group.
 
     Raises:

@@ -91,23 +91,23 @@ def massive_channels(
         median: median magnitude of each layer.
         largest: largest magnitude of each layer; only those where it is massive are read.
     """
-    places = torch.nonzero(_is_massive(largest, median))[:, 0].tolist()
-    layers = [rows.layers[index] for index in places]
+    massive = torch.nonzero(_is_massive(largest, median))[:, 0].tolist()
+    layers = [rows.layers[index] for index in massive]
     counts: dict[int, Tensor | int] = defaultdict(int)
     peaks: dict[int, Tensor] = {}
     for block in rows.blocks(layers) if layers else ():
-        for index, values in zip(places, block.abs(), strict=True):
-            hit = _is_massive(values, median[index])
-            counts[index] = counts[index] + hit.sum(0)
+        for index, values in zip(massive, block.abs(), strict=True):
+            is_massive = _is_massive(values, median[index])
+            counts[index] = counts[index] + is_massive.sum(0)
             peak = values.amax(0)
             peaks[index] = torch.maximum(peaks[index], peak) if index in peaks else peak
     massive_by_layer: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
-    for index in places:
-        hits = torch.as_tensor(counts[index])
+    for index in massive:
+        n_rows = torch.as_tensor(counts[index])
         channels = [
-            MassiveChannel(channel=channel, rows=int(hits[channel]), largest=float(peak))
+            MassiveChannel(channel=channel, rows=int(n_rows[channel]), largest=float(peak))
             for channel, peak in enumerate(peaks[index])
-            if hits[channel]
+            if n_rows[channel]
         ]
         massive_by_layer[index] = tuple(
             sorted(channels, key=lambda channel: (-channel.rows, channel.channel))
@@ -159,12 +159,12 @@ def geometry(
         OptionError: it does not keep the array, or a path is given that is no entry's.
         UnknownNameError: no such task.
     """
-    entry = find_measured(model, task, split, Location() if location is None else location)
+    entry = _find_measured(model, task, split, Location() if location is None else location)
     measured = MeasuredRows.draw(entry, array, most=rows, seed=seed)
     return measure(entry, measured, sample=sample, seed=seed, memory=memory)
 
 
-def find_measured(
+def _find_measured(
     model: str | Path, task: str | None, split: str | None, location: Location
 ) -> Entry:
     """Return the entry that is meant.
@@ -190,7 +190,7 @@ def find_measured(
             entry=str(entry.path),
             identity=manifest.request["model"],
         )
-        return find_measured(manifest.model, manifest.task, split, entry_location)
+        return _find_measured(manifest.model, manifest.task, split, entry_location)
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
@@ -274,7 +274,7 @@ def change(
         UnknownNameError: no such task.
     """
     where = Location() if location is None else location
-    after, before = (find_measured(name, task, split, where) for name in (model, against))
+    after, before = (_find_measured(name, task, split, where) for name in (model, against))
     pairs = PairedRows.draw(after, before, array, most=rows, seed=seed)
     manifest = after.manifest
     return Change(
@@ -288,7 +288,7 @@ def change(
         rows=len(pairs.after),
         of_rows=pairs.after.of_rows,
         seed=seed,
-        layers=tuple(layer_change(pairs, layer) for layer in pairs.layers),
+        layers=tuple(_layer_change(pairs, layer) for layer in pairs.layers),
         version=__version__,
     )
 
@@ -340,7 +340,7 @@ class PairedRows:
         return ((after[0], before[0]) for after, before in pairs)
 
 
-def layer_change(pairs: PairedRows, layer: int) -> LayerChange:
+def _layer_change(pairs: PairedRows, layer: int) -> LayerChange:
     """Measure one layer, in two passes over its rows: for the means, and for what is about them."""
     shares, totals = [], torch.zeros(2, pairs.after.array.dim, dtype=torch.float64)
     for after, before in pairs.blocks(layer):

@@ -1,7 +1,7 @@
 """Metrics of classes (accuracy, F1, Matthews), and of their probabilities.
 
-They are made of what a row's probabilities score against its gold class: of thousands of classes no
-row's probabilities need be kept, four numbers per row are enough.
+The latter are made of what a row's probabilities score against its gold class: of thousands of
+classes no row's probabilities need be kept, four numbers per row are enough.
 """
 
 import math

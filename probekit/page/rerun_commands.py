@@ -1,4 +1,4 @@
-"""What was asked, and commands that make records again."""
+"""Commands that make records again, and the entries that they ask for."""
 
 import json
 import shlex
@@ -107,7 +107,7 @@ def _of_script(record: Record) -> dict[str, Mapping[str, str]]:
     return {kind: said for kind, said in record.plugins.items() if "package" not in said}
 
 
-def own_kind(manifest: Manifest) -> str | None:
+def _own_kind(manifest: Manifest) -> str | None:
     """Return the kind of an entry of the user's own data; None of a task that probekit knows."""
     return None if manifest.task.partition("/")[0] in TASKS else manifest.kind
 
@@ -124,12 +124,12 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
         cache: the cache root.
         task: what its task was called in a run.
     """
-    asked, kind = manifest.request, own_kind(manifest)
+    asked, kind = manifest.request, _own_kind(manifest)
     if manifest.origin == EXAMPLES_IN_MEMORY:
         return f"# {task}: examples in memory, probekit.extract(..., examples=...)"
     read = TextOptions(kind=kind).or_as(manifest.read or {})
     task = argument(task)
-    words = [argument(model_source(manifest)), text_source(manifest) or task, *read.typed]
+    words = [argument(_model_source(manifest)), _text_source(manifest) or task, *read.typed]
     if (said := manifest.imported) is not None:
         words[2:2] = [f"{manifest.split}=STATES"]
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
@@ -167,16 +167,16 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
     return command
 
 
-def model_source(manifest: Manifest) -> str:
+def _model_source(manifest: Manifest) -> str:
     """Return what the model of an entry was called when it was extracted: an id, or a path."""
     return str(manifest.model_info.get("name", manifest.model))
 
 
-def text_source(manifest: Manifest) -> str | None:
+def _text_source(manifest: Manifest) -> str | None:
     """Return the path of the user's own data, as seen from here; None if it is not there."""
     name, _, folder = manifest.origin.rpartition(" in ")
     path = Path(folder)
-    if own_kind(manifest) is None or not name or not path.is_dir():
+    if _own_kind(manifest) is None or not name or not path.is_dir():
         return None
     if split_of(stem_of(Path(name))) is None and (path / name).is_file():
         path /= name
@@ -325,15 +325,15 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     by_path = {folder.path: folder for of_key in folders.values() for folder in of_key}
     entries = [_fact(folder, verify=verify, progress=progress) for folder in by_path.values()]
     entries += [_missing(first[key]) for key, of_key in folders.items() if not of_key]
-    texts = {manifest.task: text_source(manifest) for _, manifest in made}
-    kinds = {key: own_kind(manifest) for key, manifest in made}
+    texts = {manifest.task: _text_source(manifest) for _, manifest in made}
+    kinds = {key: _own_kind(manifest) for key, manifest in made}
     models = {}
     for record in first.values():
         blocks = record.seen.get("blocks")
         read = f"layers read: {layers_text(record.layers)}"
         models[record.model] = f"{blocks} blocks" if blocks else read
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
-    sources = {model: model_source(manifest) for model, manifest in manifests.items()}
+    sources = {model: _model_source(manifest) for model, manifest in manifests.items()}
     commands = [extract_command(manifest, cache, first[key].task) for key, manifest in made]
     return Found(
         entries=entries,
@@ -409,7 +409,7 @@ def _model_text(manifest: Manifest) -> str:
     reads = "left to right" if manifest.causal else "both ways"
     parts = [
         f"{manifest.n_blocks} blocks of width {manifest.dim}, reads {reads}",
-        f"from {model_source(manifest)}" + (f" at {revision}" if revision else ""),
+        f"from {_model_source(manifest)}" + (f" at {revision}" if revision else ""),
     ]
     return "; ".join(parts)
 

@@ -105,7 +105,7 @@ class WeightPanel:
         ]
 
 
-def weight_panels(
+def _weight_panels(
     records: Sequence[Record], measure: LayerMeasure, width: float
 ) -> list[WeightPanel]:
     """Return the panels: one per model, of several tasks one per head and model.
@@ -315,7 +315,7 @@ class _Drawing:
     @cached_property
     def panels(self) -> list[WeightPanel]:
         """The panels; in two columns, those that are alike beside each other."""
-        panels = weight_panels(self.records, self.measure, self.width)
+        panels = _weight_panels(self.records, self.measure, self.width)
         return sorted(panels, key=lambda panel: -len(panel.rows)) if self.halves else panels
 
     @property

@@ -1,9 +1,9 @@
 """Parts of models: the final norm and output head that an entry keeps, and groups of parameters.
 
-On disk it is ``backbone/final_norm.safetensors`` in an entry: tensors ``weight`` (D,) and ``bias``
+The norm is ``backbone/final_norm.safetensors`` in an entry: tensors ``weight`` (D,) and ``bias``
 (D,) in float32, metadata ``kind`` and ``eps``.
 
-On disk it is ``backbone/output_head.safetensors`` in an entry. Tensors: ``weight`` (V, E) and, as
+The head is ``backbone/output_head.safetensors`` in an entry. Tensors: ``weight`` (V, E) and, as
 far as the head has them, ``bias`` (V,), ``dense.weight`` (E, D), ``dense.bias`` (E,),
 ``norm.weight`` (E,), ``norm.bias`` (E,), in the dtype of the checkpoint. Metadata: ``kind``, and
 for a head with a transform ``activation`` (a name in ``ACTIVATIONS``) and ``eps``. E is D except

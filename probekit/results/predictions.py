@@ -125,8 +125,8 @@ def write_predicted(path: Path, about: About, splits: Mapping[str, Predicted]) -
     tables = [_table(split, predicted) for split, predicted in splits.items()]
     table = pa.concat_tables(tables, promote_options="default")  # some splits have no groups
     grouped_by = max(predicted.grouped_by for predicted in splits.values())
-    said = {_ABOUT: json.dumps(asdict(about), ensure_ascii=False), _GROUPED_BY: grouped_by}
-    table = table.replace_schema_metadata(said)
+    metadata = {_ABOUT: json.dumps(asdict(about), ensure_ascii=False), _GROUPED_BY: grouped_by}
+    table = table.replace_schema_metadata(metadata)
     try:
         with replacing(path) as fresh:
             _write(table, fresh)

@@ -120,7 +120,7 @@ def find_entries(
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
         return entry_found
-    raise EntryNotFoundError(_none(root, wanted, split, entry, of_task, folders))
+    raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders))
 
 
 def _chosen(
@@ -243,7 +243,7 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
     return ", ".join(words)
 
 
-def _none(
+def _why_none(
     root: Path,
     wanted: Wanted,
     split: str,

@@ -35,7 +35,7 @@ DRAFT = "draft"  # beside it: what the entry is to hold besides rows, for whoeve
 LABELS = "labels"  # beside the entries of a task
 
 _KEY_DIGITS = 8
-_KEPT = {"request", "arrays", "backend"}
+_COMMON_FIELDS = {"request", "arrays", "backend"}
 """What manifests and plans have in common, in every version."""
 
 _ENTRY_NAME = re.compile(rf"(?P<split>.+)-(?P<key8>[0-9a-f]{{{_KEY_DIGITS}}})")
@@ -148,7 +148,7 @@ def proven_key(file: Path, folder: Path) -> str:
         64 hex digits; none where what was asked for does not give the key in the folder's name.
     """
     named = split_and_key(folder.name.removesuffix(REPLACED))
-    if named is None or not (read_object(file) or {}).keys() >= _KEPT:
+    if named is None or not (read_object(file) or {}).keys() >= _COMMON_FIELDS:
         return ""
     try:
         key = digest(_asked_in(file))

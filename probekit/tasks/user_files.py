@@ -60,7 +60,7 @@ _PACKED = (".parquet", SAVED)
 
 HASH = re.compile(r"-[0-9a-f]{8}\Z")
 """What follows the name in the folder name of the user's own data: of its text."""
-_SHOWN = 5
+_SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,10 +115,10 @@ def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
             promises; for ``.txt`` the message says how running text is read.
         OptionError: the choice of columns is left open, or an option has nothing to say there.
     """
-    return Sentences.joined([_read(path, choice) for path in paths])
+    return Sentences.joined([_read_file(path, choice) for path in paths])
 
 
-def _read(path: Path, choice: Choice) -> Sentences:
+def _read_file(path: Path, choice: Choice) -> Sentences:
     form, kind = format_of(path), choice.of_kind
     of_words, running = kind.per == "word", kind.per == "prediction" and form == RUNNING
     if form not in _formats_of(kind):
@@ -227,8 +227,8 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     split = next(iter(corpus.splits))
     first = corpus(split, None)
     if kind.per == "word":
-        first = settle_labels(first, _columns(first))
-    columns = ("token",) if modelling else _columns(first)
+        first = settle_labels(first, _label_columns(first))
+    columns = ("token",) if modelling else _label_columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
     choice = replace(corpus.choice, label=next(iter(columns), label), optional=True)
@@ -254,7 +254,7 @@ def own_name(path: Path) -> str:
     return slugify(path.parent.name if path.is_file() and split_of(stem) else stem)
 
 
-def _columns(corpus: Sentences) -> tuple[str, ...]:
+def _label_columns(corpus: Sentences) -> tuple[str, ...]:
     columns = (column for sentence in corpus.sentences for column in sentence.labels)
     return tuple(dict.fromkeys(columns))
 
@@ -267,7 +267,7 @@ def _metric(corpus: Sentences, column: str, task: str) -> str:
     if begun or read_scheme(sentences) is not None:
         return "span-f1"
     if looks_like_tags(labels):
-        listed = ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN])
+        listed = ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN_LABELS])
         warn_once(
             logger,
             f"{task}: labels of column {column!r} look like tags of spans ({listed}), but are not "
@@ -277,7 +277,7 @@ def _metric(corpus: Sentences, column: str, task: str) -> str:
     return "accuracy"
 
 
-_HALF = re.compile("[\ud800-\udfff]")
+_SURROGATE = re.compile("[\ud800-\udfff]")
 """Half of a surrogate pair."""
 
 
@@ -306,7 +306,7 @@ class GivenExamples(OwnCorpus):
                     fault = f"word {number} is empty ({word!r}); leave it out, with its label."
                     raise corpus.fault(sentence, fault)
             for text in (*sentence.words, sentence.text or "", sentence.text_pair or ""):
-                if _HALF.search(text):
+                if _SURROGATE.search(text):
                     fault = f"{text!r} holds half of a surrogate pair, no character."
                     raise corpus.fault(sentence, fault)
         return corpus
@@ -335,7 +335,7 @@ def examples_task(examples: Any, name: str, choice: Choice) -> Task:
         if not fields.lines:
             raise DataError(f"examples[{split!r}] is empty: give some, or leave that split out.")
     if choice.kind is None:
-        choice = replace(choice, kind=_kind(given, choice))
+        choice = replace(choice, kind=_kind_of_examples(given, choice))
     return own_task(name, name, GivenExamples(splits=given, choice=choice), by_text=True)
 
 
@@ -363,7 +363,7 @@ def _by_split(examples: Any) -> dict[str, Any]:
     return {split: examples[keys[split]] for split in SPLITS if split in keys}
 
 
-def _kind(given: Mapping[str, Fields], choice: Choice) -> str:
+def _kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
     """Return the kind of examples by what they hold, the same for all splits."""
     kinds = {split: _kind_of_text(fields, choice) for split, fields in given.items()}
     first, kind = next(iter(kinds.items()))

@@ -29,12 +29,15 @@ from probekit.train.solving.solved_stream import SolvedStream
 from probekit.train.stream import Residency, Stream, StreamSpec
 from probekit.version import __version__
 
+if TYPE_CHECKING:
+    from probekit.train.live.live_model import LiveModel
+
 logger = logging.getLogger(__name__)
 
 _DIGEST = hashlib.sha256().digest_size
 """Bytes before the state: its sha256."""
 
-EVERY = 300.0
+SNAPSHOT_SECONDS = 300.0
 """Seconds between two snapshots, so what a run that is killed loses."""
 
 
@@ -78,7 +81,7 @@ class Snapshot:
 
         A disk that is full does not end the run: what cannot be written is said.
         """
-        if time.monotonic() - self._last < EVERY:
+        if time.monotonic() - self._last < SNAPSHOT_SECONDS:
             return
         try:
             content = io.BytesIO()
@@ -101,10 +104,6 @@ class Snapshot:
     @property
     def _of(self) -> list[str]:
         return [self.key, __version__]
-
-
-if TYPE_CHECKING:
-    from probekit.train.live.live_model import LiveModel
 
 
 class Interrupted(KeyboardInterrupt):

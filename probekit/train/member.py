@@ -46,7 +46,7 @@ class Probe(nn.Module):
         self.head = head
         self.decoder = decoder
         self.tuned = tuned
-        self.heavy = count_values(head) >= _HEAVY or count_values(decoder) >= _HEAVY_DECODER
+        self.heavy = _count_values(head) >= _HEAVY or _count_values(decoder) >= _HEAVY_DECODER
 
     def logits(
         self, z: HeadInput, generator: torch.Generator | None = None
@@ -96,7 +96,7 @@ def count_parameters(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters() if parameter.requires_grad)
 
 
-def count_values(module: nn.Module) -> int:
+def _count_values(module: nn.Module) -> int:
     """Return the number of values, trained or frozen, that products run over."""
     return sum(value.numel() for value in (*module.parameters(), *module.buffers()))
 
@@ -110,7 +110,7 @@ def load_under(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> N
         module.load_state_dict(tensors)
 
 
-def start_from(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:
+def _start_from(prefix: str, state: Mapping[str, Tensor], module: nn.Module) -> None:
     """Load what a run starts from, as ``load_under`` does.
 
     Raises:
@@ -220,7 +220,7 @@ class Member:
         )
         decoder.fit_targets(torch.from_numpy(train.targets))
         if spec.start is not None:
-            start_from("decoder.", spec.start, decoder)
+            _start_from("decoder.", spec.start, decoder)
         head.requires_grad_(not spec.freeze_head)
         self.probe = Probe(head, decoder, tuned).to(device)
         self.dropout = torch.Generator(device).manual_seed(derive(seed, "dropout"))
@@ -243,7 +243,7 @@ class Member:
             self.spec.layers, self._dim, torch_generator(self._seed, "head", self.spec.head.name)
         )
         if self.spec.start is not None:
-            start_from("head.", self.spec.start, head)
+            _start_from("head.", self.spec.start, head)
         return head
 
     def count(self, loss: Tensor) -> None:
@@ -355,5 +355,5 @@ def taken_over(
     if not values or not NORMALIZATIONS[name].fitted:
         return None
     normalization = normalization_from_json({"name": name}, layers, values[0].shape[-1])
-    start_from(prefix, state, normalization)
+    _start_from(prefix, state, normalization)
     return normalization.to(device)

@@ -38,7 +38,7 @@ _SLICE_VALUES = 2**22
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class KeptProbabilities:
     """Probabilities of rows, of all classes or of the most probable ones.
 
     Attributes:
@@ -49,11 +49,11 @@ class Kept:
     values: Float[Tensor, "rows kept"]
     classes: Int64[Tensor, "rows kept"] | None = None
 
-    def ordered(self) -> "Kept":
+    def ordered(self) -> "KeptProbabilities":
         """Return the same with the most probable class first, and the class of each."""
         if self.classes is not None:
             return self
-        return Kept(*self.values.sort(dim=1, descending=True, stable=True))
+        return KeptProbabilities(*self.values.sort(dim=1, descending=True, stable=True))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -101,19 +101,19 @@ class Block:
     """Some rows on their device: the columns of `ROW_SCORES`, and what is kept."""
 
     scores: Float[Tensor, "rows 4"]
-    kept: Kept | None
+    kept: KeptProbabilities | None
 
 
-def keep(log_p: LogProbabilities) -> Kept:
+def keep_probabilities(log_p: LogProbabilities) -> KeptProbabilities:
     """Return the probabilities that are kept.
 
     Of equally probable classes the first comes first, as a decoder predicts it.
     """
     if log_p.shape[1] <= ALL_KEPT:
-        return Kept(log_p.exp())
+        return KeptProbabilities(log_p.exp())
     classes = log_p.topk(TOP_KEPT, dim=1).indices.sort(dim=1).values
     values, order = log_p.gather(1, classes).sort(dim=1, descending=True, stable=True)
-    return Kept(values.exp(), classes.gather(1, order))
+    return KeptProbabilities(values.exp(), classes.gather(1, order))
 
 
 def assess(
@@ -136,7 +136,7 @@ def assess(
         kept: keep probabilities, in float16.
     """
     scores: list[Tensor] = []
-    held: list[Kept] = []
+    held: list[KeptProbabilities] = []
     for rows in _slices(decoder, logits):
         log_p = decoder.log_probabilities(logits[rows], offsets)
         if log_p is None:
@@ -144,7 +144,7 @@ def assess(
         guessed = log_p.argmax(1) if predicted is None else predicted[rows]
         scores.append(_score(log_p, guessed, targets[rows]))
         if kept:
-            held.append(keep(log_p))
+            held.append(keep_probabilities(log_p))
     return Block(torch.cat(scores), _in_half(held) if kept else None)
 
 
@@ -173,14 +173,10 @@ def _score(
     return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
 
 
-def _in_half(held: Sequence[Kept]) -> Kept:
+def _in_half(held: Sequence[KeptProbabilities]) -> KeptProbabilities:
     classes = [block.classes for block in held if block.classes is not None]
     values = torch.cat([block.values.half() for block in held])
-    return Kept(values, torch.cat(classes) if classes else None)
-
-
-MOST_CLASSES = 200
-"""Of more, no record should hold a confusion."""
+    return KeptProbabilities(values, torch.cat(classes) if classes else None)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -325,6 +321,10 @@ def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict
         str(name): weights.select(torch.from_numpy(types == name)).by_layer()
         for name in np.unique(types)
     }
+
+
+MOST_CLASSES = 200
+"""Of more, no record should hold a confusion."""
 
 
 def confusion_of(split: ScoredSplit, predicted: np.ndarray) -> dict[str, Any] | None:

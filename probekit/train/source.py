@@ -28,7 +28,7 @@ from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.tuning import Tuned
 
-ARRAY = "tokens"
+SUBWORDS = "tokens"
 
 
 class TokenLayout:
@@ -52,8 +52,8 @@ class TokenLayout:
             DataError: the entry does not keep subwords.
         """
         entry, examples = rows.entry, rows.entry.examples
-        if stored and ARRAY not in entry.arrays:
-            held = missing_array(entry, ARRAY)
+        if stored and SUBWORDS not in entry.arrays:
+            held = missing_array(entry, SUBWORDS)
             raise DataError(f"this head reads the subwords of whole texts: {held}")
         self._rows = rows
         sources = row_sources(encoded_of(examples), rows.array.spec.name, entry.manifest.pooling)
@@ -67,7 +67,7 @@ class TokenLayout:
         # its subword 6 is at place 16, in the second window. If no other makes a row, this window
         # alone is read, of which it is subword 1.
         window = np.searchsorted(tokens, token, side="right") - 1
-        first, stop = _needed(windows, rows.positions, owner, window)
+        first, stop = _needed_windows(windows, rows.positions, owner, window)
         self._windows = Ragged(
             windows.values[ragged_arange(first, stop - first)], bounds_of(stop - first)
         )
@@ -76,7 +76,7 @@ class TokenLayout:
         starts = examples.token_start[rows.positions] + tokens[first] - text_start
         self.view = replace(
             rows,
-            array=entry.arrays[ARRAY] if stored else rows.array,
+            array=entry.arrays[SUBWORDS] if stored else rows.array,
             rows=ragged_arange(starts, counts),
             offsets=bounds_of(counts),
             targets=np.zeros(int(counts.sum()), np.int64),
@@ -104,7 +104,7 @@ class TokenLayout:
         )
 
 
-def _needed(
+def _needed_windows(
     windows: Ragged,
     positions: Int64[np.ndarray, " examples"],
     owner: Int64[np.ndarray, " sources"],

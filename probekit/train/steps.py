@@ -56,27 +56,27 @@ class Optimizer:
                 steps = torch.zeros((), dtype=torch.float32, device=value.device)
                 self._by_rate.setdefault(descent.peak(name), []).append((value, *moments, steps))
         self.idle = not self._by_rate
-        self._own = None
+        self._optimizer = None
         if fitter is not None and not self.idle:
             param_groups = [
                 {"params": [state[0] for state in states], "lr": rate}
                 for rate, states in self._by_rate.items()
             ]
-            self._own = fitter.optimizer(param_groups, self._decay)
+            self._optimizer = fitter.optimizer(param_groups, self._decay)
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` needs to go on as if nothing had been between."""
-        own_state = None if self._own is None else self._own.state_dict()
+        own_state = None if self._optimizer is None else self._optimizer.state_dict()
         return {"moments": [moments for _, *moments in self._values()], "own": own_state}
 
     @torch.no_grad()
     def restore(self, state: Mapping[str, Any]) -> None:
         """Go on from a state of an optimizer over the same probes."""
         for (_, *moments), saved in zip(self._values(), state["moments"], strict=True):
-            for value, was in zip(moments, saved, strict=True):
-                value.copy_(was)
-        if self._own is not None:
-            self._own.load_state_dict(state["own"])
+            for moment, saved_moment in zip(moments, saved, strict=True):
+                moment.copy_(saved_moment)
+        if self._optimizer is not None:
+            self._optimizer.load_state_dict(state["own"])
 
     def _values(self) -> Iterator[tuple[Tensor, ...]]:
         """Yield each trained value with its moments and its number of steps."""
@@ -90,11 +90,11 @@ class Optimizer:
             remaining: the share of the run that is left, in (0, 1].
         """
         share = self._descent.share(remaining)
-        if self._own is not None:
-            for rate, param_group in zip(self._by_rate, self._own.param_groups, strict=True):
+        if self._optimizer is not None:
+            for rate, param_group in zip(self._by_rate, self._optimizer.param_groups, strict=True):
                 param_group["lr"] = rate * share
-            self._own.step()
-            self._own.zero_grad()
+            self._optimizer.step()
+            self._optimizer.zero_grad()
             return
         for rate, group in self._by_rate.items():
             states = [state for state in group if state[0].grad is not None]

@@ -1,10 +1,9 @@
 """A stream: members that share a sample and every batch; and which rows are held in memory.
 
-The order of training: blocks of sentences are shuffled, then sentences inside a buffer.
-
-A split that fits one buffer is shuffled completely. The order depends on seed, epoch and sentence
-lengths alone, never on how much memory there is, so a run that streams from disk and one that
-holds its rows in memory take the same steps.
+In training, blocks of sentences are shuffled, then sentences inside a buffer. A split that fits one
+buffer is shuffled completely. The order depends on seed, epoch and sentence lengths alone, never on
+how much memory there is, so a run that streams from disk and one that holds its rows in memory take
+the same steps.
 """
 
 import math
@@ -251,7 +250,7 @@ _LEAST_READ_AHEAD, _MOST_READ_AHEAD = 32 * 2**20, 128 * 2**20
 """Bytes of rows read ahead, of all sources at least and of one at most: enough for the disk to have
 work; more would take memory from heads."""
 
-_SHARE = 0.5
+_MEMORY_SHARE = 0.5
 _DECODED_SHARE = 0.5
 """Share of what is left that rows may take decoded: the next ones need room too."""
 
@@ -363,4 +362,4 @@ def resident_bytes(view: FeatureView, n_layers: int) -> tuple[int, int]:
 
 def default_memory(device: torch.device) -> int:
     """Return the bytes that training takes of a device unless told otherwise: half of the free."""
-    return int(_SHARE * free_memory(device))
+    return int(_MEMORY_SHARE * free_memory(device))

@@ -43,7 +43,7 @@ class VirtualTokens(Method):
         return self.length
 
 
-def check_takes(method: str, model: "PreTrainedModel", argument: str, instead: str) -> None:
+def _check_takes(method: str, model: "PreTrainedModel", argument: str, instead: str) -> None:
     """Check that a model can be given something beside its token ids.
 
     Args:
@@ -61,7 +61,7 @@ def check_takes(method: str, model: "PreTrainedModel", argument: str, instead: s
         )
 
 
-def seen_mask(
+def _seen_mask(
     mask: Int[Tensor, "batch time"] | None, count: int
 ) -> Int[Tensor, "batch longer"] | None:
     """Return an attention mask with some positions before it that all see; None stays None."""
@@ -95,7 +95,7 @@ def _extend(
     ids = args[0] if args else longer.pop("input_ids")
     text = model.get_input_embeddings()(ids)
     longer["inputs_embeds"] = torch.cat([embed(text).to(text.dtype), text], 1)
-    longer["attention_mask"] = seen_mask(longer.get("attention_mask"), count)
+    longer["attention_mask"] = _seen_mask(longer.get("attention_mask"), count)
     if (types := longer.get("token_type_ids")) is not None:
         longer["token_type_ids"] = torch.cat([types.new_zeros(len(types), count), types], 1)
     return (), longer
@@ -111,9 +111,6 @@ def _drop(count: int, model: "PreTrainedModel", args: tuple[Any, ...], output: A
         )
     return output
 
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 _INSTEAD = "--method prefix:of=states, or prompt"
 
@@ -163,7 +160,7 @@ class Prefix(VirtualTokens):
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:
         """Have keys and values lie in the model's cache when it reads a text."""
-        check_takes(self.name, model, "past_key_values", f"Give {_INSTEAD}.")
+        _check_takes(self.name, model, "past_key_values", f"Give {_INSTEAD}.")
         config, sizes = model.config, model.config.to_dict()
         heads = sizes.get("num_key_value_heads") or config.num_attention_heads
         width = sizes.get("head_dim") or config.hidden_size // config.num_attention_heads
@@ -191,7 +188,7 @@ class Prefix(VirtualTokens):
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:
         """Have every block read states of the virtual tokens that are its own."""
-        check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
+        _check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
         blocks = blocks_of(model, model.config.num_hidden_layers)
         if blocks is None:
             raise OptionError(
@@ -250,7 +247,7 @@ def _with_cache(
     cache, prefix = DynamicCache(config=model.config), keys()
     for number, (key, value) in enumerate(prefix):
         cache.update(*(states.expand(len(ids), -1, -1, -1) for states in (key, value)), number)
-    mask = seen_mask(named.get("attention_mask"), prefix.shape[3])
+    mask = _seen_mask(named.get("attention_mask"), prefix.shape[3])
     return args, {**named, "past_key_values": cache, "attention_mask": mask}
 
 
@@ -267,10 +264,6 @@ def _replace(
     return (
         ((states, *args[1:]), dict(named)) if args else (args, {**named, "hidden_states": states})
     )
-
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,7 +293,7 @@ class Prompt(VirtualTokens):
             OptionError: it reads token ids alone.
             BackboneError: peft is not installed.
         """
-        check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
+        _check_takes(self.name, model, "inputs_embeds", "Choose another method, such as lora.")
         words: Any = model.get_input_embeddings()  # of some class that has embedding_dim
         with drawing_from(generator, self.name):
             from peft import PromptEmbedding, PromptTuningConfig

@@ -11,7 +11,7 @@ from torch import nn
 
 from probekit.base import plugins
 from probekit.base.fingerprint import PluginOrigin, source_hash
-from probekit.base.plugins import carried, take_over, trusting
+from probekit.base.plugins import pickled_plugins, take_over, trusting
 from probekit.base.registry import choose
 from probekit.errors import PluginError, UnknownNameError
 from probekit.metrics import METRICS
@@ -120,9 +120,9 @@ def test_what_a_call_refuses_is_not_known():
 
 
 def test_what_is_carried_is_known_where_it_is_taken_over(monkeypatch):
-    assert carried() is None
+    assert pickled_plugins() is None
     register_head("mine", Layered)
-    there = carried()
+    there = pickled_plugins()
     origin = HEADS.origin("mine")
     monkeypatch.setattr(plugins, "_GIVEN", {kind: {} for kind in plugins.KINDS})
     assert "mine" not in HEADS
@@ -143,7 +143,7 @@ def test_a_class_that_cannot_be_carried_is_said():
 
     register_head("held", Held)
     with pytest.raises(PluginError, match=r"head 'held' .* cannot be sent to worker processes"):
-        carried()
+        pickled_plugins()
     with pytest.raises(PluginError, match="cannot be imported by a worker"):
         take_over(b"cno_such_module\nX\n.")
     pickle.loads(pickle.dumps(HEADS.origin("held")))

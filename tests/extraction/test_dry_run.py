@@ -41,7 +41,7 @@ def opened(model, corpus, options=None, **target):
 @pytest.fixture(autouse=True)
 def small_file(monkeypatch):
     """How fast the disk is matters to none of these; the command line's tests write 64 MiB."""
-    monkeypatch.setattr("probekit.extraction.opening._FILE_BYTES", 2**20)
+    monkeypatch.setattr("probekit.extraction.opening._MEASURED_BYTES", 2**20)
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ from probekit.probe.decoders.crf import CRF
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.decoders.regression import Regression
 from probekit.train import scoring
-from probekit.train.scoring import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep
+from probekit.train.scoring import ALL_KEPT, TOP_KEPT, RowProbabilities, assess, keep_probabilities
 
 
 def assessed(logits, gold, decoder=None, offsets=None, **options):
@@ -96,5 +96,5 @@ def test_nothing_is_kept_unless_asked_for_and_numbers_have_nothing():
 
 
 def test_names_come_most_probable_first():
-    kept = keep(torch.tensor([[0.2, 0.5, 0.3]]).double().log()).ordered()
+    kept = keep_probabilities(torch.tensor([[0.2, 0.5, 0.3]]).double().log()).ordered()
     assert kept.classes.tolist() == [[1, 2, 0]]

@@ -1,7 +1,8 @@
 """The workers of a Ray cluster: what each takes of a node, how it starts, works and ends.
 
-Both are Ray actors. Jobs run in the main thread of a worker, which alone can be interrupted; what
-they report, log and yield goes out from a thread of its own, which hears in return whether to stop.
+`News` and `RayWorker` are Ray actors. Jobs run in the main thread of a worker, which alone can be
+interrupted; what they report, log and yield goes out from a thread of its own, which hears in
+return whether to stop.
 """
 
 import logging
@@ -18,7 +19,7 @@ from typing import Any
 import lazy_loader
 
 from probekit.base.machine import STOP
-from probekit.base.plugins import carried
+from probekit.base.plugins import pickled_plugins
 from probekit.engines.contract import Job, heed_stop, run_job
 from probekit.errors import EngineError
 from probekit.version import __version__
@@ -53,7 +54,7 @@ class Settings:
         threads: of each worker.
         gpus: whether it has any.
         level: of messages.
-        added: plug-ins of the process that calls, see `carried`.
+        added: plug-ins of the process that calls, see `pickled_plugins`.
     """
 
     news: Any
@@ -226,7 +227,7 @@ class Staff:
             PluginError: a plug-in cannot be sent to workers.
         """
         self._plan, self._share, self._patience = plan, plan(), patience
-        self._added = carried()
+        self._added = pickled_plugins()
         # where the driver is: a node that is lost takes no news along
         here = ray.get_runtime_context().get_node_id()
         beside = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(here, soft=False)

@@ -39,6 +39,9 @@ from probekit.store.entry import Entries
 from probekit.store.files import typed_path
 from probekit.tasks import Split, Task, TextOptions
 
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
 logger = logging.getLogger(__name__)
 
 
@@ -217,10 +220,6 @@ def _match(
             "computed again, or correct what says whose they are."
         )
     return matched
-
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 
 def import_states(

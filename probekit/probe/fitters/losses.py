@@ -2,7 +2,7 @@
 
 Everything is laid out (problems, logits, rows): a sum over the logits then runs along the rows.
 
--log p(y) = log sum over paths exp(score) - score(y), with the scores of `decoders.chain`. The
+-log p(y) = log sum over paths exp(score) - score(y), with the scores of `decoders.crf`. The
 objective is convex in emissions, transitions and the scores of first and last tags together.
 """
 

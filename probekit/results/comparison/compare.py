@@ -32,6 +32,8 @@ from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text, neighbours, numbers_text, value_text
 
+logger = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
@@ -195,9 +197,7 @@ def _seeds_text(over: Interval, decimals: int) -> str:
     return f"over {over.n} paired seeds: {mean} ± {half} (95 % interval, Student's t)"
 
 
-logger = logging.getLogger(__name__)
-
-_SAMPLES = 2000  # of the bootstrap; more where so many depths are compared that Holm asks for it
+_DEPTH_SAMPLES = 2000  # of the bootstrap; more where Holm asks for it, of so many depths
 
 ByDepth = Mapping[int, Sequence[Record]]
 
@@ -331,7 +331,7 @@ def _over_sentences(by_depth: ByDepth, best: int) -> _Tested:
     try:
         beside = put_beside([runs[depth] for depth in (best, *others)], "dev")
         resamplers = [run.resampler() for run in beside]
-        scores = Bootstrap(samples=max(_SAMPLES, SAMPLES_EACH * len(runs))).resample(
+        scores = Bootstrap(samples=max(_DEPTH_SAMPLES, SAMPLES_EACH * len(runs))).resample(
             beside[0].groups,
             lambda counts: np.stack([score(counts) for score in resamplers], axis=1),
         )

@@ -110,7 +110,7 @@ class ChosenDepth:
     p: tuple[float, ...]
 
 
-def choose_depth(
+def _choose_depth(
     reported: DepthPredictions, dev: DepthPredictions | None, bootstrap: Bootstrap
 ) -> ChosenDepth:
     """Choose the earlier depth with the best score, and hold it against the last one.
@@ -220,7 +220,7 @@ class ShownExample:
         return tuple(first or [row for row in self.rows if len(set(row.predicted)) > 1])
 
 
-def choose_examples(probes: DepthPredictions, count: int, seed: int = 0) -> list[ShownExample]:
+def _choose_examples(probes: DepthPredictions, count: int, seed: int = 0) -> list[ShownExample]:
     """Return some sentences in an order that the seed decides, destructive ones first.
 
     Args:
@@ -371,8 +371,8 @@ def overthinking(
                 right=right,
                 shares=tuple(shares(reported, bootstrap)),
                 by_depth=shares_by_depth(reported, bootstrap),
-                chosen=choose_depth(reported, dev, bootstrap),
-                examples=tuple(choose_examples(reported, examples, seed)),
+                chosen=_choose_depth(reported, dev, bootstrap),
+                examples=tuple(_choose_examples(reported, examples, seed)),
             )
         )
     return measured

@@ -1,6 +1,6 @@
 """Select records by the values of options, and each head at its best ones on dev.
 
-The score that chose is too good where it is reported, so the report is the score on test.
+The dev score that chose is too good to be reported, so the report is the score on test.
 """
 
 import re

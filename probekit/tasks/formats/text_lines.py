@@ -38,7 +38,7 @@ _SHARD = re.compile(
 
 def format_of(path: Path) -> str:
     """Return the format that a path's suffix says, in lower case ("" where it has none)."""
-    if is_saved(path):
+    if _is_saved(path):
         return SAVED
     suffix = Path(stem_of(path, packed=True)).suffix.lower()
     return _SAME.get(suffix, suffix)
@@ -50,7 +50,7 @@ def stem_of(path: Path, *, packed: bool = False) -> str:
     return name if packed else Path(name).stem
 
 
-def is_saved(path: Path) -> bool:
+def _is_saved(path: Path) -> bool:
     """Say whether a folder holds one split as ``Dataset.save_to_disk`` writes it."""
     return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
 
@@ -71,7 +71,7 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
         DataError: the folder has no file that is named after a split, two files of different
             kinds for one split, or only some of its shards.
     """
-    if is_saved(path):
+    if _is_saved(path):
         try:
             state = dict(parse_json((path / "state.json").read_bytes()))
         except (OSError, ValueError, TypeError) as error:
@@ -80,7 +80,7 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
             ) from error
         return {split_of(str(state.get("_split"))) or split_of(path.name) or "train": (path,)}
     if path.is_file():
-        return {split_of(_whole(path)) or "train": (path,)}
+        return {split_of(_without_shard(path)) or "train": (path,)}
     if not path.is_dir():
         raise MissingFileError(f"{path}: no such file or folder.")
     splits = _of_folder(path, formats)
@@ -100,7 +100,7 @@ def _without_splits(path: Path, formats: Collection[str]) -> DataError:
     """Say what a folder should hold, and what in it comes near."""
     listed = ", ".join(form for form in formats if form.startswith("."))
     inside = sorted(path.iterdir())
-    others = [file.name for file in inside if file.is_file() and split_of(_whole(file))]
+    others = [file.name for file in inside if file.is_file() and split_of(_without_shard(file))]
     below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
     hint = f" {others[0]} has another format, or is of another --kind." if others else ""
     hint = f" Did you mean {below[0]}?" if below else hint
@@ -113,8 +113,8 @@ def _without_splits(path: Path, formats: Collection[str]) -> DataError:
 def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
     splits: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
-        split = split_of(_whole(file))
-        if split is not None and (format_of(file) in formats or _inside(file, formats)):
+        split = split_of(_without_shard(file))
+        if split is not None and (format_of(file) in formats or _readable_files(file, formats)):
             splits.setdefault(split, []).append(file)
     return {split: _files(folder, split, files, formats) for split, files in splits.items()}
 
@@ -125,9 +125,9 @@ def _files(
     """Return the files of one split in order; refuse two that are no shards of one whole."""
     # Treebanks have their running text beside the annotated files, under the same names.
     chosen = [file for file in files if format_of(file) != RUNNING] or list(files)
-    if len(chosen) == 1 and chosen[0].is_dir() and not is_saved(chosen[0]):
-        return _files(chosen[0], split, _inside(chosen[0], formats), ())
-    wholes = {(_whole(file), format_of(file)) for file in chosen}
+    if len(chosen) == 1 and chosen[0].is_dir() and not _is_saved(chosen[0]):
+        return _files(chosen[0], split, _readable_files(chosen[0], formats), ())
+    wholes = {(_without_shard(file), format_of(file)) for file in chosen}
     shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
     if len(wholes) > 1 or len(shards) < len(chosen) > 1:
         raise DataError(f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}.")
@@ -156,13 +156,13 @@ def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Mat
         )
 
 
-def _inside(path: Path, formats: Collection[str]) -> list[Path]:
+def _readable_files(path: Path, formats: Collection[str]) -> list[Path]:
     """Return the files of a folder that are read."""
     files = sorted(path.iterdir()) if path.is_dir() else ()
     return [file for file in files if format_of(file) in formats]
 
 
-def _whole(path: Path) -> str:
+def _without_shard(path: Path) -> str:
     """Return a file's name without suffix and shard number: "train" of "train-00000-of-00002"."""
     stem = path.name if path.is_dir() else stem_of(path)
     shard = _SHARD.fullmatch(stem)
@@ -176,7 +176,7 @@ WESTERN = "cp1252"
 """What Windows writes in Western Europe and America."""
 
 # Those of UTF-32 begin with those of UTF-16.
-_MARKS = {
+_BYTE_ORDER_MARKS = {
     codecs.BOM_UTF32_LE: "utf-32",
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
@@ -318,7 +318,7 @@ def _recognise(raw: bytes) -> str | None:
 
     A file with some UTF-8 in it is a broken one: it would come out as two signs per letter.
     """
-    marked = next((name for mark, name in _MARKS.items() if raw.startswith(mark)), None)
+    marked = next((name for mark, name in _BYTE_ORDER_MARKS.items() if raw.startswith(mark)), None)
     if marked is not None:
         return marked
     try:

@@ -153,7 +153,7 @@ class LiveModel:
         long = batch.input_ids.shape[1] > self.batch_tokens
 
         def run() -> list[Tensor]:  # with the same dropout whenever it is called
-            with seeded(seed, self.backbone.device), by_block(self.backbone.model, long):
+            with seeded(seed, self.backbone.device), _by_block(self.backbone.model, long):
                 return self.backbone.states_of(batch, layers)
 
         if not again:
@@ -164,7 +164,7 @@ class LiveModel:
 
 
 @contextmanager
-def by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
+def _by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
     """Have a model's blocks keep their input alone for the way back, where it can."""
     blocks: Any = model  # transformers types none of the methods
     if not (wanted and blocks.supports_gradient_checkpointing):
@@ -193,7 +193,7 @@ def trained_values(backbone: Backbone, names: Iterable[str]) -> TrainedValues:
     )
 
 
-_TIME = 8
+_COMPARED_SUBWORDS = 8
 """Subwords that a cut model is compared on."""
 
 
@@ -326,11 +326,11 @@ def cut(backbone: Backbone, deepest: int) -> Backbone:
         return backbone
     layers = [layer for layer in structure.usable if layer <= deepest]
     with torch.no_grad():
-        before = _states(backbone, layers)
+        before = _compared_states(backbone, layers)
     shorter = shorten(name, backbone.model, structure, deepest)
     first = replace(backbone, inspection=replace(inspection, structure=shorter))
     with torch.no_grad():
-        after = _states(first, layers)
+        after = _compared_states(first, layers)
     if not all(map(are_same, before, after)):
         raise cannot_be_cut(name, deepest, "it computes other states without its later blocks")
     return first
@@ -348,7 +348,7 @@ def reached(
     """
     if not values:
         return {}
-    total = torch.stack([state.float().sum() for state in _states(backbone, layers)]).sum()
+    total = torch.stack([state.float().sum() for state in _compared_states(backbone, layers)]).sum()
     gradients: Sequence[Tensor | None] = [None] * len(values)
     if total.requires_grad:
         gradients = torch.autograd.grad(total, list(values.values()), allow_unused=True)
@@ -357,8 +357,8 @@ def reached(
     return {name: value for name, value in values.items() if value.requires_grad}
 
 
-def _states(backbone: Backbone, layers: Sequence[int]) -> list[Tensor]:
+def _compared_states(backbone: Backbone, layers: Sequence[int]) -> list[Tensor]:
     """Return the states of some layers of a text of the first ids of the vocabulary."""
-    time = min(_TIME, backbone.info.identity.max_length)
-    ids = torch.arange(time)[None] % backbone.info.vocab_size
-    return backbone.layers(ids, torch.tensor([time]), layers)
+    length = min(_COMPARED_SUBWORDS, backbone.info.identity.max_length)
+    ids = torch.arange(length)[None] % backbone.info.vocab_size
+    return backbone.layers(ids, torch.tensor([length]), layers)

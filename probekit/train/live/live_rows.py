@@ -13,8 +13,7 @@ from probekit.data.encoded import EncodedSplit, encoded_of
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
 from probekit.store import StoredRows
-from probekit.train.source import ARRAY as SUBWORDS
-from probekit.train.source import Inputs, Source, Step, TokenLayout
+from probekit.train.source import SUBWORDS, Inputs, Source, Step, TokenLayout
 from probekit.train.stream import Residency
 
 if TYPE_CHECKING:

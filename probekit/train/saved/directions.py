@@ -24,8 +24,11 @@ from probekit.probe.heads.contract import FusionHead
 from probekit.train.saved.folder import CONFIG, SavedHead, read_saved, saved_below
 from probekit.train.saved.head import TrainedHead
 
-_VALUES = 2**24
+logger = logging.getLogger(__name__)
+
+_BLOCK_VALUES = 2**24
 """Of a block of rows: a width is what a file says."""
+
 VALUE = "value"
 """Name of the one number of a regression, where others have the names of classes."""
 
@@ -134,7 +137,7 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
     if reason := _not_linear(trained.saved, head.linear, weight is not None, affine is not None):
         raise OptionError(f"{name} is no linear probe: {reason} It has no direction to export.")
     assert weight is not None and affine is not None
-    step = max(1, _VALUES // (head.dim * len(head.layers)))
+    step = max(1, _BLOCK_VALUES // (head.dim * len(head.layers)))
     with torch.no_grad():
         blocks = [
             head.layer_parts(_unit_rows(start, step, head), weight)
@@ -211,8 +214,6 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
 def _identity(model: Mapping[str, Any]) -> str:
     return str(model.get("identity", model.get("name")))
 
-
-logger = logging.getLogger(__name__)
 
 GGUF_ARCHITECTURE = "controlvector"
 SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors", "repeng": ".gguf"}

@@ -20,7 +20,7 @@ from probekit.probe.heads.contract import FusionHead, HeadInput, Reads, TokenSta
 from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.member import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
-from probekit.train.scoring import keep
+from probekit.train.scoring import keep_probabilities
 
 NO_PROBABILITIES = (
     "this head predicts numbers, which have no probabilities; ask for the numbers alone."
@@ -185,7 +185,7 @@ class TrainedHead:
         logits, decoder = self._probe.evaluated(treated), self._probe.decoder
         log_p = decoder.log_probabilities(logits, bounds)
         assert log_p is not None, "a decoder of classes has probabilities"
-        kept = keep(log_p).ordered()
+        kept = keep_probabilities(log_p).ordered()
         assert kept.classes is not None
         pairs = zip(kept.classes.tolist(), kept.values.tolist(), strict=True)
         by_name = [

@@ -1,4 +1,4 @@
-"""What all fits to the optimum share: what they read of splits, rows, targets, scores.
+"""What all fits to the optimum share: the rows that they read, their targets and solutions.
 
 A fit is a generator of visits: each says what is to be done with every block of rows of a split.
 """

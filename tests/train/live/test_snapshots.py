@@ -38,7 +38,7 @@ def given(tmp_path_factory):
 @pytest.fixture(scope="module")
 def whole(given):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fit, "EVERY", 0.0)
+        patch.setattr(fit, "SNAPSHOT_SECONDS", 0.0)
         (record,) = train(given)
     assert not list(Path(given["out"]).parent.glob("*.snapshot*"))
     return record
@@ -58,7 +58,7 @@ def killed(given, out, after):
             if len(kept) == after:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-        fit.EVERY, Snapshot.keep = 0.0, die
+        fit.SNAPSHOT_SECONDS, Snapshot.keep = 0.0, die
         train(given)
 
     process = Forked(train_and_die, out.parent)
@@ -101,7 +101,7 @@ def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplo
 
 
 def test_what_was_not_written_by_this_run_is_not_read(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(fit, "EVERY", 0.0)
+    monkeypatch.setattr(fit, "SNAPSHOT_SECONDS", 0.0)
     found = Snapshot.beside(tmp_path / "runs.jsonl", "0" * 64)
     path = found.path
     replace(found, key="another").keep(lambda: {"step": 1})
@@ -120,7 +120,7 @@ def test_what_was_not_written_by_this_run_is_not_read(tmp_path, caplog, monkeypa
 
 
 def test_a_full_disk_does_not_end_the_run(tmp_path, caplog, monkeypatch):
-    monkeypatch.setattr(fit, "EVERY", 0.0)
+    monkeypatch.setattr(fit, "SNAPSHOT_SECONDS", 0.0)
     found = Snapshot.beside(tmp_path / "runs.jsonl", "0" * 64)
 
     def full(*_):

@@ -21,7 +21,7 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.errors import OptionError
-from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without
+from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without_idle
 from probekit.tasks import Example
 from probekit.tuning import Method
 
@@ -114,7 +114,7 @@ def computing_options(config: PretrainedConfig) -> dict[str, Any]:
     Those that equal the default of their class are left out: the next version of transformers may
     have more of them.
     """
-    options = without(_set_options(config), _IDLE)
+    options = without_idle(_set_options(config), _IDLE)
     return {name: value for name, value in options.items() if not _DROPOUT.fullmatch(name)}
 
 
@@ -157,7 +157,7 @@ def files_digest(files: Sequence[WeightFile]) -> str:
 
 def random_digest(config: PretrainedConfig, seed: int) -> str:
     """Return the identity of weights that a configuration and a seed draw (64 hex digits)."""
-    return digest({"random_init": seed, "config": without(_set_options(config), PROVENANCE)})
+    return digest({"random_init": seed, "config": without_idle(_set_options(config), PROVENANCE)})
 
 
 def tokenizer_digest(tokenizer: PreTrainedTokenizerFast) -> str:
@@ -210,7 +210,7 @@ class BackboneInfo:
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, as a manifest holds them; a base only of a run's."""
         values = asdict(self) | {"identity": self.identity.to_json()}
-        return values if self.base is not None else without(values, {"base"})
+        return values if self.base is not None else without_idle(values, {"base"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -152,7 +152,7 @@ def parse_layers(text: str, n_blocks: int) -> tuple[int, ...]:
     count = n_blocks + 1
     chosen: set[int] = set()
     for item in text.split(","):
-        picked = _parse_item(item.strip(), count, text)
+        picked = _layer_range(item.strip(), count, text)
         if not picked:
             raise OptionError(
                 f"layers {text!r}: {item.strip()!r} selects no layer of 0..{n_blocks}."
@@ -161,7 +161,7 @@ def parse_layers(text: str, n_blocks: int) -> tuple[int, ...]:
     return tuple(sorted(chosen))
 
 
-def _parse_item(item: str, count: int, text: str) -> range:
+def _layer_range(item: str, count: int, text: str) -> range:
     if item == "all":
         return range(count)
     try:

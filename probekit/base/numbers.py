@@ -45,7 +45,7 @@ def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
         return list(range(given))
     if isinstance(given, str):
         items = [item.strip() for item in given.split(",")]
-        seeds = [seed for item in items if item for seed in _parse_item(item)]
+        seeds = [seed for item in items if item for seed in _seed_range(item)]
     else:
         seeds = [operator.index(seed) for seed in given]
     if not seeds:
@@ -53,7 +53,7 @@ def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
     return list(dict.fromkeys(seeds))
 
 
-def _parse_item(item: str) -> range:
+def _seed_range(item: str) -> range:
     """Read a seed, or a range of them."""
     first, colon, stop = item.partition(":")
     if not first.isdecimal() or (colon and not stop.isdecimal()):

@@ -328,11 +328,11 @@ def overthinking(
     RUNS are what `probekit depth` recorded.
     """
     from probekit.results import overthinking as results
-    from probekit.results.overthinking.measure import check_count
+    from probekit.results.overthinking.measure import check_examples
     from probekit.results.overthinking.report_text import overthinking_text
 
     look.check(probes.output)
-    check_count(examples)
+    check_examples(examples)
     records = probes.records(runs)
     counted = results.overthinking(
         records, split=probes.split, examples=examples, samples=probes.samples

@@ -290,7 +290,7 @@ not known is ``-``.
 
 
 @dataclass(frozen=True)
-class Found:
+class Origins:
     """The entries of some records, and where their models come from.
 
     Attributes:
@@ -308,7 +308,7 @@ class Found:
     kinds: dict[str, str]
 
 
-def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress: bool) -> Found:
+def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress: bool) -> Origins:
     """Look for the entries of records in a cache, and say what is known of them.
 
     Args:
@@ -319,12 +319,12 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     """
     first = {record.entry: record for record in reversed(records)}
     every = list_entries(cache)
-    folders = {key: list(_folders(every, key)) for key in first}
+    folders = {key: list(_folders_of(every, key)) for key in first}
     made = [(key, folder.manifest) for key in folders for folder in folders[key] if folder.manifest]
     manifests = {first[key].model: manifest for key, manifest in made}
     by_path = {folder.path: folder for of_key in folders.values() for folder in of_key}
-    entries = [_fact(folder, verify=verify, progress=progress) for folder in by_path.values()]
-    entries += [_missing(first[key]) for key, of_key in folders.items() if not of_key]
+    entries = [_entry_fact(folder, verify=verify, progress=progress) for folder in by_path.values()]
+    entries += [_missing_fact(first[key]) for key, of_key in folders.items() if not of_key]
     texts = {manifest.task: _text_source(manifest) for _, manifest in made}
     kinds = {key: _own_kind(manifest) for key, manifest in made}
     models = {}
@@ -335,16 +335,16 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     models |= {model: _model_text(manifest) for model, manifest in manifests.items()}
     sources = {model: _model_source(manifest) for model, manifest in manifests.items()}
     commands = [extract_command(manifest, cache, first[key].task) for key, manifest in made]
-    return Found(
+    return Origins(
         entries=entries,
         sources=sources | {task: path for task, path in texts.items() if path is not None},
-        facts=_facts(records, models),
+        facts=_facts_by_name(records, models),
         commands=list(dict.fromkeys(commands)),
         kinds={key: kind for key, kind in kinds.items() if kind},
     )
 
 
-def _folders(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolder]:
+def _folders_of(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolder]:
     """Yield the entry of a key, and those of the other splits that the same request made."""
     for entry in folders:
         if entry.manifest is None or entry.manifest.key != key:
@@ -357,7 +357,7 @@ def _folders(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolder]:
                 yield other
 
 
-def _fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
+def _entry_fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
     manifest = folder.manifest
     try:
         verified, whole = _verified(folder.path, verify=verify, progress=progress)
@@ -393,7 +393,7 @@ def _verified(path: Path, *, verify: bool, progress: bool) -> tuple[str, bool]:
     return f"all {chunks:,} chunks and {files:,} files match their checksums", True
 
 
-def _missing(record: Record) -> EntryFact:
+def _missing_fact(record: Record) -> EntryFact:
     seen = record.seen
     counts = [f"{seen[name]:,} {what}" for name, what in
               (("of_examples", "examples"), ("of_rows", "rows")) if name in seen]  # fmt: skip
@@ -414,7 +414,7 @@ def _model_text(manifest: Manifest) -> str:
     return "; ".join(parts)
 
 
-def _facts(records: Sequence[Record], models: dict[str, str]) -> dict[str, str]:
+def _facts_by_name(records: Sequence[Record], models: dict[str, str]) -> dict[str, str]:
     """Return what a reader wants to know first, by name."""
     facts = {f"model {model_text(name)}": text for name, text in models.items()}
     for (task, label), group in grouped(records, ["task", "label"]).items():

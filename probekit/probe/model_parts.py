@@ -198,7 +198,7 @@ def _float(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.float()
 
 
-CONFIG = "config.json"
+CONFIG_FILE = "config.json"
 _heads: WeakValueDictionary[tuple[Path, int], OutputHead] = WeakValueDictionary()
 """Output heads in use: decoders side by side share one copy of the frozen numbers."""
 
@@ -233,7 +233,7 @@ class KeptBackbone:
     @property
     def config(self) -> dict[str, Any]:
         """The model's configuration; empty if it was not kept."""
-        path = self.folder / CONFIG
+        path = self.folder / CONFIG_FILE
         return dict(parse_json(path.read_text("utf-8"))) if path.is_file() else {}
 
     @property
@@ -270,7 +270,7 @@ class KeptBackbone:
         config: Mapping[str, Any], norm: FinalNorm | None, head: OutputHead | None
     ) -> dict[str, bytes]:
         """Return the files that hold these, by name; None is not kept."""
-        files = {CONFIG: json.dumps(config, indent=1).encode()}
+        files = {CONFIG_FILE: json.dumps(config, indent=1).encode()}
         if norm is not None:
             files[FINAL_NORM_FILE] = norm.to_file()
         if head is not None:
@@ -278,7 +278,7 @@ class KeptBackbone:
         return files
 
 
-def without(config: Mapping[str, Any], idle: Collection[str]) -> dict[str, Any]:
+def without_idle(config: Mapping[str, Any], idle: Collection[str]) -> dict[str, Any]:
     """Return a configuration without idle entries, and without private ones."""
     return {
         name: value

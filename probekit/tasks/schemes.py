@@ -363,7 +363,7 @@ def read_scheme(sentences: Collection[Sequence[str]]) -> Reading | None:
     readings = [
         reading
         for form in FORMS
-        if (marks := _parse(tags, form)) and (reading := _reading(sentences, form, marks))
+        if (marks := _parse_tags(tags, form)) and (reading := _best_reading(sentences, form, marks))
     ]
     usual = [
         reading for reading in readings if reading.form == "B-TYPE" and any(map(_USUAL.match, tags))
@@ -383,7 +383,7 @@ def looks_like_tags(labels: Collection[str]) -> bool:
     return bool(inside) and (bare or 2 * len(typed) >= len(inside))
 
 
-def _parse(tags: set[str], form: str) -> dict[str, Mark] | None:
+def _parse_tags(tags: set[str], form: str) -> dict[str, Mark] | None:
     """Return what tags say if all are written in a form, and some mark a span."""
     matches = {tag: FORMS[form].fullmatch(tag) for tag in tags - _OUTSIDE}
     if not (matches and all(matches.values())):
@@ -392,7 +392,7 @@ def _parse(tags: set[str], form: str) -> dict[str, Mark] | None:
     return dict.fromkeys(tags & _OUTSIDE) | marks
 
 
-def _reading(
+def _best_reading(
     sentences: Collection[Sequence[str]], form: str, marks: Mapping[str, Mark]
 ) -> Reading | None:
     """Return the scheme that fits tags best, if one does."""

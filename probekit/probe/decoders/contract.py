@@ -231,7 +231,7 @@ class DecoderSpec(ABC):
         """
 
 
-_STEPS = 2**16
+_DROPOUT_STEPS = 2**16
 
 
 def dropout(
@@ -263,9 +263,9 @@ def dropout_mask(like: Fused, rate: float, generator: torch.Generator) -> Fused:
     count = like.numel()
     numbers = torch.empty(-(-count // 4), dtype=torch.int64, device=like.device)
     bits = numbers.random_(-(2**63), None, generator=generator).view(torch.int16)[:count]
-    dropped = min(round(rate * _STEPS), _STEPS - 1)
-    keep = bits.view(like.shape) >= dropped - _STEPS // 2
-    return keep.to(like.dtype).mul_(_STEPS / (_STEPS - dropped))
+    dropped = min(round(rate * _DROPOUT_STEPS), _DROPOUT_STEPS - 1)
+    keep = bits.view(like.shape) >= dropped - _DROPOUT_STEPS // 2
+    return keep.to(like.dtype).mul_(_DROPOUT_STEPS / (_DROPOUT_STEPS - dropped))
 
 
 def check_rate(decoder: str, rate: float) -> None:

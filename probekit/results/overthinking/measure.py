@@ -232,7 +232,7 @@ def _choose_examples(probes: DepthPredictions, count: int, seed: int = 0) -> lis
         OptionError: a negative number.
         RecordError: the side files hold no texts or no probabilities.
     """
-    check_count(count)
+    check_examples(count)
     if count == 0:
         return []
     reference = probes.found[0][0]
@@ -253,7 +253,7 @@ def _choose_examples(probes: DepthPredictions, count: int, seed: int = 0) -> lis
     return [_example(probes, sentence, right, probability) for sentence in ordered]
 
 
-def check_count(count: int) -> None:
+def check_examples(count: int) -> None:
     """Refuse a negative number of examples.
 
     Raises:

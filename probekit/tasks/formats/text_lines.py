@@ -3,7 +3,7 @@
 Published files are UTF-8. Those of the user have the encoding that he says, else UTF-8, else what
 is recognised.
 
-A format is that of ".csv" for "Train.CSV.gz". A split has a file, or shards as the Hub names them.
+The format of "Train.CSV.gz" is ".csv". A split has a file, or shards as the Hub names them.
 """
 
 import codecs

@@ -7,12 +7,13 @@ it may be anybody's folder.
 """
 
 import logging
+import re
 import shutil
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +26,7 @@ from probekit.base.fingerprint import (
     is_changed,
     with_checksum,
 )
-from probekit.base.replacing import is_left
+from probekit.base.replacing import is_workshop
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import ChunkSum, other_files
@@ -42,6 +43,7 @@ from probekit.store.layout import (
     PARTIAL,
     PLAN,
     REPLACED,
+    SHARDS,
     UNITS,
     ArraySpec,
     beside,
@@ -62,10 +64,12 @@ _LAID_OUT = ("arrays", "units")
 _SUMS = "sums.json"
 """In a draft: the checksums of its files."""
 
-_PARTS = {MANIFEST, EXAMPLES, CHECKSUMS, BACKBONE, BUILDING} | {
-    backend.filename for backend in BACKENDS.values()
-}
-"""What an entry's folder may hold."""
+_FILES = re.compile(
+    rf"{MANIFEST}|{EXAMPLES}|{CHECKSUMS}|{BUILDING}/({PLAN}|{LAID}|{UNITS}/\d+\.json"
+    rf"|{SHARDS}/[^/]+\.lock(\.json)?|{DRAFT}/.+)"
+    + "".join(rf"|{backend.filename}(\.new)?{backend.inside}" for backend in BACKENDS.values())
+)
+"""Paths of the files of an entry, whole or not, but those of its model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,14 +286,27 @@ def refuse_foreign(folder: Path) -> None:
     """
     if not folder.exists():
         return
-    inside = folder.iterdir() if folder.is_dir() else [folder]
-    ours = (item for item in inside if not (item.is_symlink() or is_left(item)))
-    names = {item.name.removesuffix(".new") for item in ours}  # a store that a kill left half-made
-    if others := sorted(names - _PARTS):
-        raise OptionError(
-            f"{folder} holds {others[0]}, which is no part of an entry. Nothing was removed; take "
-            "it away first."
-        )
+    listed = (read_object(folder / MANIFEST) or {}).get("files")
+    inside = walk_files(folder) if folder.is_dir() else [PurePosixPath(folder.name)]
+    for name in sorted(inside, key=str):
+        if not (_is_of_entry(name, listed) or (folder / name).is_symlink()):
+            raise OptionError(
+                f"{folder} holds {name}, which is no part of an entry. Nothing was removed; take "
+                "it away first."
+            )
+
+
+def _is_of_entry(name: PurePosixPath, listed: object) -> bool:
+    """Say whether an entry has such a file.
+
+    Args:
+        name: its path in the entry's folder.
+        listed: what the manifest says of the files but its own and those of chunks alone.
+    """
+    if any(map(is_workshop, name.parts)) or (isinstance(listed, dict) and str(name) in listed):
+        return True
+    # of the model's files only a manifest knows the names, and its maker may have been killed
+    return _FILES.fullmatch(str(name)) is not None or (name.parts[0] == BACKBONE and not listed)
 
 
 def recover(entry: Path) -> None:

@@ -84,10 +84,12 @@ class Backend(Protocol):
     Attributes:
         name: name in the registry and the manifest.
         filename: name of the file or folder inside an entry.
+        inside: pattern of the paths of its files, behind its own.
     """
 
     name: str
     filename: str
+    inside: str
 
     def n_maps(self, array: PlainArray) -> int:
         """Return how many files a reader maps for ``array``."""

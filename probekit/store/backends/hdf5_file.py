@@ -24,6 +24,7 @@ class Hdf5File:
 
     name = "hdf5"
     filename = "features.h5"
+    inside = ""
 
     def n_maps(self, array: PlainArray) -> int:
         """Return 1: the file."""

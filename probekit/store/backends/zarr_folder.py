@@ -45,6 +45,7 @@ class ZarrFolder:
 
     name = "zarr"
     filename = "features.zarr"
+    inside = r"(/[^/]+)?/(zarr\.json|c(\.\d+)+)"
 
     def n_maps(self, array: PlainArray) -> int:
         """Return the number of chunk files, or of shards."""

@@ -140,8 +140,8 @@ def test_entries_go_and_what_their_links_point_to_stays(tmp_path, kind):
         entry = begun(tmp_path / f"train-{KEY8}.partial", manifest_of(ASKED))
         (entry / "thesis.txt").unlink()
     (entry / "link").symlink_to(kept, target_is_directory=True)
-    (entry / "building").mkdir(exist_ok=True)
-    (entry / "building" / "hard.txt").hardlink_to(kept / "thesis.txt")
+    (entry / "building" / "units").mkdir(parents=True)
+    (entry / "building" / "units" / "000000.json").hardlink_to(kept / "thesis.txt")
     outcome = run("cache", "rm", str(entry), "--yes")
     assert outcome.code == 0, outcome.err
     assert outcome.err.splitlines()[0].startswith(f"removing {entry} (")
@@ -207,10 +207,31 @@ def test_only_what_its_name_and_request_prove_goes(tmp_path_factory, folders):
     shutil.rmtree(root)
 
 
-def test_a_file_of_somebody_else_in_an_entry_stays_and_is_named(tmp_path):
-    entry = whole(tmp_path / f"train-{KEY8}", manifest_of(ASKED))
-    with pytest.raises(OptionError, match=r"holds thesis\.txt, which is no part of an entry"):
+@pytest.mark.parametrize(
+    "place",
+    [
+        "thesis.txt",
+        "backbone/thesis.txt",
+        "features.zarr/thesis.txt",
+        "features.zarr/cls/c.txt",
+        "building/thesis.txt",
+        "building/units/thesis.txt",
+    ],
+)
+@pytest.mark.parametrize("kind", ["whole", "begun"])
+def test_a_file_of_somebody_else_in_an_entry_stays_and_is_named(tmp_path, place, kind):
+    if kind == "whole":
+        entry = plant_texts(tmp_path / "cache").path
+    else:
+        entry = begun(tmp_path / f"train-{KEY8}.partial", manifest_of(ASKED))
+        (entry / "thesis.txt").unlink()
+        (entry / "manifest.json").write_text(manifest_of(ASKED, files={"examples.parquet": {}}))
+    Removable.of(entry)
+    file = entry / place
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("years of work")
+    with pytest.raises(OptionError, match=f"holds {place}, which is no part of an entry"):
         Removable.of(entry)
-    (entry / "thesis.txt").unlink()
+    file.unlink()
     Removable.of(entry).remove()
     assert not entry.exists()

@@ -354,7 +354,7 @@ def _content(path: Path) -> Any:
         if path.suffix == ".json":
             return _lasting(json.loads(path.read_text()))
         if path.suffix == ".html":
-            return re.sub(rb'"made":"[^"]*"', b"", path.read_bytes())
+            return re.sub(rb'<p id="made">[^<]*', b"", path.read_bytes())
         if path.suffix == ".parquet":
             return pq.read_table(path).to_pydict()
     except (ValueError, OSError):

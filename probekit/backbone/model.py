@@ -47,6 +47,11 @@ logger = logging.getLogger(__name__)
 OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
 """What to do about states of a pass that are not finite."""
 
+_NOT_FINITE = (
+    "The forward pass gives them in float32 as well: weights of the model are damaged, or far too "
+    "large."
+)
+
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Backbone:
@@ -172,7 +177,7 @@ class Backbone:
     @property
     def overflow(self) -> str:
         """What values that are not finite come from, and what to do."""
-        return OVERFLOW
+        return _NOT_FINITE if self.compute_dtype_name == "float32" else OVERFLOW
 
     @property
     def compute_dtype_name(self) -> str:

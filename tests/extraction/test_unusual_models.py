@@ -183,3 +183,11 @@ def test_a_family_that_cannot_compute_in_bfloat16(tmp_path, monkeypatch, caplog)
     assert "does not run in bfloat16: computing in float32." in caplog.text
     with pytest.raises(BackboneError, match=r"expected scalar type.*--compute-dtype float32\."):
         load_backbone(inspection, compute_dtype="bfloat16")
+
+
+@pytest.mark.parametrize(
+    ("dtype", "says"), [("bfloat16", "rerun with --compute-dtype float32"), ("float32", "damaged")]
+)
+def test_what_to_do_about_states_that_are_not_finite(dtype, says, bert):
+    loaded = load_backbone(inspect_backbone(str(bert)), compute_dtype=dtype)
+    assert says in loaded.overflow

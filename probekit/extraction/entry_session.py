@@ -24,14 +24,13 @@ from probekit.extraction.compute import (
     write_units,
 )
 from probekit.extraction.drafting import make_draft, seal, write_split_labels
-from probekit.extraction.extract_target import (
-    EntryAddress,
-    ExtractTarget,
+from probekit.extraction.estimate import (
     check_free_space,
     describe_work,
     missing_bytes,
     tokens_per_second,
 )
+from probekit.extraction.extract_target import EntryAddress, ExtractTarget
 from probekit.extraction.plan import Plan, make_plan
 from probekit.extraction.request import Request
 from probekit.extraction.units import Unit

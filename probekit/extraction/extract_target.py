@@ -1,26 +1,19 @@
-"""What an extraction is of, where its entries lie, and the time and room that they take."""
+"""What an extraction is of, and where its entries lie."""
 
 import shlex
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from probekit.backbone import GivenModel, StateSource
+from probekit.backbone import GivenModel
 from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
-from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.base.registry import flag
-from probekit.data.batches import TokenBatch
 from probekit.errors import OptionError
-from probekit.extraction.compute import batches_of
-from probekit.extraction.plan import Plan, Shard
+from probekit.extraction.plan import Shard
 from probekit.extraction.request_options import ExtractOptions
-from probekit.extraction.units import Unit
 from probekit.store.entry import list_entries
-from probekit.store.files import check_room, disk_bytes
-from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
 
 _TYPED = (
@@ -203,113 +196,3 @@ class EntryAddress:
     key: str
     folder: Path
     model: str
-
-
-_MOST_TOKENS = 512
-"""Tokens of the measured pass on a CPU, where more take long and go no faster."""
-
-_LEAST_TOKENS = 128
-"""The same where so many are a large part of the entry; fewer would go slower than a batch does."""
-
-
-def tokens_per_second(backbone: StateSource, plan: Plan, *, share: float = 1.0) -> float:
-    """Measure the forward pass on some of the entry's own sentences of middling length.
-
-    Args:
-        backbone: the frozen model.
-        plan: of the entry.
-        share: of the entry's tokens, how many are measured on a CPU: 128 at least, 512 at most,
-            after a warm-up with a quarter as many. Elsewhere it is a batch.
-    """
-    batches = batches_of(backbone, plan, plan.largest_first[0])
-    batch = batches[len(batches) // 2]
-    count = len(batch.lengths)
-    if backbone.device.type == "cpu":
-        most = min(_MOST_TOKENS, max(int(share * plan.tokens), _LEAST_TOKENS))
-        count = min(count, max(1, most // batch.input_ids.shape[1]))
-    # a few first: they pay for allocation and kernel selection
-    run_pass(backbone, plan, batch, -(-count // 4))
-    seconds = seconds_of(lambda: run_pass(backbone, plan, batch, count))
-    return int(batch.lengths[:count].sum()) / seconds
-
-
-def run_pass(backbone: StateSource, plan: Plan, batch: TokenBatch, count: int) -> None:
-    """Take the states of the first windows of a batch, and wait for them."""
-    states = backbone.states_of(batch.first(count), plan.layers)
-    states[-1][0, 0, 0].item()  # an accelerator returns before it is done; this waits for it
-
-
-def seconds_of(work: Callable[[], object]) -> float:
-    """Return how long some work takes."""
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start
-
-
-def describe_work(
-    title: str, plan: Plan, units: Sequence[Unit], folder: Path, speed: float, begun: float
-) -> str:
-    """Return one line for people: what is read, what is written and where, and the time it takes.
-
-    Args:
-        title: the split's name, and which shard this is.
-        plan: the layout.
-        units: those that are written.
-        folder: the entry's folder.
-        speed: of the forward pass, tokens per second as measured.
-        begun: share of their subwords that an earlier run has done.
-    """
-    # "12,345 words x 7 layers x 384 and 23,456 tokens x 1 layer x 384"
-    arrays = " and ".join(
-        f"{plan.encoded.rows[name].sum():,} {name} x {len(array.layers)} "
-        f"layer{'' if len(array.layers) == 1 else 's'} x {array.dim}"
-        for name, array in plan.arrays.items()
-    )
-    some = "" if len(units) == len(plan.units) else f"{len(units)} of {len(plan.units)} units of "
-    tokens = [plan.unit_tokens(unit) for unit in units]
-    seconds, largest = (1 - begun) * sum(tokens) / speed, max(tokens, default=0) / speed
-    of_units = f", units of {short_time(largest)}" if len(units) > 1 else ""
-    there = f"; {begun:.0%} of it is there already" if begun >= 0.005 else ""
-    return (
-        f"{title}: {len(plan.encoded.ids):,} examples; writing {some}{arrays} "
-        f"({human_bytes(plan.nbytes)}) to {folder} in about "
-        f"{human_time(seconds)} ({speed:,.0f} tokens/s{of_units}){there}"
-    )
-
-
-def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | None:
-    """Return what a split loses to the limit, for people; None if it loses nothing.
-
-    Args:
-        split: the split's name.
-        counts: of its manifest.
-        limit: most subwords of a window.
-    """
-    if texts := counts.get("truncated_examples"):
-        return f"{split}: {texts:,} of {counts['examples']:,} texts are cut at {limit} subwords."
-    if words := counts.get("truncated_words"):
-        return (
-            f"{split}: {words:,} of {counts['words']:,} words do not fit into windows of {limit} "
-            "subwords. What is cut off a word takes no part in its states; a word that is cut off "
-            "whole has none: it is not trained on, and counts in scoring as any other word, with a "
-            "row of zeros."
-        )
-    return None
-
-
-def missing_bytes(plan: Plan, address: EntryAddress) -> int:
-    """Return the bytes of an entry that are still to be written."""
-    # What is unfinished is there already when the build is resumed, and given back when it begins
-    # afresh.
-    return plan.nbytes - disk_bytes(beside(address.folder, PARTIAL))
-
-
-def check_free_space(folder: Path, needed: int) -> None:
-    """Refuse to start when the disk cannot hold the entry; see `check_room`."""
-    check_room(
-        folder,
-        needed,
-        "this extraction",
-        "choose another --cache, or store less: --dtype int8 halves it, --layers and --limit "
-        "narrow it",
-    )

@@ -22,15 +22,14 @@ from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, MissingFileError, OptionError, StorageError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.extract_target import (
-    EntryAddress,
-    ExtractTarget,
+from probekit.extraction.estimate import (
     check_free_space,
     describe_cuts,
     missing_bytes,
     seconds_of,
     tokens_per_second,
 )
+from probekit.extraction.extract_target import EntryAddress, ExtractTarget
 from probekit.extraction.plan import Plan
 from probekit.extraction.request import ask_model, choose_max_length
 from probekit.extraction.request_options import ExtractOptions

@@ -16,7 +16,7 @@ from probekit.extraction import (
     open_session,
     training_split,
 )
-from probekit.extraction.extract_target import tokens_per_second
+from probekit.extraction.estimate import tokens_per_second
 from probekit.extraction.opening import DiskSpeed, measure_disk
 from probekit.store.layout import PARTIAL, beside
 from probekit.tasks import TextOptions
@@ -108,8 +108,8 @@ def test_a_forecast_runs_its_share(place, tmp_path, monkeypatch, share, least, m
     def run_pass(backbone, plan, batch, count):
         ran.append(int(batch.lengths[:count].sum()))
 
-    monkeypatch.setattr("probekit.extraction.extract_target.run_pass", run_pass)
-    monkeypatch.setattr("probekit.extraction.extract_target.seconds_of", lambda work: work() or 0.5)
+    monkeypatch.setattr("probekit.extraction.estimate.run_pass", run_pass)
+    monkeypatch.setattr("probekit.extraction.estimate.seconds_of", lambda work: work() or 0.5)
     speed = tokens_per_second(session.backbone, plan, share=share)
     warm_up, measured = ran
     lengths = plan.encoded.window_lengths
@@ -169,7 +169,7 @@ def test_what_an_interrupted_extraction_wrote_is_not_needed_again(place, caplog,
     target = {"cache": cache / "stopped", "splits": ("train",)}
     session, splits = opened(model, corpus, options, **target)
     there = {beside(session.address(splits[0]).folder, PARTIAL): 1000}
-    monkeypatch.setattr("probekit.extraction.extract_target.disk_bytes", there.__getitem__)
+    monkeypatch.setattr("probekit.extraction.estimate.disk_bytes", there.__getitem__)
     needed = session.plan(splits[0]).nbytes - 1000
     usage = shutil.disk_usage(cache.parent)
     for free, warned in ((needed, False), (needed - 1, True)):

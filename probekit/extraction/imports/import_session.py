@@ -19,7 +19,8 @@ from probekit.data.encoded import EncodedSplit
 from probekit.errors import DataError, OptionError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
-from probekit.extraction.extract_target import ExtractTarget, describe_cuts
+from probekit.extraction.estimate import describe_cuts
+from probekit.extraction.extract_target import ExtractTarget
 from probekit.extraction.extraction_call import as_named, name_task
 from probekit.extraction.imports.import_options import ImportOptions
 from probekit.extraction.imports.import_request import (

@@ -27,7 +27,7 @@ _OWN: Mapping[str, type[Normalization]] = {
 NORMALIZATIONS = Registry(
     "normalization",
     _OWN,
-    admit="probekit.testing.other_checks:NORMALIZATION.admit",
+    admit="probekit.testing.normalization_checks:NORMALIZATION.admit",
     contracts=[f"{__name__}.contract:Normalization"],
 )
 

@@ -4,7 +4,7 @@ import pytest
 
 from probekit.errors import UnknownNameError
 from probekit.probe.normalization import NORMALIZATIONS, normalization_from_json
-from probekit.testing.other_checks import DIM, LAYERS, NORMALIZATION_CHECKS
+from probekit.testing.normalization_checks import DIM, LAYERS, NORMALIZATION_CHECKS
 
 
 @pytest.mark.parametrize("check", NORMALIZATION_CHECKS, ids=lambda check: check.__name__)

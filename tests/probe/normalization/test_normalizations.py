@@ -12,14 +12,14 @@ from transformers.models.llama.modeling_llama import LlamaRMSNorm
 
 from probekit.errors import OptionError
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, RowFacts
-from probekit.testing import other_checks
-from probekit.testing.other_checks import DIM, LAYERS, ROWS
-from probekit.testing.other_checks import sample_final_norm as final_norm
-from probekit.testing.other_checks import sample_rows as rows
+from probekit.testing import normalization_checks
+from probekit.testing.normalization_checks import DIM, LAYERS, ROWS
+from probekit.testing.normalization_checks import sample_final_norm as final_norm
+from probekit.testing.normalization_checks import sample_rows as rows
 
 
 def fit(name: str, z: Tensor | None = None) -> Normalization:
-    return other_checks.fit(NORMALIZATIONS[name], z)
+    return normalization_checks.fit(NORMALIZATIONS[name], z)
 
 
 def test_layernorm_equals_numpy() -> None:

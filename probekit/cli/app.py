@@ -70,7 +70,6 @@ _MOVED: Mapping[str, str] = {
     "--address": "is the environment's: RAY_ADDRESS=HOST:PORT",
     "--gpus-per-worker": "is an option of the engine: --engine ray:gpus_per_worker=0.5",
     "--memory": "has no successor: half of what is free is used",
-    "finetune": "is `probekit train --method full` (or lora, bitfit, ...; with lists `sweep`)",
 }
 """What stands in place of options and commands of earlier versions."""
 
@@ -126,10 +125,13 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands, which says what stands in place of one of an earlier version."""
+    """A group of commands, which reads those of an earlier version, or says what replaced them."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names, and the other words."""
+        if args[:1] == ["finetune"]:  # as scripts of earlier versions have it
+            named = any(word.partition("=")[0] == "--method" for word in args)
+            args = ["train", *([] if named else ["--method", "full"]), *args[1:]]
         try:
             return super().resolve_command(ctx, args)
         except USAGE as error:

@@ -13,7 +13,7 @@ _jaxtyped = jaxtyping.jaxtyped
 
 
 def install(packages: list[str]) -> None:
-    """Check the annotations of every function and dataclass that is imported from now on.
+    """Check every function and dataclass that names a shape and is imported from now on.
 
     Args:
         packages: full names, of packages that are not imported yet.

@@ -65,9 +65,10 @@ _SUMS = "sums.json"
 """In a draft: the checksums of its files."""
 
 _FILES = re.compile(
-    rf"{MANIFEST}|{EXAMPLES}|{CHECKSUMS}|{BUILDING}/({PLAN}|{LAID}|{UNITS}/\d+\.json"
+    "|".join(map(re.escape, (MANIFEST, EXAMPLES, CHECKSUMS)))
+    + rf"|{BUILDING}/({re.escape(PLAN)}|{re.escape(LAID)}|{UNITS}/\d+\.json"
     rf"|{SHARDS}/[^/]+\.lock(\.json)?|{DRAFT}/.+)"
-    + "".join(rf"|{backend.filename}(\.new)?{backend.inside}" for backend in BACKENDS.values())
+    + "".join(rf"|{re.escape(one.filename)}(\.new)?{one.inside}" for one in BACKENDS.values())
 )
 """Paths of the files of an entry, whole or not, but those of its model."""
 

@@ -11,6 +11,7 @@ from probekit.base.fingerprint import digest
 from probekit.errors import DataError, EntryError
 from probekit.store.labels import (
     GROUPS,
+    carry_labels,
     files_of,
     groups_for,
     label_columns,
@@ -109,6 +110,13 @@ def test_labels_with_gaps(tmp_path, ids, values):
     pq.write_table(pa.table({"id": ids, "labels": values}, schema=schema), file)
     with pytest.raises(EntryError, match="an id or a label is missing"):
         read_labels(file)
+
+
+def test_labels_of_another_text_are_not_carried(entry, tmp_path):
+    folder = labels_folder(entry.path)
+    path = write(folder)
+    write(folder, of="b" * 64, text="another")
+    assert carry_labels(entry.path, entry.manifest, tmp_path) == [tmp_path / path.name]
 
 
 def test_labels_of_another_text_and_of_an_earlier_format_are_not_its_own(entry):

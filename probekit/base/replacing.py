@@ -60,6 +60,17 @@ def standing_files(folder: Path, suffix: str) -> list[Path]:
     return sorted(files)
 
 
+def matching(folder: Path, pattern: str = "*") -> list[Path]:
+    """Return what matches a pattern in a folder, sorted; what others remove meanwhile is left out.
+
+    Raises:
+        OSError: a folder cannot be read.
+    """
+    while True:
+        with suppress(FileNotFoundError, NotADirectoryError):  # removed since it was listed
+            return sorted(folder.glob(pattern))
+
+
 def is_workshop(name: str) -> bool:
     """Say whether a folder is called as what is being written is, or what a kill left of it."""
     return _NAME.fullmatch(name) is not None
@@ -123,7 +134,7 @@ def discard(folder: Path) -> None:
 
 def remove_left(parent: Path) -> int:
     """Remove what killed processes left in a folder, of `workshop` and `discard`; say how much."""
-    left = [path for path in parent.glob(".*") if is_left(path)]
+    left = [path for path in matching(parent, ".*") if is_left(path)]
     for path in left:
         if path.suffix == ".probekit":
             shutil.rmtree(path, ignore_errors=True)

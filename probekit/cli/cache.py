@@ -9,6 +9,7 @@ import typer
 
 from probekit.base.notices import human_bytes
 from probekit.base.registry import Panel, option
+from probekit.base.replacing import matching
 from probekit.cli import arguments
 from probekit.cli.output import (
     print_entries,
@@ -165,7 +166,9 @@ def rm(
         return
     if not entry:
         raise OptionError("say which ENTRY: its path, or MODEL TASK [SPLIT]; or give --stale.")
-    left = maintenance.finish_removals([*cache.glob("*/*"), *(Path(name).parent for name in entry)])
+    left = maintenance.finish_removals(
+        [*matching(cache, "*/*"), *(Path(name).parent for name in entry)]
+    )
     try:
         paths = maintenance.select_folders(entry, cache)
     except EntryNotFoundError:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from probekit.base.registry import option
+from probekit.base.replacing import matching
 from probekit.base.selection import SOLVED
 from probekit.cli.arguments import is_task
 from probekit.cli.output import print_json, show
@@ -148,7 +149,7 @@ def _at_its_entry(row: Options, cache: Path) -> Options:
     if is_task(row["task"]):
         return row
     key = row["entry"]
-    folders = [path.parent for path in cache.glob(f"*/*/*-{key[:8]}/{MANIFEST}")]
+    folders = [path.parent for path in matching(cache, f"*/*/*-{key[:8]}/{MANIFEST}")]
     if not folders:
         raise RecordError(
             f"{row['task']} is data of your own, and a record does not say how it is read: give "

@@ -13,7 +13,7 @@ from pathlib import Path
 from filelock import FileLock
 
 from probekit.base.fingerprint import CHECKSUM, digest, is_changed, parse_json, with_checksum
-from probekit.base.replacing import standing_files, sync_path
+from probekit.base.replacing import matching, standing_files, sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.results.record import FIELDS, Record
 
@@ -307,7 +307,7 @@ def _files(path: Path) -> list[Path]:
     files = standing_files(path, ".jsonl")
     if not files:
         what = "this folder holds no results file (*.jsonl)" if path.is_dir() else "no such file"
-        beside = sorted(path.parent.glob("*.jsonl"))
+        beside = matching(path.parent, "*.jsonl")
         near = [str(file) for file in beside if file.name.startswith(path.stem)]
         hint = f" Did you mean {' or '.join(near)}?" if near else ""
         raise MissingFileError(

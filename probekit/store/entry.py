@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
+from probekit.base.replacing import matching
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS
 from probekit.store.feature_array import FeatureArray, first_reads
@@ -210,7 +211,7 @@ class EntryFolder:
 def list_entries(root: Path) -> list[EntryFolder]:
     """Return all entries under a cache root, complete and unfinished, sorted by path."""
     entries = []
-    for folder in root.glob("*/*/*"):
+    for folder in matching(root, "*/*/*"):
         # An old entry is one where its replacement has not come.
         path = folder.with_name(folder.name.removesuffix(REPLACED))
         name = split_and_key(path.name)
@@ -219,7 +220,7 @@ def list_entries(root: Path) -> list[EntryFolder]:
             continue
         final = not path.name.endswith(PARTIAL)
         complete = final and (folder / MANIFEST).is_file()
-        inside = folder.glob(f"*/{MANIFEST}") if final and not complete else ()
+        inside = matching(folder, f"*/{MANIFEST}") if final and not complete else ()
         if any(split_and_key(manifest.parent.name) for manifest in inside):
             continue  # a task, of a cache below this one
         model, task = path.parent.parent.name, path.parent.name

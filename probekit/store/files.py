@@ -151,13 +151,14 @@ def nearest(folder: Path) -> Path:
 def disk_bytes(folder: Path) -> int:
     """Return the bytes that a folder's files take on the disk, less what a sparse file leaves out.
 
-    A folder that does not exist takes none.
+    A folder that does not exist takes none, nor does what others remove meanwhile.
     """
-    return sum(
-        os.lstat(os.path.join(inner, name)).st_blocks * 512
-        for inner, _, files in os.walk(folder)
-        for name in files
-    )
+    total = 0
+    for inner, _, files in os.walk(folder):
+        for name in files:
+            with suppress(FileNotFoundError, NotADirectoryError):
+                total += os.lstat(os.path.join(inner, name)).st_blocks * 512
+    return total
 
 
 def plain_path(path: Path) -> Path:

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest
-from probekit.base.replacing import remove_left
+from probekit.base.replacing import matching, remove_left
 from probekit.errors import EXTRACT_AGAIN, DataError, EntryError
 from probekit.store.entry import Entry
 from probekit.store.files import storage_errors, write_whole
@@ -146,7 +146,7 @@ def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...]
     """Say whether labels are stored already, and no other version of them counts before."""
     try:
         there = read_labels(file.path)
-        stored = list(map(read_label_file, sorted(file.path.parent.glob("*.parquet"))))
+        stored = list(map(read_label_file, matching(file.path.parent, "*.parquet")))
     except EntryError:
         return False
     others = (other for other in stored if (other.of, other.column) == (file.of, file.column))
@@ -197,8 +197,8 @@ def read_label_file(path: Path) -> LabelFile:
 
 def label_files(entry: Path, split: str) -> list[Path]:
     """Return the files that are labels of an entry's split by their names, readable or not."""
-    files = labels_folder(entry).glob("*.parquet")
-    return sorted(file for file in files if is_label_file(file.name, split))
+    files = matching(labels_folder(entry), "*.parquet")
+    return [file for file in files if is_label_file(file.name, split)]
 
 
 def is_label_file(name: str, split: str) -> bool:
@@ -239,7 +239,7 @@ def labels_of(entry: Entry) -> list[LabelFile]:
 def files_of(entry: Entry) -> list[LabelFile]:
     """Return all files beside an entry: those of its split and its text."""
     mine = entry.manifest.split, entry.manifest.request["text"]
-    files = map(read_label_file, sorted(labels_folder(entry.path).glob("*.parquet")))
+    files = map(read_label_file, matching(labels_folder(entry.path), "*.parquet"))
     return [file for file in files if file.of == mine]
 
 

@@ -20,7 +20,7 @@ from typing import Any, Self
 
 from filelock import FileLock, Timeout
 
-from probekit.base.replacing import sync_path
+from probekit.base.replacing import matching, sync_path
 from probekit.errors import EntryLockedError, StorageError
 from probekit.store.files import storage_errors
 from probekit.store.json_types import read_object
@@ -184,7 +184,7 @@ class EntryLock:
         Raises:
             EntryLockedError: one is at work.
         """
-        for file in sorted(shards_folder(self._entry).glob(f"*{LOCK}")):
+        for file in matching(shards_folder(self._entry), f"*{LOCK}"):
             name = file.name.removesuffix(LOCK)
             if but is None or _of_how_many(name) != but:
                 other = _shard_file(self._entry, name)

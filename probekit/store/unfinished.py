@@ -26,7 +26,7 @@ from probekit.base.fingerprint import (
     is_changed,
     with_checksum,
 )
-from probekit.base.replacing import is_workshop
+from probekit.base.replacing import is_workshop, matching
 from probekit.errors import EntryError, EntryNotFoundError, OptionError
 from probekit.store.backends import BACKENDS, ChunkPlaces
 from probekit.store.checksums import ChunkSum, other_files
@@ -98,7 +98,7 @@ def read_marks(folder: Path) -> dict[int, UnitMark]:
     """Return the marks of a folder by unit; a file that is not a mark counts as none."""
     marks = {}
     with ThreadPoolExecutor(_READERS) as pool:
-        objects = list(pool.map(read_object, sorted(folder.glob("*.json"))))
+        objects = list(pool.map(read_object, matching(folder, "*.json")))
     for values in (content or {} for content in objects):
         if is_changed(values):
             continue  # its unit is written again

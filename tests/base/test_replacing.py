@@ -2,6 +2,7 @@
 
 import fcntl
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from probekit.base.replacing import remove_left, replacing, standing_files, workshop
+from probekit.base.replacing import matching, remove_left, replacing, standing_files, workshop
+from probekit.extraction.maintenance.removal import find_stale
+from probekit.store.entry import list_entries
+from probekit.store.files import disk_bytes
 
 LEFT = f".{'0' * 32}.probekit"
 
@@ -89,6 +93,32 @@ def test_files_stand_only_where_they_are_whole(tmp_path):
         assert standing_files(tmp_path, ".jsonl") == []
     (tmp_path / "b.jsonl").touch()
     assert standing_files(tmp_path, ".jsonl") == [tmp_path / "b.jsonl", tmp_path / "runs/a.jsonl"]
+
+
+@pytest.mark.parametrize("walk", [matching, list_entries, find_stale, remove_left])
+def test_what_others_remove_during_a_walk_is_left_out(tmp_path, monkeypatch, walk):
+    scan, emptied = os.scandir, []
+
+    def scan_late(folder="."):
+        if not emptied and str(folder).endswith("task"):
+            emptied.append(folder)
+            shutil.rmtree(folder)
+        return scan(folder)
+
+    for name in ("model/task/train-12345678", "model/other/dev-12345678"):
+        (tmp_path / name).mkdir(parents=True)
+    monkeypatch.setattr(os, "scandir", scan_late)
+    pattern = ("*/*/*",) if walk is matching else ()
+    walk(tmp_path / "model" / "task" if walk is remove_left else tmp_path, *pattern)
+    assert emptied and (tmp_path / "model" / "other" / "dev-12345678").is_dir()
+
+
+def test_a_file_that_others_remove_takes_no_room(tmp_path, monkeypatch):
+    look, (kept, gone) = os.lstat, (tmp_path / "kept", tmp_path / "gone")
+    for path in (kept, gone):
+        path.write_bytes(b"x" * 5000)
+    monkeypatch.setattr(os, "lstat", lambda path: look(f"{path}~" if path == str(gone) else path))
+    assert disk_bytes(tmp_path) == look(kept).st_blocks * 512 > 0
 
 
 def test_many_write_one_place_while_one_walks(tmp_path):

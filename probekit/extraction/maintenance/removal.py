@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from probekit.base.replacing import is_left, remove_left
+from probekit.base.replacing import is_left, matching, remove_left
 from probekit.errors import EntryError, EntryLockedError, EntryNotFoundError, OptionError
 from probekit.store.files import disk_bytes, remove_path
 from probekit.store.labels import LabelFile, read_label_file
@@ -142,7 +142,7 @@ def find_stale(root: Path) -> list[Stale]:
     """Return what is left over under a cache root, sorted by path; links are not followed."""
     stale_paths = [
         Stale(path, entry, what, disk_bytes(path) if path.is_dir() else path.stat().st_size)
-        for folder in root.glob("*/*")
+        for folder in matching(root, "*/*")
         if folder.is_dir() and not (folder.is_symlink() or folder.parent.is_symlink())
         for path, entry, what in itertools.chain(_beside_entries(folder), _labels(folder))
     ]
@@ -164,7 +164,7 @@ def remove_stale(root: Path, chosen: Sequence[Stale]) -> Iterator[tuple[Stale, b
 
 def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
-    for path in [*folder.iterdir(), *(folder / LABELS).glob(".*")]:
+    for path in [*matching(folder), *matching(folder / LABELS, ".*")]:
         if is_left(path):
             yield path, path, "what a kill left half-written or half-removed"
             continue
@@ -223,7 +223,7 @@ def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:
         task: the task's folder in a cache.
         without: an entry that does not count, as it is about to go.
     """
-    folders = (folder for folder in task.iterdir() if folder.is_dir() and folder != without)
+    folders = (folder for folder in matching(task) if folder.is_dir() and folder != without)
     held = {text for folder in folders if (text := _text_of(folder))}
     unknown = {split for split, text in held if text is None}
     return [f for f in _label_files(task / LABELS) if f.of not in held and f.split not in unknown]
@@ -233,7 +233,7 @@ def _label_files(folder: Path) -> Iterator[LabelFile]:
     """Yield the files of a folder that prove to be label files."""
     if folder.is_symlink():
         return
-    for path in sorted(folder.glob("*.parquet")):
+    for path in matching(folder, "*.parquet"):
         try:
             if not path.is_symlink():
                 yield read_label_file(path)

@@ -17,7 +17,7 @@ from torch import Tensor
 from probekit.base.fingerprint import CHECKSUM, digest_file, is_changed, parse_json, with_checksum
 from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
-from probekit.base.replacing import put, workshop
+from probekit.base.replacing import matching, put, workshop
 from probekit.data.pooling import Pooling
 from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
 from probekit.probe.decoders import DECODERS
@@ -365,7 +365,7 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
 
 def saved_below(folder: Path) -> list[Path]:
     """Return the folders in a folder that hold a saved head, sorted by name."""
-    return sorted(path.parent for path in folder.glob(f"*/{CONFIG}") if _holds_saved(path))
+    return [path.parent for path in matching(folder, f"*/{CONFIG}") if _holds_saved(path)]
 
 
 def damaged(folder: Path, reason: str) -> str:

@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+RUNTIME := $(VENV)/.runtime
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
@@ -10,19 +11,23 @@ STAMP  := $(VENV)/.installed
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
-$(STAMP): pyproject.toml constraints.txt
+$(RUNTIME): pyproject.toml constraints.txt
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "probekit needs Python 3.11 or newer")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q -c constraints.txt torch
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[demo]'
+	@touch $@
+
+$(STAMP): $(RUNTIME)
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[dev,docs,demo,gguf,adapters,sentencepiece,tensorboard,wandb,quantize]'
 	@touch $@
 
 install: $(STAMP)  ## create .venv with pinned versions
 
-demo: $(STAMP)  ## extract, train, plot on real text with a real model, in under two minutes
+demo: $(RUNTIME)  ## extract, train, plot on real text with a real model, in under two minutes
 	$(BIN)/probekit demo
 
-kept-demo: demo  ## that the demo's keys, scores and marks are what they were
+kept-demo: $(STAMP) demo  ## that the demo's keys, scores and marks are what they were
 	$(BIN)/python -m tests.kept_demo demo
 
 test: lint types unit  ## lint, types, import levels, tests

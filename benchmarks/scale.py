@@ -225,15 +225,20 @@ def assumptions() -> str:
 
 
 def sizes() -> str:
-    """Return the table of bytes, seconds and money."""
-    header = ("", "kept", "a token", "bytes", "model", "disk", "network", "machines")
+    """Return the table of bytes, seconds, money, and when a cache has paid for itself."""
+    header = (
+        "", "kept", "a token", "bytes", "model", "own disks", "shared disks", "cost",
+        "epochs, own", "epochs, shared", "layers",
+    )  # fmt: skip
     rows = []
     for subject in SUBJECTS:
+        disks = subject.machines * subject.rates.disk
         for kept in choices(subject):
             seconds = kept.seconds
             slowest = kept.limit
             cells = {name: human_time(value) for name, value in seconds.items()}
             cells[slowest] = f"**{cells[slowest]}**"
+            a_layer = kept.token_bytes / kept.layers
             rows.append(
                 (
                     subject.name if kept == choices(subject)[0] else "",
@@ -242,33 +247,8 @@ def sizes() -> str:
                     human_bytes(kept.nbytes),
                     *cells.values(),
                     dollars(seconds[slowest] * subject.gpus / HOUR * subject.rates.hour),
-                )
-            )
-    return table(header, rows)
-
-
-def epochs() -> str:
-    """Return the table of epochs with the model, from a cache, and when the cache has paid."""
-    header = (
-        "", "kept", "with the model", "from the disks", "pays after", "from shared disks",
-        "pays after", "layers that disks read as fast",
-    )  # fmt: skip
-    rows = []
-    for subject in SUBJECTS:
-        disks = subject.machines * subject.rates.disk
-        for kept in choices(subject):
-            near = kept.forecast(disks)
-            far = kept.forecast(subject.machines * subject.rates.network)
-            a_layer = kept.token_bytes / kept.layers
-            rows.append(
-                (
-                    subject.name if kept == choices(subject)[0] else "",
-                    kept.name,
-                    human_time(near.rerun_seconds),
-                    human_time(near.read_seconds),
-                    paid(near),
-                    human_time(far.read_seconds),
-                    paid(far),
+                    paid(kept.forecast(disks)),
+                    paid(kept.forecast(subject.machines * subject.rates.network)),
                     f"{disks / a_layer / subject.speed:,.0f}",
                 )
             )
@@ -276,16 +256,15 @@ def epochs() -> str:
 
 
 def paid(forecast: Forecast) -> str:
-    """Return after how many epochs a cache has paid."""
+    """Return after how many epochs a cache has paid for itself."""
     found = break_even([forecast])
-    return "never" if found is None else f"{found:.1f} epochs"
+    return "never" if found is None else f"{found:.1f}"
 
 
 def simulated() -> str:
     """Return the table of 10^9 tokens on 64 GPUs with a failure every hour."""
     header = (
-        "model", "kept", "bandwidth", "workers", "no failure", "a failure an hour", "failures",
-        "computed again",
+        "model", "kept", "bandwidth", "no failure", "a failure an hour", "failures", "tokens again",
     )  # fmt: skip
     rows = []
     for like, name, workers in ((SUBJECTS[1], "8B", 64), (SUBJECTS[2], "70B", 8)):
@@ -314,11 +293,10 @@ def simulated() -> str:
                         subject.name,
                         kept.name,
                         f"{human_bytes(bandwidth)}/s",
-                        f"{workers} x {subject.gpus // workers} GPU",
                         human_time(without.seconds),
                         human_time(hit.seconds),
                         str(hit.failures),
-                        f"{hit.repeated:,.0f} tokens",
+                        f"{hit.repeated:,.0f}",
                     )
                 )
     return table(header, rows)
@@ -331,7 +309,7 @@ def dollars(amount: float) -> str:
 
 def page() -> str:
     """Return all tables, as docs/scale.md has them."""
-    return "\n\n".join((assumptions(), sizes(), epochs(), simulated()))
+    return "\n\n".join((assumptions(), sizes(), simulated()))
 
 
 if __name__ == "__main__":

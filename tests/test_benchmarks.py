@@ -34,7 +34,7 @@ def test_every_program_is_run_by_make_bench():
     run_all = importlib.import_module("run_all")
     programs = {path.name for path in FOLDER.glob("*.py")}
     parts = {"measure.py", "machine.py", "subjects.py", "sessions.py"}
-    parts |= {"training_process.py", "run_all.py", "cluster.py", "scale.py"}
+    parts |= {"training_process.py", "run_all.py", "cluster.py", "scale.py", "against.py"}
     run = [*run_all.PROGRAMS, *run_all.ON_ACCELERATORS]
     assert {program for _, program, _ in run} == programs - parts
 

@@ -110,7 +110,7 @@ def test_classes_that_a_draw_left_out_are_a_line_but_no_mark():
 
 def test_heads_that_no_seed_changes_are_said():
     solved = [make_record("last", seed, fitter="lbfgs", shots=None) for seed in (0, 1)]
-    assert notes(solved) == ["no seed differs from another: last (solved on all of train)"]
+    assert notes(solved) == ["last is solved on all of train, so every seed gives the same score"]
     assert notes(solved[:1]) == []
     assert notes([replace(one, shots=8) for one in solved]) == []
     assert notes([replace(one, fitter="adam") for one in solved]) == []
@@ -119,7 +119,7 @@ def test_heads_that_no_seed_changes_are_said():
 def test_fewer_folds_are_counted():
     records = [diagnosed(seed=0, folds=3), diagnosed(seed=1, folds=4), diagnosed(seed=2)]
     assert notes(records) == [
-        "3 to 4 folds in 2 of 3 runs, whose draws have no class with more examples"
+        "2 of 3 runs used 3 to 4 folds: no class of their draws has more examples"
     ]
 
 
@@ -127,5 +127,5 @@ def test_a_strength_that_nothing_chose_is_said():
     given = [make_record("last", fitter="lbfgs", l2=strength) for strength in (0.1, 1.0)]
     chosen = make_record("last", fitter="lbfgs", l2=None, shots=8)
     steps = make_record("last", fitter="adam", l2=0.1)
-    assert "L2 1, 0.1 given, not chosen: without --l2 it is" in notes([*given, chosen])
-    assert not any("given" in line for line in notes([chosen, steps]))
+    assert "L2 fixed at 1, 0.1; omit --l2 to tune it" in notes([*given, chosen])
+    assert not any("fixed" in line for line in notes([chosen, steps]))

@@ -80,17 +80,18 @@ def notes(records: Sequence[Record]) -> list[str]:
     seeds: dict[str, set[int]] = {}
     for record in filter(same_for_all_seeds, records):
         seeds.setdefault(record.head, set()).add(record.seed)
-    if heads := ", ".join(head for head, numbers in seeds.items() if len(numbers) > 1):
-        lines.append(f"no seed differs from another: {heads} (solved on all of train)")
+    if heads := [head for head, numbers in seeds.items() if len(numbers) > 1]:
+        solved_on = "is solved on all of train" if len(heads) == 1 else "are solved on all of train"
+        lines.append(f"{', '.join(heads)} {solved_on}, so every seed gives the same score")
     if few := _counts(records, "folds"):
-        runs = f"{len(few)} of {len(records)} runs"
         lines.append(
-            f"{range_text(few)} folds in {runs}, whose draws have no class with more examples"
+            f"{len(few)} of {len(records)} runs used {range_text(few)} folds: no class of their "
+            "draws has more examples"
         )
     solved = [record for record in records if record.fitter in SOLVERS]
     if strengths := {record.l2 for record in solved if record.l2 is not None}:
         values = ", ".join(f"{value:g}" for value in sorted(strengths, reverse=True))
-        lines.append(f"L2 {values} given, not chosen: without --l2 it is")
+        lines.append(f"L2 fixed at {values}; omit --l2 to tune it")
     return [*lines, *copied_texts(records)]
 
 

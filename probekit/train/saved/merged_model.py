@@ -43,7 +43,9 @@ def merge_run(
     """
     saved, target = SavedRun.at(run), Path(folder)
     if saved is None:
-        raise MissingFileError(f"{run}: no saved run is there. `finetune --save DIR` writes one.")
+        raise MissingFileError(
+            f"{run}: no saved run is there. `probekit train --method METHOD --save DIR` writes one."
+        )
     if saved.packaging.whole:
         raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
     if saved.tuning.stays_apart:

@@ -127,6 +127,14 @@ class Command(TyperCommand):
 class Group(TyperGroup):
     """A group of commands, which reads those of an earlier version, or says what replaced them."""
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands, each with the first sentence of its help, which is not cut."""
+        commands = self.commands.items()
+        with formatter.section("Commands"):
+            formatter.write_dl(
+                [(name, one.get_short_help_str(sys.maxsize)) for name, one in commands]
+            )
+
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         """Return the command that the first word names, and the other words."""
         if args[:1] == ["finetune"]:  # as scripts of earlier versions have it

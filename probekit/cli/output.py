@@ -57,8 +57,9 @@ def start_messages(*, debug: bool, quiet: bool) -> None:
     logger.handlers = [terminal]
     logger.setLevel(terminal.level)
     logger.propagate = False
-    # when peft imports it, it warns of a kernel that it can do without
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)
+    # the one warns of a kernel that it can do without, the other of a font's weight
+    for library in ("bitsandbytes", "matplotlib"):
+        logging.getLogger(library).setLevel(logging.ERROR)
 
 
 def log_to(file: Path | None) -> Path | None:

@@ -2,7 +2,6 @@
 
 import io
 import re
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -179,12 +178,9 @@ def _differ(records: Sequence[Record], along: str) -> bool:
 
 
 def _drawn(asked: _Asked) -> PageFigure:
-    with warnings.catch_warnings():
-        # text stays text: the reader's machine has the letters, if this one has not
-        warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure = asked.plot(asked.records, look=Look(title=""))
-        assert isinstance(figure, Drawing), "no axes of ours were given"
-        svg = svg_text(figure, asked.title)
+    figure = asked.plot(asked.records, look=Look(title=""))
+    assert isinstance(figure, Drawing), "no axes of ours were given"
+    svg = svg_text(figure, asked.title)
     names = {name: None for mark in figure.marks for name, value in mark.values.items()
              if value is not None}  # fmt: skip
     labels = _labels(figure)

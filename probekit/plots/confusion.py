@@ -8,7 +8,14 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from probekit.plots.heatmap import Grid, heatmap_figure
-from probekit.plots.naming import choice_text, line_length, rows, runs_text, shared_text
+from probekit.plots.naming import (
+    choice_text,
+    line_length,
+    rows,
+    runs_text,
+    shared_text,
+    text_length,
+)
 from probekit.plots.style import (
     COLOUR_MAP,
     PAGE_WIDTH,
@@ -62,14 +69,14 @@ def plot_confusion(
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
     width = line_length(look.width or PAGE_WIDTH, "xtick.labelsize")
     # so many classes that each column has room for its name
-    room = (width - max(map(len, total_confusion(held)[0])) - _AROUND) // _NAME
+    room = (width - max(map(text_length, total_confusion(held)[0])) - _AROUND) // _NAME
     most = max(_FEWEST, min(MAX_CLASSES, room))
     shown = {key: _Shown.of(group, most) for key, group in grouped(held, _TASK).items()}
     grids = {
         name: _grid(name, group, shown[key_of(group[0], _TASK)]) for name, group in groups.items()
     }
     widest = max(  # about how wide a heatmap is with the names of its rows, in characters
-        max(map(len, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))
+        max(map(text_length, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))
         for grid in grids.values()
     )
     return heatmap_figure(

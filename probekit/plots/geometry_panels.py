@@ -131,7 +131,7 @@ def _settle(
     size: Size = "axes.titlesize" if alone else "ytick.labelsize"
     for axes, text in zip(panels, titles, strict=True):
         lines = wrap_words(text, line_length(size_of(axes), size))
-        axes.set_title(lines, loc="left", fontsize=rcParams[size])
+        axes.set_title(lines, fontsize=rcParams[size])
     if made:
         height = max(_HEIGHT if alone else 0.0, _FLATTEST * size_of(panels[-1]))
         fit(figure, panels[::columns], height * len(panels[::columns]), "height")

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from matplotlib.ticker import MaxNLocator
 
-from probekit.plots.naming import line_length, wrap_phrases, wrap_words
+from probekit.plots.naming import line_length, text_length, wrap_phrases, wrap_words
 from probekit.plots.style import (
     COLUMN_WIDTH,
     PAGE_WIDTH,
@@ -160,7 +160,9 @@ def draw_cells(axes: Axes, grid: Grid, colours: Colours, norm: Normalize) -> Qua
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)
     if grid.classes:
-        narrow = max(map(len, grid.classes)) > line_length(grid.cell * _em(), "xtick.labelsize")
+        narrow = max(map(text_length, grid.classes)) > line_length(
+            grid.cell * _em(), "xtick.labelsize"
+        )
         axes.set_xticks(range(len(grid.classes)), grid.classes, rotation=90 if narrow else 0)
         axes.set_xlabel("predicted")
         axes.set_ylabel("gold (rows of dev)")
@@ -310,7 +312,7 @@ def heatmap_figure(
         lay_out(figure)
         _label(figure, bar, label, said, heading)
     for axes, title in zip(panels, titles, strict=True):
-        axes.set_title(wrap_phrases(title, line_length(size_of(axes))), loc="left")
+        axes.set_title(wrap_phrases(title, line_length(size_of(axes))))
         axes.set_xlabel(wrap_words(axes.get_xlabel(), line_length(size_of(axes))))
     if not given:
         _settle_height(figure, panels, bar, grids, columns)

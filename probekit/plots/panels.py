@@ -17,6 +17,7 @@ from probekit.plots.naming import (
     diverged_text,
     line_length,
     one_last_name,
+    text_length,
     title_text,
     wrap_phrases,
     wrap_words,
@@ -300,7 +301,7 @@ def explain(
     lay_out(drawn.figure)
     places = [axes for axes, _ in drawn.panels]
     for axes, text in zip(places, drawn.titles, strict=True):
-        axes.set_title(wrap_phrases(text, line_length(size_of(axes))), loc="left")
+        axes.set_title(wrap_phrases(text, line_length(size_of(axes))))
     where = drawn.figure if drawn.made else places[0]
     put_legend(where, curves, phrases, title, connected=connected, beside=places)
     if drawn.made:
@@ -333,7 +334,9 @@ def put_legend(
     room = line_length(width, "legend.fontsize") - _AROUND
     handles = [*curves, *phrases]
     sample = _SAMPLE if connected else _MARKER
-    longest = max([len(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases))
+    longest = max(
+        [text_length(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases)
+    )
     columns = max(1, min(len(handles), room // (longest + sample)))
     for handle in handles:
         handle.set_label(wrap_words(str(handle.get_label()), max(8, room // columns - sample)))

@@ -3,6 +3,7 @@
 import functools
 import io
 import math
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,7 @@ from matplotlib.layout_engine import ConstrainedLayoutEngine
 
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
+from probekit.plots.fonts import MISSING_GLYPH, USUAL, give_fonts, name_missing
 
 COLUMN_WIDTH = 3.35
 """Width of a one-column figure, in inches (85 mm)."""
@@ -26,7 +28,7 @@ PAGE_WIDTH = 6.9
 """Width of a figure over two columns, in inches (175 mm)."""
 
 RC: dict[Any, Any] = {
-    "font.family": "DejaVu Sans",  # comes with matplotlib: the same figure on every machine
+    "font.family": USUAL,
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,
@@ -93,6 +95,14 @@ class Drawing(Figure):
         FigureCanvasAgg(self)
         self.marks: list[Mark] = []
 
+    def draw(self, renderer: Any) -> None:
+        """Draw; letters that no font has are named in a line, but of SVG, where text stays text."""
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", MISSING_GLYPH)
+            super().draw(renderer)
+        if self.canvas.get_default_filetype() != "svg":
+            name_missing(self)
+
 
 def note_mark(
     axes: Axes,
@@ -119,6 +129,7 @@ def new_figure(width: float, panels: float) -> Figure:
 
 def lay_out(figure: Figure) -> None:
     """Give all axes of a figure their places, as drawing it would, but without drawing it."""
+    give_fonts(figure)
     engine = figure.get_layout_engine()
     if engine is not None:  # a figure of the caller's own may have none
         engine.execute(figure)
@@ -251,8 +262,11 @@ def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
         look = kwargs.get("look", PLAIN)
         if not isinstance(look, Look):
             raise OptionError(f"look: expected a probekit.Look, found {type(look).__name__}.")
-        with matplotlib.rc_context(look.rc()):
-            return draw(*args, **kwargs)
+        with matplotlib.rc_context(look.rc()), warnings.catch_warnings():
+            warnings.filterwarnings("ignore", MISSING_GLYPH)
+            figure = draw(*args, **kwargs)
+            give_fonts(figure)
+            return figure
 
     return drawn
 

@@ -42,9 +42,24 @@ def test_help(words):
     assert outcome.err == ""
 
 
-def test_help_lists_every_command():
-    listed = done("--help").out
-    assert all(f"  {name} " in listed for name in (*COMMANDS, "demo"))
+@pytest.mark.parametrize("words", [(), ("cache",)], ids=" ".join)
+def test_help_lists_every_command_with_a_whole_sentence(words):
+    group = ROOT.commands["cache"] if words else ROOT
+    shown = " ".join(done(*words, "--help").out.split())
+    for name, command in group.commands.items():
+        first = " ".join(command.help.split()).split(". ")[0].rstrip(".")
+        assert f" {name} {first}." in shown
+
+
+@pytest.mark.parametrize("name", COMMAND_OF)
+def test_help_cuts_no_line_at_80_columns(name, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    group = () if name in ROOT.commands and ROOT.commands[name] is COMMAND_OF[name] else ("cache",)
+    shown = done(*group, name, "--help").out
+    assert max(map(len, shown.splitlines())) <= 80
+    helps = [COMMAND_OF[name].help, *(one.help for one in COMMAND_OF[name].params)]
+    for text in helps:  # a line may end at a hyphen
+        assert "".join((text or "").split()) in "".join(shown.split())
 
 
 @pytest.mark.parametrize("name", COMMAND_OF)

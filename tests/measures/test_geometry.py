@@ -154,12 +154,12 @@ def records_of(found: Geometry, **options):
 
 def test_the_figure_has_a_panel_per_measure(found):
     plain = plot_geometry(found)
-    titles = [" ".join(axes.get_title(loc="left").split()) for axes in plain.axes]
+    titles = [" ".join(axes.get_title().split()) for axes in plain.axes]
     assert "linear CKA" in titles and "effective rank (covariance)" in titles
     probed = plot_geometry(found, records_of(found), split="dev")
     assert len(probed.axes) == len(plain.axes) + 1
-    limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title(loc="left")}
-    scores = [axes for axes in probed.axes if axes.get_title(loc="left").startswith("probes: dev")]
+    limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title()}
+    scores = [axes for axes in probed.axes if axes.get_title().startswith("probes: dev")]
     assert {scores[0].get_xlim()} == limits
     assert [text.get_text() for text in probed.legends[0].get_texts()] == ["last"]
     assert probed.legends[0].get_title().get_text() == "mean and 95 % interval over 3 seeds"
@@ -172,11 +172,11 @@ def test_axes_of_ones_own_are_one_per_panel(found):
     assert all(axes.has_data() for axes in places)
     assert [axes.get_legend() is not None for axes in places] == [False] * 5 + [True]
     alone = plot_geometry(found, panel="rank", look=Look(title="Rank"))
-    assert alone.axes[0].get_title(loc="left") == "Rank"
+    assert alone.axes[0].get_title() == "Rank"
     for panel in ("cka", "score"):
         axes = new_figure(3, 2).add_subplot()
         plot_geometry(found, records_of(found, seeds=1), panel=panel, ax=axes)
-        assert axes.get_title(loc="left") and axes.has_data()
+        assert axes.get_title() and axes.has_data()
 
 
 def test_what_cannot_be_drawn_says_why(found):

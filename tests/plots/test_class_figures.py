@@ -98,7 +98,7 @@ def test_confusion_shows_shares_of_gold_and_how_many():
 
 def test_confusion_has_a_panel_per_head():
     figure = plot_confusion(_records("last", "p32", "dwatt"))
-    assert [axes.get_title(loc="left") for axes in figure.axes[:-1]] == ["last", "p32", "dwatt"]
+    assert [axes.get_title() for axes in figure.axes[:-1]] == ["last", "p32", "dwatt"]
     with pytest.raises(RecordError, match="7 panels"):
         plot_confusion([make_record(normalize=f"{n}") for n in range(7)])
 
@@ -164,7 +164,7 @@ def test_attention_shows_means_by_class_below_the_mean_of_all():
     assert cells[:, 1:3].tolist() == [[2, 2], [1, 3], [1, 3]]  # times the four layers it read
     assert cells.mask[:, 0].all()
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
-    assert axes.get_title(loc="left") == "dwatt, tiny-model, conll, ner"
+    assert axes.get_title() == "dwatt, tiny-model, conll, ner"
 
 
 def test_attention_before_training_stands_below_that_of_all():
@@ -212,7 +212,7 @@ def test_attention_of_many_classes_draws_the_most_frequent():
     assert sorted(row_names(axes)[1:]) == sorted(drawn)
     sizes = [int(name.rpartition("(")[2][:-1]) for name in row_names(axes)[1:]]
     assert sizes == sorted(sizes, reverse=True)
-    title = " ".join(axes.get_title(loc="left").split())
+    title = " ".join(axes.get_title().split())
     assert title == "dwatt, 40 of 70 classes, tiny-model, conll, ner"
     axes = plot_attention([make_record("dwatt", class_weights=weights, confusion=None)]).axes[0]
     assert row_names(axes) == ["all", *names[:40]]

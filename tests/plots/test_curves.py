@@ -246,8 +246,7 @@ def test_loss_against_seconds():
 
 def test_shots_have_their_own_panels_in_learning():
     titles = [
-        axes.get_title(loc="left").split()
-        for axes in plot_learning(fewshot_records(heads=("last",))).axes
+        axes.get_title().split() for axes in plot_learning(fewshot_records(heads=("last",))).axes
     ]
     assert titles == [f"tiny-model, conll, ner, {k} shots".split() for k in (8, 32, 128)]
 

@@ -123,7 +123,7 @@ def test_panels_never_mix_tasks_or_metrics():
         + fewshot_records(task="wnut17")
     )
     figure = plot_fewshot(records)
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+    assert [axes.get_title() for axes in figure.axes] == [
         "tiny-model, conll, ner",
         "tiny-model, conll, pos",
         "tiny-model, wnut17, ner",

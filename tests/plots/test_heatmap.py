@@ -134,7 +134,7 @@ def _row_names(records):
     assert all(box.x0 >= 0 and box.x1 <= axes.get_window_extent().x0 for box in boxes)
     assert all(upper.y0 >= lower.y1 for upper, lower in pairwise(boxes))
     names = row_names(axes)
-    return names, axes.get_title(loc="left")
+    return names, axes.get_title()
 
 
 SOLVED = {"fitter": "lbfgs", "select": "cv:5", "optimizer": "lbfgs"}

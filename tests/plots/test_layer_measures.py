@@ -45,7 +45,7 @@ def test_tasks_are_rows_by_the_size_of_what_was_fitted_on():
         "conll (n=14,041)",
     ]
     assert "rows by the examples fitted on, fewest first" in notes_of(figure)
-    assert axes.get_title(loc="left").startswith("p32, tiny-model")
+    assert axes.get_title().startswith("p32, tiny-model")
     first = [r for r in records if r.task == "glue/rte"]
     expected = 4 * np.mean([list(r.weights.values()) for r in first], axis=0)
     assert cells_of(axes)[0, 1:].tolist() == pytest.approx(expected)
@@ -61,7 +61,7 @@ def test_tasks_of_unknown_size_come_last_by_name():
 def test_heads_and_models_have_panels_of_their_own_with_the_layers_of_their_model():
     records = _tasks(("p32", "dwatt")) + _tasks(("p32",), model="org/deep", n_blocks=30)
     *panels, _ = plot_weights(records).axes
-    titles = [axes.get_title(loc="left").split(", ner")[0] for axes in panels]
+    titles = [axes.get_title().split(", ner")[0] for axes in panels]
     assert titles == ["p32, deep", "p32, tiny-model", "dwatt, tiny-model"]
     assert [cells_of(axes).shape for axes in panels] == [(4, 31), (4, 5), (4, 5)]
     for axes in panels:  # hatched are the embeddings alone, which these heads do not read
@@ -77,7 +77,7 @@ def test_models_have_panels_without_hatches_where_they_have_no_layer():
     assert [len(axes.patches) for axes in panels] == [1, 1]
     same = sample_records(("p32",)) + sample_records(("p32",), model="fork/tiny-model")
     *panels, _ = plot_weights(same).axes
-    titles = [axes.get_title(loc="left") for axes in panels]
+    titles = [axes.get_title() for axes in panels]
     assert titles == ["fork/tiny-model, conll, ner", "org/tiny-model, conll, ner"]
 
 

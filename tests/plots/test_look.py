@@ -21,7 +21,7 @@ def test_every_figure_takes_a_look_and_axes(name):
     records = one_panel(name)
     figure = PLOTS[name](records, look=Look(width=3.3, title="A title", font_size=12))
     assert figure.get_figwidth() == 3.3
-    texts = [axes.get_title(loc="left") for axes in figure.axes] + [figure.get_suptitle()]
+    texts = [axes.get_title() for axes in figure.axes] + [figure.get_suptitle()]
     assert [text for text in texts if text] == ["A title"]
     assert figure.axes[0].title.get_fontsize() == figure.axes[0].xaxis.label.get_fontsize() == 12
     ticks = figure.axes[0].get_xticklabels()[0].get_fontsize()
@@ -29,6 +29,9 @@ def test_every_figure_takes_a_look_and_axes(name):
     figure.draw_without_rendering()
     box = figure.get_tightbbox(figure.canvas.get_renderer())  # inches
     assert box.x0 > -0.01 and box.x1 < 3.31
+    figure.axes[0].set_title("mine")  # takes the place of the one that is there
+    titles = [figure.axes[0].get_title(loc=loc) for loc in ("left", "center", "right")]
+    assert titles == ["", "mine", ""]
 
 
 @pytest.mark.parametrize("name", PLOTS)
@@ -39,7 +42,7 @@ def test_axes_of_ones_own(name):
     assert PLOTS[name](records, ax=left) is own
     assert left.has_data() and not right.has_data()
     assert tuple(own.get_size_inches()) == (8, 4)
-    assert left.get_title(loc="left")
+    assert left.get_title()
     if left.get_legend():
         _check_legend(left)
     message = r"one Axes per panel, 1 \(.+\), found 2; give a sequence"
@@ -82,14 +85,14 @@ def test_a_title_stands_above_several_panels():
     records = fewshot_records(heads=("last",)) + fewshot_records(heads=("last",), task="wnut17")
     figure = plot_fewshot(records, look=Look(title="Both"))
     assert figure.get_suptitle() == "Both"
-    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+    assert [axes.get_title() for axes in figure.axes] == [
         "tiny-model, conll, ner",
         "tiny-model, wnut17, ner",
     ]
     models = [r for model in "ab" for r in sample_records(("p32",), model=model)]
     assert plot_weights(models, look=Look(title="Both")).get_suptitle() == "Both"
     single = plot_weights(sample_records(("p32",)), look=Look(title=""))
-    assert single.axes[0].get_title(loc="left") == "" == single.get_suptitle()
+    assert single.axes[0].get_title() == "" == single.get_suptitle()
 
 
 def test_a_narrow_figure_puts_panels_below_each_other():
@@ -144,6 +147,11 @@ def test_names_are_broken_at_hyphens_only_where_they_are_longer_than_a_line():
     assert wrap_phrases("one-two-three, x", 9) == "one-two-\nthree, x"
     assert wrap_words("in mpnet-base", 10) == "in\nmpnet-base"
     assert wrap_words("3 seeds; * not converged", 12) == "3 seeds;\n* not\nconverged"
+
+
+def test_letters_that_are_as_wide_as_two_count_two():
+    assert wrap_words("\u65b0\u805e\u8a9e\u6599 ab", 6) == "\u65b0\u805e\u8a9e\n\u6599 ab"
+    assert wrap_phrases("\u65b0\u805e, \u8a9e\u6599, ner", 10) == "\u65b0\u805e,\n\u8a9e\u6599, ner"
 
 
 def test_neighbouring_heatmaps_of_ones_own_name_their_rows_once():

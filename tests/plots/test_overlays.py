@@ -35,7 +35,7 @@ def test_two_models_of_different_depth_over_each_other():
     figure = plot_depth([*_deep("a"), *_deep("b")], overlay=["model"], relative=True)
     (axes,) = figure.axes
     assert legend_texts(figure)[:2] == ["a", "b"]
-    assert axes.get_title(loc="left") == "conll, ner, last"
+    assert axes.get_title() == "conll, ner, last"
     assert {x: pytest.approx(y) for x, y in _curves(axes).items()} == {
         (0, 0.5, 1): [50, 60, 70],
         (0, 0.25, 0.5, 0.75, 1): [40, 80, 60, 70, 50],
@@ -50,12 +50,12 @@ def test_two_models_of_different_depth_over_each_other():
 def test_heads_have_panels_of_their_own_unless_they_are_overlaid_too():
     records = [r for model in "ab" for head in ("last", "p32") for r in _deep(model, head)]
     figure = plot_depth(records, overlay=["model"])
-    titles = [axes.get_title(loc="left") for axes in figure.axes]
+    titles = [axes.get_title() for axes in figure.axes]
     assert titles == ["conll, ner, last", "conll, ner, p32"]
     both = plot_depth(records, overlay=["head", "model"])
     assert len(both.axes) == 1
     assert legend_texts(both)[:4] == ["a, last", "a, p32", "b, last", "b, p32"]
-    assert [axes.get_title(loc="left") for axes in plot_depth(records).axes] == [
+    assert [axes.get_title() for axes in plot_depth(records).axes] == [
         "a, conll, ner",
         "b, conll, ner",
     ]
@@ -81,7 +81,7 @@ def test_an_unknown_overlay():
 def test_panels_of_one_metric_share_one_y_axis():
     pos = {"label": "pos", "metric": "accuracy"}
     figure = plot_depth([*_deep("a"), *_deep("b"), *_deep("b", task="wnut17"), *_deep("a", **pos)])
-    by_label = {axes.get_title(loc="left"): axes for axes in figure.axes}
+    by_label = {axes.get_title(): axes for axes in figure.axes}
     f1 = [axes for title, axes in by_label.items() if "pos" not in title]
     assert len({axes.get_ylim() for axes in f1}) == 1
     assert by_label["a, conll, pos"].get_ylim() != f1[0].get_ylim()
@@ -144,7 +144,7 @@ def test_random_weights_are_a_curve_by_depth_or_a_level():
     other = [make_record("p32", model="a-random3", test_score=0.25)]
     assert not _levels(plot_depth([*_deep("org/a"), *other]).axes[0])
     alone = plot_depth(random)
-    assert alone.axes[0].get_title(loc="left") == "a-random0, conll, ner"
+    assert alone.axes[0].get_title() == "a-random0, conll, ner"
 
 
 @pytest.mark.parametrize(

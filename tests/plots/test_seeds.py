@@ -40,7 +40,7 @@ def test_every_figure_says_how_many_seeds_and_what_is_wrong_with_some_runs(kind)
     assert _said(figure).count("not converged") == 1
     if not figure.legends:  # figures of rows: an asterisk stands in a name
         axes = figure.axes[0]
-        names = [axes.get_title(loc="left"), *(t.get_text() for t in axes.get_yticklabels())]
+        names = [axes.get_title(), *(t.get_text() for t in axes.get_yticklabels())]
         assert any("*" in name for name in names)
 
 

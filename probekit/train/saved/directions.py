@@ -60,10 +60,31 @@ class Directions:
         """Whether the layers are read by one probe together."""
         return self.bias.ndim == 1
 
-    def logits(self, z: Float[Tensor, "rows layers dim"]) -> Float[Tensor, "rows *layers classes"]:
-        """Return the logits of raw states of ``layers``; of several probes those of each."""
-        by_layer = torch.einsum("rld,lcd->rlc", z.to(self.direction), self.direction)
-        return (by_layer.sum(1) if self.one_probe else by_layer) + self.bias
+    def logits(self, z: Tensor | np.ndarray) -> Float[Tensor, "..."]:
+        """Return the logits of raw states; of several probes those of each.
+
+        Args:
+            z: (rows, layers, dim), of ``layers`` alone, or (layers, dim) of one row. Of one layer
+                (rows, dim), as ``features.numpy`` returns them, or (dim,) of one row.
+
+        Returns:
+            (rows, classes), or of several probes (rows, layers, classes); of one row without rows.
+
+        Raises:
+            OptionError: states of other layers or of another width.
+        """
+        states = z if isinstance(z, Tensor) else torch.from_numpy(np.array(z, np.float32))
+        layers, dim = len(self.layers), self.direction.shape[2]
+        if layers == 1 and states.ndim < 3:
+            states = states.unsqueeze(-2)
+        if states.ndim not in (2, 3) or states.shape[-2:] != (layers, dim):
+            raise OptionError(
+                f"states of shape {tuple(z.shape)}: this probe reads layers "
+                f"{', '.join(map(str, self.layers))} of {dim} numbers each; give (rows, {layers}, "
+                f"{dim}), or ({layers}, {dim}) of one row."
+            )
+        by_layer = torch.einsum("...ld,lcd->...lc", states.to(self.direction), self.direction)
+        return (by_layer.sum(-2) if self.one_probe else by_layer) + self.bias
 
     def contrast(self, name: str | None = None) -> Float[Tensor, "layers dim"]:
         """Return one direction per layer: along it a class gains on the mean of all others.

@@ -1,6 +1,7 @@
 """Direction and bias give a linear probe's logits on raw states; other probes say what they are."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -110,6 +111,8 @@ def test_direction_and_bias_are_the_probe_and_others_say_why_there_are_none(
     by_hand = np.einsum("rld,lcd->rc", z.double(), found.direction.double()) + found.bias.numpy()
     assert found.direction.shape == (len(LAYERS), expected.shape[1], DIM)
     torch.testing.assert_close(found.logits(z), expected.float(), rtol=1e-4, atol=2e-3)
+    torch.testing.assert_close(found.logits(z.numpy()), found.logits(z))
+    torch.testing.assert_close(found.logits(z[2]), found.logits(z)[2])
     np.testing.assert_allclose(by_hand, expected.numpy(), rtol=1e-4, atol=2e-3)
 
 
@@ -118,6 +121,24 @@ def test_a_layer_that_is_normed_already_passes_the_final_norm():
     one = trained("last", normalize="final-norm", layers=(4,), said=said)
     z = raw_states((4,))
     torch.testing.assert_close(directions(one).logits(z), logits(one, z), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float16])
+def test_logits_of_one_layer_take_rows_as_numpy_has_them(dtype):
+    found, rows = directions(trained("last", layers=(4,))), raw_states((4,))[:, 0].numpy()
+    rows = rows.astype(dtype)
+    rows.flags.writeable = False  # as those of a file
+    by_hand = rows @ found.direction[0].numpy().T + found.bias.numpy()
+    np.testing.assert_allclose(found.logits(rows), by_hand, rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(found.logits(rows[:1]), by_hand[:1], rtol=1e-4, atol=1e-2)
+    np.testing.assert_allclose(found.logits(rows[0]), by_hand[0], rtol=1e-4, atol=1e-2)
+
+
+@pytest.mark.parametrize("shape", [(7, 4, DIM), (7, DIM), (3, DIM - 1), (DIM,), (1, 7, 3, DIM)])
+def test_states_of_other_layers_or_widths_are_refused(shape):
+    message = re.escape(f"states of shape {shape}: this probe reads layers 1, 2, 4 of 12 numbers")
+    with pytest.raises(OptionError, match=message):
+        directions(trained("mean")).logits(np.zeros(shape))
 
 
 @pytest.fixture(scope="module")

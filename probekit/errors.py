@@ -4,6 +4,8 @@ Every class is also the builtin that a caller would expect, so ``except ValueErr
 ``except FileNotFoundError`` keep working in scripts.
 """
 
+import re
+
 
 class ProbekitError(Exception):
     """Base of every error that probekit raises on purpose."""
@@ -83,6 +85,17 @@ def install_extra(extra: str) -> str:
     The name on the package index may be another project's: the checkout is what is installed from.
     """
     return f"Run `pip install -c constraints.txt -e '.[{extra}]'` in your checkout of probekit."
+
+
+def upgrade_to(version: object) -> str:
+    """Return what to do about a file of a newer format: the version that wrote it reads it.
+
+    Args:
+        version: of probekit, as the file says it, which may say anything.
+    """
+    if isinstance(version, str) and re.fullmatch(r"\d[\w.+-]{0,30}", version):
+        return f"it was written by probekit {version}: upgrade to that version or a newer one"
+    return "upgrade probekit"
 
 
 def reason_of(error: Exception) -> str:

@@ -87,7 +87,7 @@ def test_package_root_imports_nothing_at_once():
 
 
 HEAVY = ("torch", "transformers", "datasets", "pandas")
-LIGHT = ("", ".cli", ".results", ".results.tables", ".probe.heads")
+LIGHT = ("", ".cli", ".results", ".results.tables", ".probe.heads", ".tasks", ".features.location")
 PROGRAM = f"""
 import importlib, sys
 def heavy(room):

@@ -220,28 +220,13 @@ def find_checkpoint(
         HubError: the repository is missing, gated or unreachable.
         OptionError: a revision was given for a local model, or the name is neither path nor id.
     """
-    if (path := local_path(model)) is not None:
+    if (path := named_path(model)) is not None:
         if revision is not None:
             raise OptionError(
                 f"--revision {revision} applies to a Hub repository, and {model!r} is local. "
                 "Leave it out."
             )
         checkpoint = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
-    elif model == DEMO_MODEL:
-        raise MissingFileError(
-            f"model {model!r}: no such folder here. `probekit demo` makes it: run it in this "
-            "folder first."
-        )
-    elif _looks_like_path(model):
-        raise MissingFileError(
-            f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
-            "'roberta-large'."
-        )
-    elif not _HUB_ID.fullmatch(model):
-        raise OptionError(
-            f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
-            "id such as 'roberta-large' or 'org/name'."
-        )
     else:
         checkpoint = _hub_repository(model, revision, weights, trusted)
     for extra, needed in (
@@ -256,6 +241,33 @@ def find_checkpoint(
                 + install_extra(extra)
             )
     return replace(checkpoint, trusted=trusted)
+
+
+def named_path(model: str) -> Path | None:
+    """Return the file or folder that a model is, None of a Hub id; the network is not asked.
+
+    Raises:
+        MissingFileError: the path does not exist.
+        OptionError: the name is neither path nor id.
+    """
+    if (path := local_path(model)) is not None:
+        return path
+    if model == DEMO_MODEL:
+        raise MissingFileError(
+            f"model {model!r}: no such folder here. `probekit demo` makes it: run it in this "
+            "folder first."
+        )
+    if _looks_like_path(model):
+        raise MissingFileError(
+            f"model {model!r}: no such file or folder. Check the path, or give a Hub id such as "
+            "'roberta-large'."
+        )
+    if not _HUB_ID.fullmatch(model):
+        raise OptionError(
+            f"model {model!r} is neither a path nor a Hub id. Give a folder, a .gguf file, or an "
+            "id such as 'roberta-large' or 'org/name'."
+        )
+    return None
 
 
 def local_path(model: str) -> Path | None:

@@ -3,7 +3,7 @@
 Layer ``i`` is HuggingFace's ``hidden_states[i]``: 0 is the embeddings, 1..L the block outputs.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -126,15 +126,25 @@ EXAMPLES_IN_MEMORY = "examples in memory"
 
 ALIASES: Mapping[str, str] = {
     "train": "train",
+    "training": "train",
     "dev": "dev",
+    "development": "dev",
     "valid": "dev",
     "validation": "dev",
     "val": "dev",
     "testa": "dev",
     "test": "test",
+    "testing": "test",
     "testb": "test",
 }
 """What the user's own files may call them, in small letters."""
+
+
+def typed_layers(layers: str | int | Iterable[int]) -> str:
+    """Return layers as the command line writes them: of -1 ``"-1"``, of [0, 4] ``"0,4"``."""
+    if isinstance(layers, str):
+        return layers
+    return ",".join(map(str, layers if isinstance(layers, Iterable) else [layers]))
 
 
 def parse_layers(text: str, n_blocks: int) -> tuple[int, ...]:

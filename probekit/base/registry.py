@@ -78,6 +78,12 @@ def argument(name: str) -> str:
     return f"./{name}" if name.startswith("-") else name
 
 
+def listed(names: str | Iterable[str]) -> tuple[str, ...]:
+    """Return names, of a text those between its commas; empty ones are left out."""
+    items = names.split(",") if isinstance(names, str) else names
+    return tuple(item.strip() for item in items if item.strip())
+
+
 def flag(name: str) -> str:
     """Return an option as it is typed on the command line."""
     return f"--{name.replace('_', '-')}"

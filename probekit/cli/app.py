@@ -62,7 +62,7 @@ _MOVED: Mapping[str, str] = {
     **dict.fromkeys(("--batch-size", "--evals", "--optimizer", "--schedule"), _OF_PROTOCOL),
     **dict.fromkeys(("--warmup", "--weight-decay", "--batch-tokens"), _OF_PROTOCOL),
     **dict.fromkeys(("--separator", "--encoding", "--sentences"), _OF_EXTRACT),
-    "--skip-unlabelled": _OF_EXTRACT,
+    **dict.fromkeys(("--skip-unlabelled", "--skip-blank"), _OF_EXTRACT),
     "--init-from": "is --start DIR",
     "--fusion-from": "is --start fusion:DIR",
     "--freeze-fusion": "is --start frozen-fusion:DIR",

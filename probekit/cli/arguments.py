@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from probekit.base.plugins import offered
-from probekit.base.registry import Panel, flag, option
+from probekit.base.registry import Panel, flag, listed, option
 from probekit.cli.config_option import parameters_of
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
+    from probekit import tasks
     from probekit.engines import Engine
     from probekit.plots.style import Look
     from probekit.tasks import TextOptions
@@ -118,6 +119,7 @@ class OwnData(OwnText):
     skip_unlabelled: bool = option(
         False, "For your own data: leave out texts without a label where others have one."
     )
+    skip_blank: bool = option(False, "For your own data: leave out rows without text.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -255,6 +257,18 @@ def check_order(model: str, task: str | None) -> None:
         )
 
 
+def named_task(model: str, task: str, own: OwnText, label: str | None) -> "tasks.Task":
+    """Return the task that is typed, where the model may be one as well.
+
+    Errors are those of `get_task` and `checkpoint.named_path`.
+    """
+    from probekit.backbone.checkpoint import named_path
+    from probekit.tasks import get_task
+
+    named_path(model)
+    return get_task(task, own.parse(), label)
+
+
 def is_task(name: str) -> bool:
     """Say whether a name is that of a task that probekit knows."""
     from probekit.tasks import TASKS
@@ -269,7 +283,7 @@ def _is_data(path: Path) -> bool:
 
 def split_list(text: str) -> list[str]:
     """Split a comma-separated option; empty items are left out."""
-    return [item.strip() for item in text.split(",") if item.strip()]
+    return list(listed(text))
 
 
 Values = Callable[[typer.Context], Iterable[str]]

@@ -130,10 +130,11 @@ def merge(
     cache: arguments.Cache = Path("cache"),
     json: arguments.Json = False,
 ) -> None:
-    """Complete what `extract --shard` has begun, with what shards wrote into other caches."""
+    """Complete in --cache what `extract --shard` has begun, there and in other caches."""
     entries = maintenance.merge_shards(
         cache, [arguments.cache_root(root) for root in source or ()], progress=progress_wanted()
     )
+    show(f"merged into {cache} (--cache ROOT names another)", err=True)
     print_entries(entries, json=json)
 
 
@@ -289,9 +290,10 @@ def extract(
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
+    arguments.check_order(model, task)
+    named = arguments.named_task(model, task, text, label)  # slips, before torch is imported
     from probekit.extraction import ExtractTarget, Shard, extract_splits, forecast, open_session
 
-    arguments.check_order(model, task)
     engine = crew.chosen()
     options = vars(entry).copy()
     split, shard = options.pop("split"), options.pop("shard")
@@ -308,7 +310,7 @@ def extract(
         workers=crew.workers,
         **options,
     )
-    session, splits = open_session(asked, shared, progress=progress_wanted())
+    session, splits = open_session(asked, shared, task=named, progress=progress_wanted())
     if dry_run:
         print_forecast(forecast(session, splits), json=json)
     else:

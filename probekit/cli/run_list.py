@@ -2,7 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
@@ -20,6 +20,7 @@ from probekit.train.sweeps.run_options import GROUPS, start_of
 
 if TYPE_CHECKING:
     from probekit.features import Location, Splits
+    from probekit.tasks import Task
     from probekit.train.sweeps.specs import TrainSpec
 
 OF_RUNS = OptionsOf(GROUPS, apart=tuple(PROTOCOL_DEFAULTS))
@@ -79,11 +80,13 @@ class Target:
         model: the model as the user names it.
         task: the task as the user names it.
         location: where entries and labels lie.
+        tasks: what the task is, by label column, once it was asked for.
     """
 
     model: str
     task: str
     location: "Location"
+    tasks: "dict[str | None, Task]" = field(default_factory=dict, compare=False, repr=False)
 
     @classmethod
     def of(
@@ -92,7 +95,7 @@ class Target:
         task: str | None,
         text: arguments.OwnText,
         shared: TrainingOptions,
-        group: str | None = None,
+        asked: Mapping[str, Any],
     ) -> Self:
         """Read MODEL TASK, or the path of an entry in their place.
 
@@ -101,11 +104,13 @@ class Target:
             task: likewise; None with an entry's path.
             text: which own data is meant.
             shared: where the cache is, among others.
-            group: the column that ``--group`` names.
+            asked: the options of runs, as typed.
 
         Raises:
             OptionError: there is no TASK, and MODEL is not the path of an entry; or the two are
                 the wrong way round.
+            UnknownNameError, MissingFileError: there is no such task, kind or label column; before
+                torch is imported, which takes longer than all this.
         """
         from probekit.features import Location
         from probekit.store.layout import MANIFEST
@@ -131,11 +136,19 @@ class Target:
             cache=cache,
             entry=entry,
             data=shared.data,
-            group=group,
+            group=asked.get("group"),
             identity=identity,
             **text.parse().given,
         )
-        return cls(model=model, task=task, location=location)
+        target = cls(model=model, task=task, location=location)
+        target.about(first_label(asked))
+        return target
+
+    def about(self, label: str | None) -> "Task":
+        """Return the task, its default label column first unless another one is named."""
+        if label not in self.tasks:
+            self.tasks[label] = self.location.task(self.task, label)
+        return self.tasks[label]
 
     def splits(self, label: str | None, fit_on: str) -> "Splits":
         """Return the features, as they are in the cache."""
@@ -145,7 +158,7 @@ class Target:
 
     def kind(self, label: str | None) -> str:
         """Return what a label column labels: words, whole texts, ..."""
-        task = self.location.task(self.task, label)
+        task = self.about(label)
         return task.kinds[task.columns[0]] if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
@@ -154,7 +167,7 @@ class Target:
         from probekit.store.layout import model_slug
         from probekit.tasks import HASH
 
-        task = self.location.task(self.task, label)
+        task = self.about(label)
         run = SavedRun.at(self.model)
         folder = Path("runs") / (model_slug(self.model) if run is None else run.called)
         text = HASH.search(task.slug)
@@ -284,7 +297,7 @@ def _check_frozen(protocol: str, plan: "Sequence[TrainSpec]") -> None:
 def _option_values(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequence[Any]]:
     """Return the options that were given, each with its values."""
     lists: dict[str, Sequence[Any]] = {}
-    for name, field in OF_RUNS.fields.items():
+    for name, declared in OF_RUNS.fields.items():
         value, usual = asked.get(name), preset.options.get(name)
         if value is None:
             continue
@@ -293,10 +306,10 @@ def _option_values(asked: Mapping[str, Any], preset: Protocol) -> dict[str, Sequ
             lists |= {"lr": rates or [usual], "rates": groups, "rate_from": [None]}
         elif name == "start":
             lists |= _starts(value)
-        elif "each" not in field.metadata:
+        elif "each" not in declared.metadata:
             lists[name] = [value]
         else:
-            lists[name] = each(value, field.metadata["each"], flag(name))
+            lists[name] = each(value, declared.metadata["each"], flag(name))
         if name == "epochs":  # of which every protocol has its own
             lists[name] = [usual if count is None else count for count in lists[name]]
     return lists

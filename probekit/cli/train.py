@@ -145,7 +145,7 @@ def train(
     With --method the text, its labels and the model are those of an entry in the cache, and the
     model runs in every step. Finished runs are skipped.
     """
-    target = Target.of(model, task, text, shared, asked["group"])
+    target = Target.of(model, task, text, shared, asked)
     head = read_protocol(shared.protocol).heads[-1] if head is None else head
     ways = {"predictions": predictions, "ablate": ablate, "workers": workers}
     _carry_out(target, asked, shared, head, [depth], ways, baselines=baselines)
@@ -181,7 +181,7 @@ def sweep(
 
     Lists may be given for --head, --depth, {lists}.
     """
-    target = Target.of(model, task, text, shared, asked["group"])
+    target = Target.of(model, task, text, shared, asked)
     ways = {"predictions": predictions, "ablate": ablate, **crew.ways}
     _carry_out(target, asked, shared, head, each(depth, int, "--depth"), ways)
 
@@ -203,9 +203,9 @@ def depth(
     shared: TrainingOptions,
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
-    from probekit.train.sweeps.specs import depths
+    target = Target.of(model, task, text, shared, asked)
+    from probekit.train.sweeps.specs import depths  # with torch
 
-    target = Target.of(model, task, text, shared, asked["group"])
     n_blocks = target.splits(first_label(asked), asked["fit_on"]).manifest.n_blocks
     if head is None and not read_protocol(shared.protocol).name:
         head = "last"

@@ -271,9 +271,10 @@ class Bucket(Writable):
                 ) from error
             refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
             if refused or any(word in text for word in _REFUSED):
+                # the address of a cloud's own machines, asked where the environment has none
+                state = "missing" if "169.254." in text else f"refused ({reason_of(error)})"
                 raise StorageError(
-                    f"{url}: the credentials are missing, or refused ({reason_of(error)}). They "
-                    "are those of the environment: set "
+                    f"{url}: the credentials are {state}. They are those of the environment: set "
                     f"{_CREDENTIALS[self.url.partition(':')[0]]}."
                 ) from error
             raise StorageError(

@@ -10,7 +10,7 @@ from typing import Any
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
-from probekit.base.notices import warn_once
+from probekit.base.notices import info_once, warn_once
 from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
 from probekit.errors import EntryError, OptionError, StateRangeError
@@ -104,6 +104,7 @@ class EntrySession(ABC):
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
         address = self.address(split)
+        self.say_taken()
         entry = self.finished(address)
         if entry is None:
             self._say_namesakes(address)
@@ -119,6 +120,11 @@ class EntrySession(ABC):
                 split.origin,
             )
         return entry
+
+    def say_taken(self) -> None:
+        """Say what was taken of the user's own data, once."""
+        for note in self.request.task.notes:
+            info_once(logger, "%s", note)
 
     def address(self, split: Split) -> EntryAddress:
         """Return where the entry of a split lies, or is to lie.

@@ -12,6 +12,7 @@ import torch
 from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap
 from probekit.base.notices import ProgressBar
+from probekit.base.registry import listed
 from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
@@ -173,6 +174,7 @@ def extract(
     encoding: str | None = None,
     sentences: str | None = None,
     skip_unlabelled: bool = False,
+    skip_blank: bool = False,
     progress: bool = False,
 ) -> Entries:
     """Run a frozen model over a task's text once and cache every layer.
@@ -211,6 +213,7 @@ def extract(
         encoding: for the user's own text files, their encoding.
         sentences: for the user's own tables of words, the column of sentence ids.
         skip_unlabelled: for the user's own data, leave out texts without a label.
+        skip_blank: for the user's own data, leave out rows without text.
         progress: show progress on stderr.
 
     Returns:
@@ -222,14 +225,14 @@ def extract(
     """
     text_options = TextOptions(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
+        skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
     in_memory = as_named(model, tokenizer, name)
     target = ExtractTarget(
         model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
         given=in_memory, examples=examples, own=text_options,
         data=None if data is None else Path(data),
-        splits=None if splits is None else tuple(splits), revision=revision, label=label,
+        splits=None if splits is None else listed(splits), revision=revision, label=label,
         device=device, device_map=device_map, name=name, cache=typed_path(cache),
         overwrite=overwrite, restart=restart, shard=Shard.asked(shard, workers), workers=workers,
         trust_remote_code=trust_remote_code,

@@ -34,7 +34,7 @@ from probekit.extraction.plan import Plan
 from probekit.extraction.request import ask_model, choose_max_length
 from probekit.extraction.request_options import ExtractOptions
 from probekit.probe.model_parts import OutputHead
-from probekit.store.files import WholeFiles
+from probekit.store.files import NO_SPACE, WholeFiles, free_bytes
 from probekit.tasks import Split, Task, examples_task, get_task, is_own
 from probekit.tasks.task import Choice
 
@@ -106,6 +106,7 @@ def open_session(
     target: ExtractTarget,
     options: ExtractOptions | None = None,
     *,
+    task: Task | None = None,
     progress: bool = False,
     heard: Callable[[int], object] = lambda count: None,
 ) -> tuple[Session, list[Split]]:
@@ -116,6 +117,7 @@ def open_session(
     Args:
         target: model and task, and where entries go.
         options: what is asked for.
+        task: that of the target, where it is known.
         progress: show progress on stderr.
         heard: called with the number of subwords that were just read.
 
@@ -123,10 +125,10 @@ def open_session(
         the session and the splits, in their order.
     """
     options = options or ExtractOptions()
-    task = read_task(target)
+    task = read_task(target, task)
     inspection = inspect_target(target, options)
-    texts = read_texts(target, task, options.limit)
     request = ask_model(inspection, task, options)
+    texts = read_texts(target, task, options.limit)
     device = choose_device(inspection, target.device)
     reused = ReusedMemory(pinned=device.startswith("cuda"))
     listener = Progress(progress, heard)
@@ -137,13 +139,15 @@ def open_session(
     return session, texts
 
 
-def read_task(target: ExtractTarget) -> Task:
+def read_task(target: ExtractTarget, task: Task | None = None) -> Task:
     """Return the task that is meant.
 
     Raises:
         OptionError: a folder of published files for data of the user's own.
     """
-    if target.examples is None:
+    if task is not None:
+        pass
+    elif target.examples is None:
         task = get_task(target.task, target.own, target.label)
     else:
         choice = Choice(label=target.label, **target.own.given)
@@ -208,7 +212,7 @@ _RERUN_BATCH = 16
 _MEMORY_SHARE = 0.5
 """Share of the free memory that a cache may fill and still be read from there."""
 
-_MEASURED_BYTES = 64 * 2**20
+_MEASURED_BYTES, _LEAST_MEASURED = 64 * 2**20, 2**20
 
 
 class DiskSpeed(NamedTuple):
@@ -299,6 +303,7 @@ def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
         StorageError: the cache's folder cannot be written.
     """
     plans = [session.plan(split) for split in splits]
+    session.say_taken()
     addresses = [session.address(split) for split in splits]
     complete = [session.finished(address) is not None for address in addresses]
     pairs = zip(plans, addresses, complete, strict=True)
@@ -350,7 +355,7 @@ def _forecast_split(
 
 
 def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
-    """Write 64 MiB beside a folder and read them back; nothing stays.
+    """Write 64 MiB beside a folder and read them back, or what there is room for; nothing stays.
 
     Args:
         folder: where something is to be written; parents that do not exist yet are skipped.
@@ -360,8 +365,11 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
         StorageError: nothing can be written there.
     """
     existing = next(parent for parent in (folder, *folder.parents) if parent.is_dir())
-    content = mmap.mmap(-1, _MEASURED_BYTES)  # begins with a page, as extraction's chunks do
-    content[:] = os.urandom(_MEASURED_BYTES)
+    room = min(_MEASURED_BYTES, free_bytes(existing) // 2 // mmap.PAGESIZE * mmap.PAGESIZE)
+    if room < _LEAST_MEASURED:
+        return _assumed(folder)
+    content = mmap.mmap(-1, room)  # begins with a page, as extraction's chunks do
+    content[:] = os.urandom(room)
     try:
         with workshop(existing) as made:
             path = made / "speed"
@@ -373,7 +381,15 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
             if resident:
                 read = seconds_of(path.read_bytes)
     except OSError as error:
+        if error.errno in NO_SPACE:
+            return _assumed(folder)
         raise StorageError(
             f"cannot write to {existing}: {error.strerror}. Choose another folder with --cache."
         ) from error
-    return DiskSpeed(_MEASURED_BYTES / write, _MEASURED_BYTES / read)
+    return DiskSpeed(room / write, room / read)
+
+
+def _assumed(folder: Path) -> DiskSpeed:
+    """Return the speed of a usual disk in place of one that is full, and say so."""
+    logger.warning("%s has no room to measure its disk: 1 GB/s is assumed.", folder)
+    return DiskSpeed(1e9, 1e9)

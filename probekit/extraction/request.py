@@ -82,6 +82,7 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
     """
     info, structure = inspection.info, inspection.structure
     _check_fits(options, task, info)
+    choose_max_length(options, info)
     lacking: dict[str, str] = {}
     if odd := structure.odd.get(info.n_blocks):
         lacking = dict.fromkeys(

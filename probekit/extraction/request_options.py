@@ -3,13 +3,14 @@
 from dataclasses import dataclass, fields
 from typing import Any, get_args
 
-from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
-from probekit.base.registry import Panel, choose, flag, option
+from probekit.base.kinds import ARRAYS, OUTPUT_HEAD, typed_layers
+from probekit.base.registry import Panel, choose, flag, listed, nearest, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
 
 _COUNTS = ("max_length", "limit", "batch_tokens", "passes", "every")
+_CHOSEN = ("dtype", "compute_dtype", "pooling", "overlong", "tie", "part", "quantize")
 _SEEDS = ("random_init", "mask_seed")
 
 
@@ -118,17 +119,18 @@ class ExtractOptions:
         from probekit.store.backends import BACKENDS
 
         choose("format", self.format, BACKENDS)
-        for name, choices in _choices().items():
-            value = getattr(self, name)
-            if value is not None:
-                _check_choice(name, value, choices)
-        if (keep := self.keep) is not None:
+        for name in _CHOSEN:
+            if (value := getattr(self, name)) != getattr(ExtractOptions, name):
+                _check_choice(name, value, _choices()[name])
+        if self.keep is not None:
+            keep = listed(self.keep)
             for name in keep:
                 _check_choice("keep", name, KEEP)
             if not set(keep) & set(ARRAYS):
                 raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
             # in the order of an entry's arrays: order and repetitions mean nothing
             object.__setattr__(self, "keep", tuple(name for name in KEEP if name in keep))
+        object.__setattr__(self, "layers", typed_layers(self.layers))
         for name in _COUNTS:
             if (count := getattr(self, name)) is not None and count < 1:
                 raise OptionError(f"{flag(name)} must be a positive number; found {count}.")
@@ -153,9 +155,9 @@ def typed_words(options: Any) -> list[str]:
 
 
 def _choices() -> dict[str, tuple[str, ...]]:
-    """Return what options may be, by name.
+    """Return what the options of `_CHOSEN` may be, by name.
 
-    Imported on use, as the backends are: the command line shows the options without torch.
+    Imported where one is not the default: the command line checks the others without torch.
     """
     from probekit.backbone.loading import ComputeDtype
     from probekit.backbone.model_classes import ENCODER
@@ -177,4 +179,6 @@ def _choices() -> dict[str, tuple[str, ...]]:
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise OptionError(f"{flag(name)} {value!r} is none of: {', '.join(choices)}.")
+        raise OptionError(
+            f"{flag(name)} {value!r} is none of: {', '.join(choices)}.{nearest(value, choices)}"
+        )

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
-from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
 from probekit.base.notices import warn_once
 from probekit.base.registry import choose
@@ -64,6 +63,7 @@ class Location(TextOptions):
             MissingFileError: a path that does not exist.
             OptionError: entries of the cache keep several ways of reading what lies there.
         """
+        choose("kind", self.kind or "tagging", KINDS)  # or a task of the cache would do
         try:
             return get_task(name, self._read_as(name), label, self.group)
         except (UnknownNameError, MissingFileError):
@@ -120,6 +120,8 @@ class Location(TextOptions):
             task: from ``task``.
             typed: options that say what the task is.
         """
+        from probekit.backbone.remembered import identity_at  # with torch
+
         identity = identity_at(model) if self.identity is None else self.identity
         path = local_path(model) if identity is None else None
         return Wanted(

@@ -5,13 +5,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float32, Int64, Shaped
 
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, parse_layers
 from probekit.features.view import FeatureView
 
 if TYPE_CHECKING:
     import pandas
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Self
 
 import torch
@@ -44,13 +44,22 @@ def layer_rows(view: FeatureView, layer: int) -> LayerRows:
 
     Args:
         view: of a split.
-        layer: a layer that is stored; 0 are the embeddings.
+        layer: a layer that is stored; 0 are the embeddings, and -1 is the last.
 
     Raises:
         OptionError: the layer is not stored.
     """
-    states = view.array.read(view.rows, layers=[layer])[:, 0]
+    states = view.array.read(view.rows, layers=counted_layers(view, layer))[:, 0]
     return LayerRows(states.float().numpy(), labels_of(view), word_places(view))
+
+
+def counted_layers(view: FeatureView, layers: str | int | Iterable[int]) -> tuple[int, ...]:
+    """Return the numbers of layers; negative ones count from the model's last, as typed ones do."""
+    n_blocks = view.entry.manifest.n_blocks
+    if isinstance(layers, str):
+        return parse_layers(layers, n_blocks)
+    asked = layers if isinstance(layers, Iterable) else [layers]
+    return tuple(layer + n_blocks + 1 if layer < 0 else layer for layer in asked)
 
 
 def labels_of(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
@@ -119,17 +128,18 @@ class CachedRows:
         self.layers = tuple(layers)
 
     @classmethod
-    def of(cls, view: FeatureView, layers: Sequence[int] | None = None) -> Self:
+    def of(cls, view: FeatureView, layers: str | int | Iterable[int] | None = None) -> Self:
         """Return the rows of a view.
 
         Args:
             view: of a split.
-            layers: layer numbers; None is all that are stored.
+            layers: layer numbers, or text as ``--layers`` takes it; -1 is the model's last layer;
+                None is all that are stored.
 
         Raises:
             OptionError: a layer that is not stored.
         """
-        chosen = view.array.layers if layers is None else tuple(layers)
+        chosen = view.array.layers if layers is None else counted_layers(view, layers)
         view.array.read(slice(0, 0), chosen)  # refuses a layer that is not there
         return cls(view.array, view.rows, chosen, row_groups(view))
 

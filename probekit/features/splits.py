@@ -14,6 +14,7 @@ from probekit.base.kinds import ARRAYS, KINDS, KindName
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers import bounds_of
+from probekit.base.registry import choose
 from probekit.features.duplicates import Wording, left_of_train, wordings
 from probekit.features.rows import (
     EntryRows,
@@ -213,7 +214,9 @@ class Splits:
         Raises:
             DataError: the entry does not keep the rows, or a regression label is no number.
             OptionError: a pooling that does not fit the kind.
+            UnknownNameError: there is no such split, or it has no labels.
         """
+        choose(f"split with labels of {self.task.name}", split, self.labels)
         entry, labels = self.entries[split], self.labels[split]
         examples, manifest, per = entry.examples, entry.manifest, KINDS[self.kind].per
         name = choose_array(entry, self.kind, pooling)
@@ -265,7 +268,7 @@ class Splits:
 
         Args:
             split: one of ``labels``.
-            layer: its number; 0 are the embeddings.
+            layer: its number; 0 are the embeddings, and -1 is the model's last layer.
             pooling: as for `view`.
             valid_only: as for `view`.
         """

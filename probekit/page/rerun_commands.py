@@ -3,12 +3,13 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, OUTPUT_HEAD
 from probekit.base.notices import human_bytes
 from probekit.base.registry import argument, flag
 from probekit.base.selection import SOLVED
@@ -19,7 +20,7 @@ from probekit.results.summaries.wording import layers_text, model_text
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.manifest import Manifest
-from probekit.tasks import TASKS, TextOptions
+from probekit.tasks import TASKS, TextOptions, get_task
 from probekit.tasks.formats.text_lines import split_of, stem_of
 
 _LISTED = ("shots", "fraction")
@@ -116,13 +117,17 @@ _OF_MODEL = ("random_init", "part", "quantize")
 """Options of extraction that make another model of the one that is named."""
 
 
-def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
+def extract_command(
+    manifest: Manifest, cache: Path, task: str, *, data: str = _DATA, random_init: int | None = None
+) -> str:
     """Return the command that makes an entry, and those of the other splits, again.
 
     Args:
         manifest: of the entry.
         cache: the cache root.
         task: what its task was called in a run.
+        data: the folder with its published files, where it was read from such.
+        random_init: seed of random weights in place of the model's.
     """
     asked, kind = manifest.request, _own_kind(manifest)
     if manifest.origin == EXAMPLES_IN_MEMORY:
@@ -135,7 +140,7 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
         numbers = ["--layer-ids", ",".join(map(str, said["layer_ids"]))]
         return shlex.join(["probekit", "cache", "import", *words, *numbers, *_root(cache)])
     if kind is None and manifest.task != "demo-ner" and not manifest.origin.startswith("hub:"):
-        words += ["--data", _DATA]
+        words += ["--data", data]
     words += ["--keep", ",".join(asked["keep"])]
     usual = {
         "format": "zarr",
@@ -153,9 +158,15 @@ def extract_command(manifest: Manifest, cache: Path, task: str) -> str:
         given["layers"] = ",".join(map(str, asked["layers"]))
     given |= {"limit": manifest.limit, "revision": manifest.model_info.get("revision")}
     given |= {name: asked["model"].get(name) for name in _OF_MODEL}
+    if random_init is not None:  # of the model that a run trained, its base is drawn anew
+        words[0] = argument(str(manifest.model_info.get("base", words[0])))
+        tie = "input" if OUTPUT_HEAD in asked["keep"] else None
+        given |= {"random_init": random_init, "tie": tie}
     for name, value in given.items():
         words += [] if value is None else [flag(name), str(value)]
     command = shlex.join(["probekit", "extract", *words, *_root(cache)])
+    if random_init is not None:
+        return command
     if converted:
         again = ["convert", words[0], task, "--dtype", asked["dtype"], *_root(cache)]
         return f"{command} && {shlex.join(['probekit', 'cache', *again])}"
@@ -181,6 +192,16 @@ def _text_source(manifest: Manifest) -> str | None:
     if split_of(stem_of(Path(name))) is None and (path / name).is_file():
         path /= name
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+
+
+def data_folder(manifest: Manifest) -> str | None:
+    """Return the folder that holds the published files of an entry's task; None if none does."""
+    name, _, folder = manifest.origin.rpartition(" in ")
+    for path in (Path(folder), *Path(folder).parents[:2]) if name else ():
+        with suppress(ProbekitError, OSError):
+            if get_task(manifest.task).corpus(manifest.split, path).origin == manifest.origin:
+                return str(path)
+    return None
 
 
 def _root(cache: Path) -> list[str]:

@@ -8,11 +8,12 @@ from typing import Any, Self
 
 from probekit.base.markup import html_pairs, html_view
 from probekit.base.selection import PROTOCOL_DEFAULTS, Selection
-from probekit.errors import RecordError
+from probekit.errors import RecordError, clause_of, upgrade_to
 from probekit.metrics import scale_of
 from probekit.results import plain
 from probekit.results.summaries.typeset import html_layers
 from probekit.results.summaries.wording import OPTIONS, metric_text, value_text
+from probekit.version import is_newer
 
 logger = logging.getLogger(__name__)
 
@@ -296,9 +297,14 @@ class Record:
     def from_known(cls, data: Mapping[str, Any]) -> Self:
         """Return the record in ``data`` as ``from_json`` does, without the note."""
         missing = [name for name in _REQUIRED if name not in data]
-        if missing:
-            raise RecordError(f"not a probekit record: it lacks {', '.join(missing)}.")
-        return cls(**{name: data[name] for name in _PLAIN if name in data})
+        try:
+            if missing:
+                raise RecordError(f"not a probekit record: it lacks {', '.join(missing)}.")
+            return cls(**{name: data[name] for name in _PLAIN if name in data})
+        except RecordError as error:
+            if not is_newer(data.get("version")):
+                raise
+            raise RecordError(f"{clause_of(error)}; {upgrade_to(data['version'])}.") from None
 
 
 _TITLED = ("model", "task", "label", "head", "metric")

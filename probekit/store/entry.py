@@ -4,14 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
 from probekit.base.replacing import matching
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS
-from probekit.store.feature_array import FeatureArray, first_reads
 from probekit.store.files import disk_bytes
 from probekit.store.layout import (
     BACKBONE,
@@ -30,6 +29,9 @@ from probekit.store.layout import (
 )
 from probekit.store.manifest import Manifest, manifest_in, read_manifest, read_standing
 from probekit.store.tables import EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, ExampleTable, read_table
+
+if TYPE_CHECKING:
+    from probekit.store.feature_array import FeatureArray
 
 
 def _layers_text(layers: Sequence[int]) -> str:
@@ -51,7 +53,7 @@ class Entry:
 
     path: Path
     manifest: Manifest = field(repr=False)
-    arrays: Mapping[str, FeatureArray]
+    arrays: "Mapping[str, FeatureArray]"
     folder: Path = field(repr=False)
 
     @classmethod
@@ -70,6 +72,9 @@ class Entry:
 
     @classmethod
     def _open(cls, path: Path) -> "Entry":
+        # not above: what finds entries needs no tensors
+        from probekit.store.feature_array import FeatureArray, first_reads
+
         manifest, arrays = manifest_in(path), _Arrays()
         arrays.manifest, backend = manifest, BACKENDS[manifest.backend]
         for spec in manifest.arrays:
@@ -154,7 +159,7 @@ class Entries(list[Entry]):
         return html_view(html_table(headings, rows, words))
 
 
-class _Arrays(dict[str, FeatureArray]):
+class _Arrays(dict[str, "FeatureArray"]):
     """Arrays by name; an unknown name says which the entry holds."""
 
     manifest: Manifest

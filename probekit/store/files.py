@@ -19,7 +19,7 @@ from probekit.base import replacing
 from probekit.base.notices import human_bytes
 from probekit.errors import OptionError, StorageError
 
-_NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NO_PERMISSION = {errno.EACCES, errno.EPERM, errno.EROFS}
 _NO_FOLDER = {errno.ENOTDIR, errno.EISDIR, errno.EEXIST, errno.ENAMETOOLONG}
 _CACHED_ONLY = {errno.EINVAL, errno.EOPNOTSUPP}  # said by a file system without O_DIRECT
@@ -96,7 +96,7 @@ def storage_errors(
     try:
         yield
     except OSError as error:
-        if error.errno in _NO_SPACE:
+        if error.errno in NO_SPACE:
             wants = "" if needed is None else f"{needed / 1e9:.2f} GB still to write, "
             raise StorageError(
                 f"cannot write to {folder}: {error.strerror} ({wants}{free_bytes(folder) / 1e9:.2f}"

@@ -89,9 +89,10 @@ def find_entries(
 ) -> Entry:
     """Return the entry of a model, task and split; exactly one must match.
 
-    Of several, one of the whole split goes before one of its first examples (``--limit``), which
-    is said, and one that holds all that the others do before these. None goes before another where
-    the states of some were imported; an imported one that is taken is named.
+    Of several, one of the whole split goes before one of its first examples (``--limit``), and of
+    these the newest before others, which is said; and one that holds all that the others do before
+    these. None goes before another where the states of some were imported; an imported one that is
+    taken is named.
 
     Args:
         root: the cache root.
@@ -179,18 +180,17 @@ def _best(
     kept = {folder: set(manifest.request["keep"]) for folder, manifest in entries.items()}
     useful = {f: m for f, m in entries.items() if not arrays or kept[f] & set(arrays)}
     useful = useful or dict(entries)
-    if len({manifest.imported is None for manifest in useful.values()}) > 1:
+    if len({manifest.imported is None for manifest in useful.values()}) != 1:
         return useful
-    whole = {folder: m for folder, m in useful.items() if m.limit is None}
-    if whole and len(whole) < len(useful):
-        parts = sorted({m.limit for m in useful.values() if m.limit is not None})
-        warn_once(
-            logger,
-            "%s: whole splits are taken, not their first %s examples (--entry KEY takes those).",
-            where,
-            " or ".join(map(str, parts)),
-        )
-        useful = whole
+    newest = max(useful.values(), key=lambda m: (m.limit is None, m.created, m.limit or 0))
+    parts = {m.limit for m in useful.values() if m.limit is not None} - {newest.limit}
+    if parts:
+        first = "whole splits are taken, not their first"
+        if newest.limit is not None:
+            first = f"the newest entry is taken, of {newest.part}, not that of the first"
+        listed = " or ".join(map(str, sorted(parts)))
+        warn_once(logger, "%s: %s %s examples (--entry KEY takes those).", where, first, listed)
+        useful = {folder: m for folder, m in useful.items() if m.limit == newest.limit}
     if not set(_differing(list(useful.values()))) <= set(_HOLDS):
         return useful
     every = {name: set().union(*(m.request[name] for m in useful.values())) for name in _HOLDS}

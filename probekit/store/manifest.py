@@ -14,6 +14,7 @@ from probekit.errors import (
     EntryVersionError,
     OptionError,
     reason_of,
+    upgrade_to,
 )
 from probekit.store import json_types as types
 from probekit.store.backends import BACKENDS
@@ -90,7 +91,7 @@ _COMPUTED = {
 _BATCHING = {"padded_to": types.optional(_COUNT), "alone": types.boolean}
 _READ = {
     **dict.fromkeys(("kind", "text", "separator", "encoding", "sentences"), types.text),
-    "skip_unlabelled": types.boolean,
+    **dict.fromkeys(("skip_unlabelled", "skip_blank"), types.boolean),
 }
 _EXTRA = {
     "read": types.fields_of(_READ),
@@ -282,9 +283,11 @@ class Manifest:
         version = values.get("format_version")
         if version != FORMAT_VERSION:
             newer = type(version) is int and version > FORMAT_VERSION
+            versions = values.get("versions")
+            writer = versions.get("probekit") if isinstance(versions, dict) else None
             raise EntryVersionError(
                 f"{where}: format version {_shown(version)}, this probekit reads version "
-                f"{FORMAT_VERSION}; {'upgrade probekit' if newer else _OLDER}."
+                f"{FORMAT_VERSION}; {upgrade_to(writer) if newer else _OLDER}."
             )
         if wrong := _wrong_fields(values):
             raise EntryError(f"{where}: {wrong}. {EXTRACT_AGAIN}")

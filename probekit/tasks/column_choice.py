@@ -55,6 +55,17 @@ class Columns(NamedTuple):
     label: str | None
     ids: tuple[str, ...] = ()
 
+    def taken(self, choice: Choice) -> str:
+        """Return in words what is read that the user did not name."""
+        noun = {"word": "words", "text": "texts"}.get(choice.of_kind.per, "text")
+        named = " and ".join(map(repr, self.texts))
+        labels = "no labels" if self.label is None else f"labels from {self.label!r}"
+        unsaid = [
+            "" if choice.text else f"{noun} from {named}",
+            "" if choice.label or choice.of_kind.per == "prediction" else labels,
+        ]
+        return ", ".join(filter(None, unsaid))
+
 
 def choose_columns(fields: Fields, choice: Choice) -> Columns:
     """Return the columns of words or texts, and of labels: those asked for, else the only ones.
@@ -75,14 +86,14 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
     if choice.of_kind.per != "text":
         return Columns(texts, None)
     free = [name for name in names if name not in texts and _may_label(name, fields.values[name])]
-    called_so = [(n, v) for n in names if n.lower() in LABELS for v in fields.values[n]]
-    odd = next((labelled for labelled in called_so if _is_no_class(labelled[1])), None)
-    if odd and not (free or choice.label or choice.texts_alone):
-        raise DataError(
-            f"{fields.where}: column {odd[0]!r} holds {str(odd[1])[:60]}, and a text has one "
-            "class, which is text or a number. Write a column for each label, and choose one with "
-            "--label."
-        )
+    for name in names if not (free or choice.label or choice.texts_alone) else ():
+        values = fields.values[name] if name.lower() in LABELS else ()
+        if odd := next(filter(_is_no_class, values), None):
+            raise fields.fault(
+                values.index(odd),
+                f"column {name!r} holds {str(odd)[:60]}, and a text has one class, which is text "
+                "or a number. Write a column for each label, and choose one with --label.",
+            )
     return Columns(texts, _choose_label(fields.where, choice, names, free))
 
 
@@ -121,11 +132,7 @@ def _of_lines(fields: Fields, choice: Choice) -> Columns:
     free = [name for name in names if name not in (word, *ids) and any(fields.values[name])]
     if choice.label is None:
         free = [name for name in free if not is_id(name)]
-    hint = (
-        " It is read as words, one per row; where each row is a text with one label, give --kind "
-        "sentence, pair or regression."
-    )
-    return Columns((word,), _choose_label(fields.where, choice, names, free, hint), ids)
+    return Columns((word,), _choose_label(fields.where, choice, names, free), ids)
 
 
 def _sentence_columns(fields: Fields, choice: Choice, word: str) -> tuple[str, ...]:
@@ -268,7 +275,7 @@ def _is_index(name: str) -> bool:
 
 
 def _choose_label(
-    where: str, choice: Choice, names: Sequence[str], candidates: Sequence[str], hint: str = ""
+    where: str, choice: Choice, names: Sequence[str], candidates: Sequence[str]
 ) -> str | None:
     """Return the label column, None where there is none, or none is to be read.
 
@@ -277,7 +284,6 @@ def _choose_label(
         choice: what the user asked for.
         names: all columns of the file.
         candidates: those that could hold labels.
-        hint: what else the file could be where there are several, for the message.
     """
     if choice.texts_alone:
         return None
@@ -288,8 +294,7 @@ def _choose_label(
     candidates = [name for name in candidates if name != choice.group]
     if len(candidates) > 1:
         raise OptionError(
-            f"{where} has several label columns: {', '.join(candidates)}. Choose one with "
-            f"--label.{hint}"
+            f"{where} has several label columns: {', '.join(candidates)}. Choose one with --label."
         )
     return candidates[0] if candidates else None
 

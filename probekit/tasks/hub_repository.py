@@ -241,12 +241,19 @@ class HubData(OwnCorpus):
         """
         if data is not None:
             return UserFiles.at(data, self.choice)(split, None)
+        return read_fields(self.fields(split), self.choice)
+
+    def fields(self, split: str) -> Fields:
+        """Return the columns of a split.
+
+        Raises:
+            HubError: it cannot be loaded.
+        """
         try:
-            fields = load_split(self.splits[split], self.repository)
+            return load_split(self.splits[split], self.repository)
         except Exception as error:
             # Whatever goes wrong inside `datasets`; the message keeps the reason.
             raise HubError(f"could not load {self.repository}: {reason_of(error)}.") from error
-        return read_fields(fields, self.choice)
 
 
 def hub_name(name: str) -> bool:

@@ -48,11 +48,45 @@ def read_fields(fields: Fields, choice: Choice) -> Sentences:
     if not fields.lines:
         return fields.sentences(())
     columns = choose_columns(fields, choice)
-    if choice.of_kind.per != "word":
-        return _texts(fields, columns, choice)
-    if fields.starts:
-        return _words_per_line(fields, columns, choice)
-    return fields.sentences(_record(fields, n, columns) for n in range(len(fields.lines)))
+    if choice.of_kind.per == "word" and fields.starts:
+        corpus = _words_per_line(fields, columns, choice)
+    else:
+        fields = _without_blank(fields, columns.texts, choice)
+        if choice.of_kind.per == "word":
+            rows = range(len(fields.lines))
+            corpus = fields.sentences(_record(fields, n, columns) for n in rows)
+        else:
+            corpus = _texts(fields, columns, choice)
+    return replace(corpus, taken=columns.taken(choice))
+
+
+def _without_blank(fields: Fields, texts: Sequence[str], choice: Choice) -> Fields:
+    """Leave out the rows without text, or words, where the user says so.
+
+    Raises:
+        DataError: there are some, and he does not.
+    """
+    blank = {
+        row: name
+        for name in texts
+        for row, value in enumerate(fields.values[name])
+        if value in (None, []) or (isinstance(value, str) and not value.strip())
+    }
+    if not blank:
+        return fields
+    first, count = min(blank), len(blank)
+    if not choice.skip_blank:
+        what = "words" if choice.of_kind.per == "word" else "text"
+        others = f", the first of {count:,} such rows" if count > 1 else ""
+        way = "remove it" if choice.texts_alone else "extract without such rows: --skip-blank"
+        fault = f"no {what} in column {blank[first]!r}{others}; fill it in, or {way}."
+        raise fields.fault(first, fault)
+    warn_once(
+        logger,
+        f"{fields.where}: {count:,} of {len(fields.lines):,} rows have no text and are left out "
+        "(--skip-blank).",
+    )
+    return fields.take([row for row in range(len(fields.lines)) if row not in blank])
 
 
 def read_running(path: Path, choice: Choice) -> Sentences:
@@ -83,8 +117,10 @@ def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
         label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
         return parse_conllu(path, (label,), word, lines)
     corpus = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
-    first = (replace(s, labels=dict(list(s.labels.items())[:1])) for s in corpus.sentences)
-    return replace(corpus, sentences=tuple(first))
+    first = [replace(s, labels=dict(list(s.labels.items())[:1])) for s in corpus.sentences]
+    column = next((name for sentence in first for name in sentence.labels), None)
+    taken = Columns((word,), column).taken(choice)
+    return replace(corpus, sentences=tuple(first), taken=taken)
 
 
 def _words_per_line(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
@@ -154,9 +190,7 @@ def _check_table(corpus: Sentences, words: Sequence[str]) -> None:
 def _record(fields: Fields, number: int, columns: Columns) -> Sentence:
     """Return the sentence of a record with a list of words, and perhaps one of labels."""
     (word,), label, _ = columns
-    words = _strings(fields, number, word)
-    if words is None:
-        raise fields.fault(number, f"no words in column {word!r}.")
+    words = _strings(fields, number, word) or ()
     tags = None if label is None else _strings(fields, number, label, tags=True)
     labels = {} if tags is None else {str(label): tags}
     lines = (fields.lines[number],) * max(len(words), 1)
@@ -193,11 +227,9 @@ def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
 def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, str]) -> Sentence:
     row = tuple(fields.values[name][number] for name in texts)
     for name, value in zip(texts, row, strict=True):
-        if not isinstance(value, str | None):
+        if not isinstance(value, str):
             kind = type(value).__name__
             raise fields.fault(number, f"expected text in column {name!r}, found {kind}.")
-        if not (value or "").strip():
-            raise fields.fault(number, f"no text in column {name!r}.")
     return plain_text(
         row, labels, fields.lines[number], fields.id_of(number), fields.groups_of(number)
     )

@@ -70,6 +70,7 @@ class Sentences:
         origin: the same as the manifest names it.
         unit: what ``Sentence.lines`` counts.
         unmarked: label columns in which marks like ``_`` are labels (``label_names``).
+        taken: the columns that were read without being named, in words.
     """
 
     sentences: tuple[Sentence, ...]
@@ -77,6 +78,7 @@ class Sentences:
     origin: str
     unit: Literal["line", "row", "example"] = "line"
     unmarked: Collection[str] = ()
+    taken: str = ""
 
     @classmethod
     def of_file(cls, path: Path, sentences: Iterable[Sentence]) -> Self:

@@ -30,6 +30,8 @@ class Task:
             of words); filled up to all columns.
         any_scheme: whether tags of spans may come in any scheme, and are turned into BIO.
         columns: the label columns, the default first.
+        notes: what was taken of the user's own data without being named, and which files were not
+            read, for people.
     """
 
     name: str
@@ -40,6 +42,7 @@ class Task:
     slug: str = ""
     kinds: Mapping[str, KindName] = field(default_factory=dict)
     any_scheme: bool = False
+    notes: tuple[str, ...] = field(default=(), compare=False, repr=False)
     columns: tuple[str, ...] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -164,6 +167,7 @@ class TextOptions:
             (``--sentences``).
         skip_unlabelled: leave out the texts without a label in a file where others have one
             (``--skip-unlabelled``).
+        skip_blank: leave out the rows without text (``--skip-blank``).
     """
 
     kind: str | None = None
@@ -172,6 +176,7 @@ class TextOptions:
     encoding: str | None = None
     sentences: str | None = None
     skip_unlabelled: bool = False
+    skip_blank: bool = False
 
     @property
     def of_kind(self) -> Kind:

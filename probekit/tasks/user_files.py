@@ -5,20 +5,22 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Self
 
 from probekit.base.kinds import KINDS, SPLITS, Kind
 from probekit.base.notices import warn_once
-from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.column_choice import choose_columns, choose_texts, list_columns
+from probekit.tasks.column_choice import WORDS, choose_columns, choose_texts, list_columns
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.records import load_json, load_jsonl, value_fields
 from probekit.tasks.formats.text_lines import (
     RUNNING,
     SAVED,
+    describe_files,
     format_of,
     own_lines,
     split_files,
@@ -32,6 +34,7 @@ from probekit.tasks.schemes import (
     by_name,
     card_names,
     class_number,
+    is_number,
     looks_like_tags,
     read_scheme,
 )
@@ -58,6 +61,7 @@ FORMATS = frozenset({*_COLUMNS, *_LOADERS})
 _PACKED = (".parquet", SAVED)
 """Formats that say themselves how their text is encoded."""
 
+_NAMES_OF_WORDS = frozenset(WORDS) - {"text"}
 HASH = re.compile(r"-[0-9a-f]{8}\Z")
 """What follows the name in the folder name of the user's own data: of its text."""
 _SHOWN_LABELS = 5
@@ -75,11 +79,25 @@ class OwnCorpus(Corpus):
     choice: Choice
     splits: Mapping[str, Any]
 
+    def fields(self, split: str) -> Fields | None:
+        """Return the columns of a split as a table of texts; None where it can only be words."""
+        return None
+
+    def about_files(self) -> str:
+        """Return in words which files are read by the end of their names, and which are not."""
+        return ""
+
 
 @dataclass(frozen=True, kw_only=True)
 class UserFiles(OwnCorpus):
-    """Files per split, all read with the same columns."""
+    """Files per split, all read with the same columns.
 
+    Attributes:
+        path: the file or folder that the user named.
+        splits: split to its files.
+    """
+
+    path: Path
     splits: Mapping[str, tuple[Path, ...]]
 
     @classmethod
@@ -90,7 +108,20 @@ class UserFiles(OwnCorpus):
             MissingFileError: nothing lies there.
             DataError: the kind is not read from such a file, or no file is named after a split.
         """
-        return cls(splits=split_files(path, _formats_of(choice.of_kind)), choice=choice)
+        splits = split_files(path, _formats_of(choice.of_kind))
+        return cls(path=path, splits=splits, choice=choice)
+
+    def fields(self, split: str) -> Fields | None:
+        """Return the columns of a split's first file, but of formats of words in columns."""
+        path = self.splits[split][0]
+        if (form := format_of(path)) not in _LOADERS or form == RUNNING:
+            return None
+        choice = replace(self.choice, kind="sentence")
+        return _with_class_names(_LOADERS[form](path, choice), path)
+
+    def about_files(self) -> str:
+        """Return in words which files are read by the end of their names, and which are not."""
+        return describe_files(self.path, self.splits, _formats_of(self.choice.of_kind))
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read the files of ``split``, those of ``data`` (a file or folder) if that is given.
@@ -218,21 +249,24 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         DataError: the files do not hold what their format promises.
         OptionError: several label columns and no ``label``, or a ``label`` for language modelling.
     """
-    kind, label = corpus.choice.of_kind, corpus.choice.label
-    modelling = kind.per == "prediction"
-    if modelling and label not in (None, "token"):
+    split, typed = next(iter(corpus.splits)), corpus.choice
+    if typed.of_kind.per == "prediction" and typed.label not in (None, "token"):
         raise OptionError(
-            f"--label {label}: language modelling predicts the text's own tokens; leave it out."
+            f"--label {typed.label}: language modelling predicts the text's own tokens; leave it "
+            "out."
         )
-    split = next(iter(corpus.splits))
-    first = corpus(split, None)
+    corpus, first = _read_first(corpus, split, name)
+    kind, label = corpus.choice.of_kind, typed.label
     if kind.per == "word":
         first = settle_labels(first, _label_columns(first))
-    columns = ("token",) if modelling else _label_columns(first)
+    columns = ("token",) if kind.per == "prediction" else _label_columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
     choice = replace(corpus.choice, label=next(iter(columns), label), optional=True)
     text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
+    read_as = "" if typed.kind else f"read as --kind {kind.name}"
+    taken = ": ".join(filter(None, (read_as, first.taken)))
+    notes = (f"{first.where}: {taken}" if taken else "", corpus.about_files())
     return Task(
         name=name,
         slug=f"{slug}-{text[:8]}" if by_text else slug,
@@ -241,7 +275,73 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
         kind=kind.name,
         corpus=replace(corpus, choice=choice),
         any_scheme=True,
+        notes=tuple(filter(None, notes)),
     )
+
+
+def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Sentences]:
+    """Read the first split: as the kind that was typed, else as tagging, else as what it shows.
+
+    Args:
+        corpus: reads it.
+        split: the split.
+        name: the data as the user typed it, for the message.
+
+    Raises:
+        DataError, OptionError: it cannot be read so; where no kind was typed, and columns do not
+            show that they hold words, the message begins with that.
+        UnknownNameError: no column has the name that was typed.
+    """
+    try:
+        return corpus, corpus(split, None)
+    except (DataError, OptionError) as error:
+        if (kind := corpus.choice.kind or _kind_shown(corpus, split)) == corpus.choice.of_kind.name:
+            raise
+        unread = error
+    if kind is not None:
+        corpus = replace(corpus, choice=replace(corpus.choice, kind=kind))
+        try:
+            return corpus, corpus(split, None)
+        except (DataError, OptionError) as error:
+            unread = error
+    read_as = f"its columns look like --kind {kind}"
+    if kind is None:
+        read_as = (
+            "it is read as tagging, labels of words; texts with a label are --kind sentence, pair "
+            "or regression, texts alone language-modelling"
+        )
+    raise type(unread)(f"{name}: no --kind was given, and {read_as}. {unread}") from None
+
+
+def _kind_shown(corpus: OwnCorpus, split: str) -> str | None:
+    """Return the kind that a split is of for certain; None where it could be of several."""
+    choice = corpus.choice
+    try:
+        fields = corpus.fields(split)
+        if fields is None or _NAMES_OF_WORDS & {name.lower() for name in fields.values}:
+            return "tagging"
+        kind = _kind_of_text(fields, choice)
+    except ProbekitError:  # what was said of it as words is as true
+        return "tagging"
+    if kind == "tagging" or (fields.starts and not any(map(_are_texts, fields.values.values()))):
+        return kind if kind == "tagging" else None
+    try:
+        label = choose_columns(fields, replace(choice, kind=kind)).label
+    except ProbekitError:  # said again where the texts are read
+        return kind
+    labels = [str(value) for value in fields.values.get(label or "", ()) if value not in (None, "")]
+    if labels and all(map(is_number, labels)) and not all(float(n).is_integer() for n in labels):
+        return "regression"
+    return kind if labels else None
+
+
+def _are_texts(cells: Sequence[Any]) -> bool:
+    """Say whether most cells of a table hold several words, and others than the row before.
+
+    A sentence may stand beside each of its words.
+    """
+    texts = [str(cell or "").strip() for cell in cells]
+    return 2 * sum(" " in text != before for before, text in pairwise(["", *texts])) > len(texts)
 
 
 def own_name(path: Path) -> str:

@@ -19,7 +19,7 @@ from tests.planted_texts import plant_all_texts
 
 def plan(protocol, *, task="conll", head=None, epochs=None, depths=(None,), seeds=None, **options):
     shared = TrainingOptions(protocol=protocol, seeds=seeds)
-    target = Target.of(MODEL, task, OwnText(), shared)
+    target = Target.of(MODEL, task, OwnText(), shared, {})
     asked = options | {"epochs": epochs}
     return make_plan(target, shared, asked, head=head, depths=depths)
 

@@ -8,7 +8,7 @@ import torch
 from transformers import AutoModel
 
 from tests.cli.conftest import FLOAT32, entry_of
-from tests.cli.console import done, refused, run, the_error
+from tests.cli.console import done, refused, run
 
 CACHED = "train BERT DATA --cache CACHE"
 TRAIN = ("--head", "last", "--epochs", "1")
@@ -110,7 +110,7 @@ def test_states_that_overflow_float16_and_the_command_that_stores_them(bert, cor
         model.embeddings.LayerNorm.weight.mul_(1e5)
     model.save_pretrained(shutil.copytree(bert, here / "wide"))
     outcome = run("extract", "wide", corpus, *FLOAT32, "--cache", "c", "--dtype", "float16")
-    message = the_error(outcome.err, after=2)
+    message = outcome.err.splitlines()[-1].removeprefix("error: ")
     assert re.match(r"layer 0 of examples train-0 to train-39 reaches \|x\| = [\d,]+;", message)
     assert not list(here.glob("c/**/*.partial"))
     rows = done(*message.partition(" Rerun: probekit ")[2].split(), "--json").rows

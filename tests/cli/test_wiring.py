@@ -14,7 +14,8 @@ from tests.cli.console import run
 MAINTENANCE = "probekit.extraction.maintenance"
 SELECT, RECORDS = f"{MAINTENANCE}.select_folders", "probekit.cli.record_reading.read_records"
 SWEEP, BASELINES = "probekit.train.sweeps.run.sweep", "probekit.train.baselines.run_baselines"
-TRAIN = ("probekit.features.open_features", SWEEP, BASELINES)
+LOCATION = "probekit.features.location.Location.task"
+TRAIN = (LOCATION, "probekit.features.open_features", SWEEP, BASELINES)
 FIGURE = "probekit.plots.style.save_figure"
 COMPARE = (
     RECORDS,
@@ -32,8 +33,9 @@ OVERTHINKING = "probekit.results.overthinking"
 EXTRACTION = "probekit.extraction"
 
 CALLS = {
-    "extract m conll": tuple(
-        f"{EXTRACTION}.{n}" for n in ("open_session", "forecast", "extract_splits")
+    "extract m conll": (
+        "probekit.tasks.get_task",
+        *(f"{EXTRACTION}.{n}" for n in ("open_session", "forecast", "extract_splits")),
     ),
     **dict.fromkeys((f"{name} m own.csv --out r" for name in ("train", "sweep", "depth")), TRAIN),
     "predict head data.csv": (
@@ -95,6 +97,8 @@ CALLS = {
 """By a line that is typed, the functions that it calls in turn; the last one's work is not done."""
 
 ANSWERS = {
+    "get_task": None,
+    "Location.task": SimpleNamespace(columns=(), kind="tagging"),
     "open_session": ("session", "chosen"),
     "open_features": SimpleNamespace(manifest=SimpleNamespace(n_blocks=3)),
     "select_folders": [Path("m/t/dev-12345678"), Path("m/t/train-12345678")],

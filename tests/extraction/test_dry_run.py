@@ -188,14 +188,23 @@ def test_break_even():
     assert break_even([made(read=5.0)]) is break_even([made(read=6.0)]) is None, "it never pays"
 
 
-def test_speed_of_the_disk(tmp_path, monkeypatch):
+def test_speed_of_the_disk(tmp_path, monkeypatch, caplog):
     for resident in (False, True):
         assert min(measure_disk(tmp_path / "not" / "there" / "yet", resident=resident)) > 0
         assert list(tmp_path.iterdir()) == []
 
-    def full(files, file, data):
-        raise OSError(28, "No space left on device")
+    def refusing(number, text):
+        def write(files, file, data):
+            raise OSError(number, text)
 
-    monkeypatch.setattr("probekit.extraction.opening.WholeFiles.write", full)
-    with pytest.raises(StorageError, match=r"cannot write to .*: No space left on device"):
+        monkeypatch.setattr("probekit.extraction.opening.WholeFiles.write", write)
+
+    refusing(13, "Permission denied")
+    with pytest.raises(StorageError, match=r"cannot write to .*: Permission denied"):
         measure_disk(tmp_path, resident=True)
+    refusing(28, "No space left on device")
+    assert measure_disk(tmp_path, resident=True) == (1e9, 1e9)
+    monkeypatch.setattr("probekit.extraction.opening.free_bytes", lambda folder: 0)
+    refusing(13, "is not written to")
+    assert measure_disk(tmp_path, resident=True) == (1e9, 1e9)
+    assert caplog.text.count("has no room to measure its disk: 1 GB/s is assumed") == 2

@@ -301,7 +301,16 @@ def test_options_check_themselves():
     ):  # fmt: skip
         with pytest.raises(ValueError, match=r"--|format"):
             ExtractOptions(**wrong)
+    with pytest.raises(ValueError, match=r"--keep 'word' is none of: .*\. Did you mean 'words'\?"):
+        ExtractOptions(keep="word")
     assert dataclasses.asdict(ExtractOptions())["format"] == "zarr"
+
+
+def test_options_may_be_written_as_on_the_command_line():
+    assert ExtractOptions(keep="tokens,words") == ExtractOptions(keep=("words", "tokens"))
+    assert [ExtractOptions(layers=layers).layers for layers in (-1, [0, 4], range(2), "1:")] == [
+        "-1", "0,4", "0,1", "1:",
+    ]  # fmt: skip
 
 
 def test_a_file_without_labels_is_said_to_have_none(bert, corpus, tmp_path, caplog):

@@ -104,7 +104,7 @@ def test_both_halves_stand_alone(bert, given, tmp_path):
     assert of_files.manifest.task == of_memory.manifest.task
     assert stored(of_files) == stored(of_memory)
     named = extract(
-        **given, task="demo-ner", splits=["dev"], name="mine", options=ExtractOptions(limit=2),
+        **given, task="demo-ner", splits="dev", name="mine", options=ExtractOptions(limit=2),
         cache=tmp_path,
     )  # fmt: skip
     assert open_features(named, fit_on="dev").metric == "span-f1"

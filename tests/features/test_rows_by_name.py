@@ -5,7 +5,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from probekit.base.fingerprint import digest
-from probekit.errors import OptionError
+from probekit.errors import OptionError, UnknownNameError
 from probekit.features import Location, open_features
 from probekit.tasks.schemes import NO_LABEL
 from tests.planted import MODEL, TASK, plant, plant_all, store_labels
@@ -71,3 +71,16 @@ def test_whole_texts_have_one_row_each(tmp_path):
 def test_a_layer_that_is_not_stored_is_named(tmp_path):
     with pytest.raises(OptionError, match="9"):
         opened(plant_all(tmp_path)).numpy("dev", 9)
+
+
+def test_slips_in_python_are_read_or_answered_with_what_is_near(tmp_path):
+    features = opened(plant_all(tmp_path))
+    assert np.array_equal(features.numpy("dev", layer=-1).X, features.numpy("dev", layer=3).X)
+    assert features.rows("dev", [-1, 0]).X.layers == (3, 0)
+    assert features.rows("dev", "1:").X.layers == (1, 2, 3)
+    with pytest.raises(
+        UnknownNameError, match=r"'trian'\. Did you mean 'train'\? Choose from: dev"
+    ):
+        features.numpy("trian", 1)
+    with pytest.raises(OptionError, match=r"layer -2 is not stored|layer -1 is not stored"):
+        features.numpy("dev", layer=-5)

@@ -73,6 +73,16 @@ def test_bad_value_names_its_field(field, value):
         make_record(**{field: value})
 
 
+@pytest.mark.parametrize("version", ["0.1.1", "0.10", "1.0rc1", "0.1.0", None, 3, "9" * 5000])
+@pytest.mark.parametrize("change", [{"seed": "first"}, {"head": None}])
+def test_a_record_that_cannot_be_read_says_which_version_reads_it(version, change):
+    values = make_record().to_json() | change | {"version": version}
+    with pytest.raises(RecordError) as caught:
+        Record.from_json({name: value for name, value in values.items() if name != "task"} or {})
+    newer = isinstance(version, str) and version != "0.1.0" and len(version) < 10
+    assert newer == (f"written by probekit {version}: upgrade" in str(caught.value))
+
+
 def test_later_fields_round_trip_and_are_written_only_where_they_say_something():
     record = make_record(
         pooling="cls",

@@ -130,7 +130,7 @@ class DamageContract(Backed):
         newer = good.replace('"format_version": 2', '"format_version": 3')
         for text, says in (
             (json.dumps(values), r"array 'words' has shape .* its manifest says"),
-            (newer, r"format version 3, .* reads version 2; upgrade probekit"),
+            (newer, r"format version 3, .* reads version 2; it was written by probekit 0: upg"),
         ):
             file.write_text(text)
             with pytest.raises(EntryError, match=says):

@@ -115,6 +115,19 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     missing(root, says=r"2 entries match.*\((zarr|hdf5)\); \w+ \((zarr|hdf5)\)\.")
 
 
+def test_of_parts_of_a_split_the_newest_is_meant(root, caplog):
+    first, second = build(root, limit=5), build(root, limit=3)
+    assert find(root).manifest == first.manifest, "made at once, the larger one"
+    file = second.path / "manifest.json"
+    file.write_text(file.read_text().replace("2026-01-01T", "2026-01-02T"))
+    assert find(root).manifest.limit == 3
+    said = "tiny demo: the newest entry is taken, of the first 3 examples, not that of the first 5 "
+    assert said in caplog.text
+    assert find(root, entry=first.manifest.key[:8]).manifest == first.manifest
+    build(root, limit=3, pooling="mean")
+    missing(root, says=r"2 entries match.*\(pooling mean\)")
+
+
 def test_an_entry_of_another_split_chooses_the_same_part(root):
     build(root)
     part = build(root, limit=5)

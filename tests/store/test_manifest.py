@@ -41,7 +41,9 @@ def test_what_no_manifest_is(change, says):
     ("change", "says"),
     [
         ({"format_version": 1}, "extract it again"),
-        ({"format_version": 9}, "upgrade probekit"),
+        ({"format_version": 9}, "written by probekit 0: upgrade to that version or a newer one"),
+        ({"format_version": 9, "versions": 3}, "; upgrade probekit"),
+        ({"format_version": 9, "versions": {"probekit": "\x1b[1m"}}, "; upgrade probekit"),
         ({"colour": 1}, r"unknown fields \['colour'\]"),
         ({"key": "x"}, "64 hex digits"),
         ({"arrays": [{"name": "words"}]}, "cannot read the array"),

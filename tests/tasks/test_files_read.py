@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.tasks.own_files import CONLLU, Content, json_lines, read, shown, write
+from tests.tasks.own_files import CONLLU, Content, json_lines, read, shown, task_of, write
 
 NAN = float("nan")
 SENTENCE, PAIR, SCORE, TEXT = (
@@ -335,6 +335,16 @@ SAID: list[tuple[str, Content, str, str, str]] = [
         "score: a = 2",
         "1 of 2 rows",
     ),
+    # rows without text
+    (
+        "a.csv",
+        "text,label\na,x\n ,z\n,y\nb,x\n",
+        f"{SENTENCE} skip_blank=yes",
+        "label: a = x | b = x",
+        "2 of 4 rows have no text and are left out",
+    ),
+    ("a.tsv", "text1\ttext2\na\t\nb\tc\n", "kind=pair skip_blank=yes", ": b + c", "1 of 2 rows"),
+    ("a.jsonl", [{"tokens": []}, {"tokens": ["a"]}], "skip_blank=yes", ": a", "1 of 2 rows"),
     # a header that is not known for one
     ("a.csv", "film,verdict\nso good,x\n", f"{SENTENCE} text=film", "verdict: so good = x", ""),
     (
@@ -386,3 +396,45 @@ def test_what_is_read_and_said(
     told = [message for message in caplog.messages if message.startswith(f"{path}: ")]
     assert len(told) == len(caplog.messages) == bool(said), caplog.messages
     assert re.search(said, caplog.text)
+
+
+@pytest.mark.parametrize(
+    ("file", "content", "kind", "note"),
+    [
+        (
+            "a.csv",
+            "text,label\na b,x\nc d,y\n",
+            "sentence",
+            "texts from 'text', labels from 'label'",
+        ),
+        ("a.csv", 'review,stars\n"a\nb c",1\nd e,0\n', "sentence", "'review', labels from 'stars'"),
+        ("a.jsonl", [{"text": "a", "label": 1.0}], "sentence", "texts from 'text', labels"),
+        ("a.jsonl", [{"text": "a", "score": 1.5}], "regression", "texts from 'text', labels"),
+        ("a.csv", "text,score\na b,1\nc d,2.5\n", "regression", "texts from 'text', labels"),
+        (
+            "a.parquet",
+            {"premise": ["a"], "hypothesis": ["b"], "gold": ["x"]},
+            "pair",
+            "texts from 'premise' and 'hypothesis', labels from 'gold'",
+        ),
+        ("a.jsonl", [{"tokens": ["a"], "tags": ["X"]}], "tagging", "words from 'tokens', labels"),
+        ("a.csv", "token,tag\na,X\n", "tagging", "words from 'token', labels from 'tag'"),
+        ("a.conllu", CONLLU, "tagging", "words from 'form', labels from 'upos'"),
+    ],
+)
+def test_a_kind_that_was_not_typed_is_found_and_said(
+    file: str, content: Content, kind: str, note: str, tmp_path
+) -> None:
+    task = task_of(write(tmp_path / file, content))
+    assert task.kind == kind and f"{file}: read as --kind {kind}: " in task.notes[0]
+    assert note in task.notes[0]
+    again = task_of(tmp_path / file, f"kind={kind}")
+    assert again.slug == task.slug and "--kind" not in again.notes[0]
+    assert shown(again.read("train")) == shown(task.read("train"))
+
+
+def test_what_was_typed_is_not_said(tmp_path) -> None:
+    path = write(tmp_path / "a.csv", "text,label,x\na,b,c\n")
+    assert task_of(path, f"{SENTENCE} text=text label=1").notes == ()
+    (note,) = task_of(path, f"{SENTENCE} label=x").notes
+    assert note == f"{path}: texts from 'text'"

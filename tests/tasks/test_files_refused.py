@@ -11,6 +11,7 @@ SENTENCE, PAIR, SCORE, TEXT = (
 TWO_TEXTS = "sentence1\tsentence2\tlabel\nA fine film .\tOne\tgood\nBad .\tTwo\tbad\n"
 IDS = "group,token,tag\ns1,a,O\ns1,b,O\ns2,c,O\ns3,d,O\ns3,e,O\ns3,f,O\n"
 DEEP = "[" * 200_000 + "]" * 200_000
+FINE = "a fine day,good\nbad rain,bad\n"
 HAT = "text^label\na^b\n"
 SPANS = [{"text": "Paris", "entities": [{"label": "LOC"}], "relations": []}]
 
@@ -61,7 +62,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", SPANS, "", "no column with a list of words"),
     ("a.jsonl", [{"label": 1}], SENTENCE, r"has no column with text; expected one \(text"),
     ("a.jsonl", [{"tokens": ["a"], "label": 1}], SENTENCE, "has no column with text"),
-    ("a.jsonl", [{"text": "a", "labels": ["x", "y"]}], SENTENCE, "'labels' holds "),
+    ("a.jsonl", [{"text": "a", "labels": ["x", "y"]}], SENTENCE, "line 1: column 'labels' hold"),
     ("a.csv", "token\na\n", "label=tag", "no labels in column 'tag'"),
     ("a.jsonl", [{"tokens": ["a"]}], "label=t", "no labels in column 't'"),
     # labels of words
@@ -69,7 +70,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.conll", "a S-X\nb B-X\n", "", r"line 1: 'S-X'.*convert other schemes"),
     ("a.conll", "a B-X\nb E-X\nc O\n\nd B-X\ne O\n", "", r"line 2: 'E-X' .*convert other sch"),
     ("a.csv", "token,tag\na,X\n\nb,\n", "", r"line 4: an empty label in column 'tag'"),
-    ("a.jsonl", [{"tokens": []}], "", r"line 1: an example without words"),
+    ("a.jsonl", [{"tokens": []}], "", r"line 1: no words in column 'tokens'"),
     ("a.jsonl", "\n" + json_lines(*tagged(["X"])), "", r"a.jsonl, line 2: 2 words but 1 labels"),
     ("a.jsonl", [*tagged(["X", "Y"]), {"tokens": ["a"]}], "", r"line 2: no labels in column 'tag"),
     ("a.jsonl", [*tagged(["X", "Y"]), {"tags": ["X"]}], "", r"line 2: no words in column 'tokens'"),
@@ -99,11 +100,19 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", labelled("3,8", "2", "1"), SCORE, r"line 1: '3,8' in column 'label' is no finite"),
     ("a.jsonl", labelled(True, 2, 3), SCORE, r"line 1: 'True' in column 'label' is no finite"),
     # texts
-    ("a.csv", "text,label\nfine,1\n ,0\n", SENTENCE, r"a.csv, line 3: no text in column 'text'"),
+    (
+        "a.csv",
+        "text,label\nfine,1\n ,0\n",
+        SENTENCE,
+        r"a.csv, line 3: no text in column 'text'; fi",
+    ),
+    ("a.csv", "text,label\na,1\n,0\n ,1\n", SENTENCE, "line 3: .*first of 2 such.*--skip-blank"),
     ("a.jsonl", [*labelled(1), {"label": 1}], SENTENCE, r"line 2: no text in"),
     ("a.jsonl", [{"t": "a"}, {"t": 3}], f"{SENTENCE} text=t", r"line 2: expected text .*found int"),
     ("a.jsonl", [{"text": "a", "id": 1}] * 2, SENTENCE, r"line 2: the id '1' occurs twice"),
-    ("a.csv", "text,label\na fine day,good\nbad rain,bad\n", "", r"holds texts, such as 'a fine d"),
+    ("a.csv", f"text,label\n{FINE}", "kind=tagging", r"holds texts, such as 'a fine d"),
+    # no kind, and what is read does not fit labels of words
+    ("a.jsonl", [{"text": "a b"}], "", r"no --kind was given, and it is read as tagging"),
     *(
         ("a.conll", f"{blank}\tNOUN\n{blank}\tVERB\n.\tPUNCT\n", "", "2 of 3 words are written '_'")
         for blank in ("_", "____")
@@ -196,7 +205,13 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
     ("a.csv", "text,topic,stars\na,x,3\n", SENTENCE, r"several label columns: topic, stars\."),
     ("a.csv", "text,topic,stars\na,x,3\n", f"{SENTENCE} label=topik", r"'topik'.*mean 'topic'"),
     ("a.csv", ",text,label\nl,a b,x\n", SENTENCE, r"several label columns: 0, label\."),
-    ("a.csv", "fine .,x,3.8\nbad .,y,1.2\n", "", r"columns: 1, 2\. .* --kind sentence, pair or re"),
+    (
+        "a.csv",
+        "fine .,x,3.8\nbad .,y,1.2\n",
+        "",
+        r"kind sentence\. .*which column holds the text\?",
+    ),
+    ("a.csv", f"text,x,y\n{FINE.replace(',', ',p,')}", "", r"a\.csv: no --kind .*columns: x, y"),
     ("a.csv", "text,z\nfine,p\n", f"{SENTENCE} label=y", r"--label column of .*a.csv 'y'"),
     ("a.jsonl", [{"a": ["x"], "b": ["y"]}], "", r"which column holds the words\? a, b\..*--text"),
     ("a.csv", IDS, "label=tag sentences=groop", r"--sentences column of .*Did you mean 'group'"),

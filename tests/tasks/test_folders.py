@@ -1,6 +1,7 @@
 """Folders of the user's own files: which file is which split, shards, cards, names in a cache."""
 
 import gzip
+import re
 from pathlib import Path
 
 import datasets
@@ -81,6 +82,15 @@ READ: list[tuple[dict[str, Content], str, str]] = [
     ({"en_x-ud-dev.conllu": CONLLU, "en_x-ud-dev.txt": "go\n"}, "", "dev upos: go/VERB"),
     ({"en_x-ud-dev.conllu": CONLLU, "en_x-ud-dev.txt": "go\n"}, TEXT, "dev : go"),
     ({"train.conll": X, "test.conll": "a\n"}, "", "train 1: a/X; test : a"),
+    ({"training.conll": X, "development.conll": X}, "", "train 1: a/X; dev 1: a/X"),
+    (
+        {"my_train.conll": X, "data-test.conll": X, "test_out.conll": X, "a dev.txt": X},
+        "",
+        "train 1: a/X; test 1: a/X",
+    ),
+    ({"train.conll": X, "a_dev.conll": X, "b_dev.conll": X}, "", "train 1: a/X"),
+    ({"dev.conll": X, "my_dev.conll": "b X\n"}, "", "dev 1: a/X"),
+    ({"wiki.train.txt": X, "wiki.valid.txt": "b X\n"}, "", "train 1: a/X; dev 1: b/X"),
     ({"train.csv": "token,t\na,X\n", "test.csv": "token\na\n"}, "", "train t: a/X; test : a"),
     ({"train.jsonl": TAGGED, "test.jsonl": [{"tokens": ["a"]}]}, "", f"train {DIGITS}; test : a"),
     (
@@ -142,7 +152,7 @@ FAULTS: list[tuple[dict[str, Content], str]] = [
     *(
         (dict.fromkeys(names, X), message)
         for names, message in (
-            ([], "no file is named after a split; expected train, dev"),
+            ([], "no file is named after a split; expected train, .*dev"),
             (["train-00000-of-00002.conll"], "one of 2 shards, of which number 1 is missing"),
             (["train-0.conll", "train-2.conll"], "one of 2 shards, of which number 1 is missing"),
             (["train-0.conll", "train-00.conll"], "of which number 1 is missing"),
@@ -383,3 +393,29 @@ def test_names_of_classes_in_parquet_are_a_list_of_names(tmp_path, feature):
     path = write_parquet(tmp_path / "a.parquet", columns, {"label": feature})
     with pytest.raises(DataError, match="not a readable Parquet file"):
         read(path, SENTENCE)
+
+
+@pytest.mark.parametrize(
+    ("files", "note"),
+    [
+        (["train.conll", "dev.conll", "train.txt"], ""),
+        (["train.conll", "my-dev.conll"], r": my-dev\.conll is dev$"),
+        (
+            ["train.conll", "b.conll", "a.jsonl"],
+            r": left out: a\.jsonl, b\.conll \(the files",
+        ),
+        (["train.conll", "a_dev.csv", "b_dev.csv"], r": left out: a_dev\.csv, b_dev\.csv \("),
+        (["train.conll", "dev.xml", "README.md"], r"left out: dev\.xml \("),
+        (["data/train.conll", "x.csv", "data/y.csv"], r"left out: x\.csv, y\.csv \("),
+        (["train/0.conll", "train/1.conll"], ""),
+    ],
+)
+def test_which_files_are_not_read_is_said(files: list[str], note: str, tmp_path) -> None:
+    columns, *others = task_of(write_all(tmp_path, dict.fromkeys(files, X))).notes
+    assert columns.endswith("read as --kind tagging: words from '0', labels from '1'")
+    assert len(others) == bool(note) and re.search(note, "".join(others))
+
+
+def test_a_file_alone_is_train_unless_it_is_called_after_another_split(tmp_path) -> None:
+    task = task_of(write(tmp_path / "my_dev.conll", X))
+    assert task.splits == ("train",) and len(task.notes) == 1

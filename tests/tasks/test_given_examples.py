@@ -135,7 +135,7 @@ BAD = {
     "labels for a text": ([("a b", ["O", "O"])], r"a text with 2 labels.*text.split\(\)"),
     "one label for words": ([(["a", "b", "c"], "x")], "3 words with one label"),
     "an empty word": ([(["Ada", " "], ["O", "O"])], r"example 1: word 2 is empty \(' '\)"),
-    "no words": ([([], [])], "an example without words"),
+    "no words": ([([], [])], "example 1: no words in column 'words'"),
     "no text": ([("  ", "x")], "no text"),
     "an empty split": ({"train": [WORDS], "dev": []}, r"examples\['dev'\] is empty"),
     "an empty frame": (pd.DataFrame({"text": [], "label": []}), r"examples\['train'\] is empty"),

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.kinds import KINDS
+from probekit.base.registry import listed
 from probekit.base.tensors import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
@@ -247,6 +248,7 @@ def import_states(
     encoding: str | None = None,
     sentences: str | None = None,
     skip_unlabelled: bool = False,
+    skip_blank: bool = False,
     progress: bool = False,
 ) -> Entries:
     """Make entries of hidden states that another program computed.
@@ -281,6 +283,7 @@ def import_states(
         encoding: for the user's own text files, their encoding.
         sentences: for the user's own tables of words, the column of sentence ids.
         skip_unlabelled: for the user's own data, leave out texts without a label.
+        skip_blank: for the user's own data, leave out rows without text.
         progress: show progress on stderr.
 
     Returns:
@@ -291,7 +294,7 @@ def import_states(
     """
     text_options = TextOptions(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
-        skip_unlabelled=skip_unlabelled,
+        skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
     wanted, in_memory = options or ImportOptions(), as_named(model, tokenizer, name)
     by_split = states if isinstance(states, Mapping) else {None: states}
@@ -301,7 +304,7 @@ def import_states(
         model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
         given=in_memory, examples=examples, own=text_options,
         data=None if data is None else Path(data),
-        splits=None if splits is None else tuple(splits), revision=revision, label=label,
+        splits=None if splits is None else listed(splits), revision=revision, label=label,
         name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
         typed_states=tuple(
             str(path) if split is None else f"{split}={path}"

@@ -1,7 +1,7 @@
 """What a file of examples holds: its columns, whatever its format; those of Arrow's formats."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -80,6 +80,11 @@ class Fields:
         return Sentences(
             sentences=tuple(examples), where=self.where, origin=self.origin, unit=self.unit
         )
+
+    def take(self, rows: Sequence[int]) -> Self:
+        """Return some rows of columns of texts."""
+        values = {name: [cells[row] for row in rows] for name, cells in self.values.items()}
+        return replace(self, lines=[self.lines[row] for row in rows], values=values)
 
     def id_of(self, number: int) -> str | None:
         """Return the id that the file gives an example, if any."""

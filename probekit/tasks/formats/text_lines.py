@@ -9,12 +9,12 @@ The format of "Train.CSV.gz" is ".csv". A split has a file, or shards as the Hub
 import codecs
 import logging
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from probekit.base.fingerprint import parse_json
 from probekit.base.kinds import ALIASES, SPLITS
-from probekit.base.notices import warn_once
+from probekit.base.notices import human_list, warn_once
 from probekit.base.packed_files import unpack_gzip
 from probekit.errors import DataError, MissingFileError, OptionError
 
@@ -28,6 +28,9 @@ SAVED = "saved"
 
 _SAME = {".ndjson": ".jsonl", ".tab": ".tsv", ".bio": ".conll", ".iob": ".conll", ".iob2": ".conll"}
 """Other suffixes of a format."""
+
+_SHOWN = 5
+"""How many files that are left out are named."""
 
 # "train-00000-of-00002" is number 0 of 2 of "train", "part_3" is number 3 of "part" (of how many is
 # not said), "0001" is number 1 of a split that its folder names; "train" is no shard.
@@ -60,7 +63,8 @@ def split_files(path: Path, formats: Collection[str]) -> dict[str, tuple[Path, .
 
     A file alone is the split that its name says, else train. A folder has a file per split, or
     shards ("train-00000-of-00002.parquet"), or a folder of that name per split, itself or in its
-    sub-folder "data"; or it is what ``save_to_disk`` wrote.
+    sub-folder "data"; a split without any has the one whose name ends so ("reviews_dev.csv"). Or it
+    is what ``save_to_disk`` wrote.
 
     Args:
         path: a file or folder.
@@ -96,11 +100,52 @@ def split_of(name: str) -> str | None:
     return ALIASES.get(name.rpartition("-ud-")[2].lower())
 
 
+def _split_at_end(name: str) -> str | None:
+    """Return the split that a name ends with: "reviews_dev", "data-test"."""
+    return None if name.startswith(".") else ALIASES.get(re.split(r"[-_. ]", name)[-1].lower())
+
+
+def describe_files(
+    path: Path, splits: Mapping[str, Sequence[Path]], formats: Collection[str]
+) -> str:
+    """Return in words what was taken for a split by the end of its name, and what was left out.
+
+    Args:
+        path: a file or folder.
+        splits: what `split_files` returns of it.
+        formats: those that are read.
+    """
+    read = {file: split for split, files in splits.items() for file in files}
+    folders = {path, *(file.parent for file in read)} if path not in read else ()
+    texts = {format_of(file) for file in read} <= {RUNNING}
+    said = [
+        f"{file.name} is {split}"
+        for file, split in read.items()
+        if split not in (split_of(_without_shard(file)), _split_at_end(file.parent.name))
+        and folders
+    ]
+    left = [
+        file.name
+        for folder in sorted(folders)
+        for file in sorted(folder.iterdir())
+        if file.is_file() and file not in read
+        if format_of(file) in formats or _split_at_end(_without_shard(file))
+        if texts or format_of(file) != RUNNING  # treebanks have their running text beside them
+    ]
+    if left:
+        said.append(
+            f"left out: {human_list(left, _SHOWN)} (the files of a split are called train, dev or "
+            "test, or end so, as my_dev.csv does)"
+        )
+    return f"{path}: {'; '.join(said)}" if said else ""
+
+
 def _without_splits(path: Path, formats: Collection[str]) -> DataError:
     """Say what a folder should hold, and what in it comes near."""
     listed = ", ".join(form for form in formats if form.startswith("."))
     inside = sorted(path.iterdir())
-    others = [file.name for file in inside if file.is_file() and split_of(_without_shard(file))]
+    files = [file for file in inside if file.is_file()]
+    others = [file.name for file in files if _split_at_end(_without_shard(file))]
     below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
     hint = f" {others[0]} has another format, or is of another --kind." if others else ""
     hint = f" Did you mean {below[0]}?" if below else hint
@@ -112,10 +157,20 @@ def _without_splits(path: Path, formats: Collection[str]) -> DataError:
 
 def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, ...]]:
     splits: dict[str, list[Path]] = {}
+    ending: dict[str, list[Path]] = {}
     for file in sorted(folder.iterdir()):
-        split = split_of(_without_shard(file))
-        if split is not None and (format_of(file) in formats or _readable_files(file, formats)):
+        name = _without_shard(file)
+        if (split := split_of(name)) and (
+            format_of(file) in formats or _readable_files(file, formats)
+        ):
             splits.setdefault(split, []).append(file)
+        elif (split := _split_at_end(name)) and file.is_file() and format_of(file) in formats:
+            ending.setdefault(split, []).append(file)
+    every = {format_of(file) for files in (*splits.values(), *ending.values()) for file in files}
+    for split, files in ending.items():
+        notes = every != {RUNNING} == set(map(format_of, files))  # beside data, such as a README
+        if split not in splits and not notes and len(set(map(_without_shard, files))) == 1:
+            splits[split] = files
     return {split: _files(folder, split, files, formats) for split, files in splits.items()}
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from probekit.base.kinds import EXAMPLES_IN_MEMORY, KINDS
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
+from probekit.page.rerun_commands import data_folder, extract_command
 from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
@@ -48,7 +49,7 @@ class Baselines:
 
 
 def run_baselines(
-    plan: Sequence[TrainSpec],
+    plan: TrainSpec | Sequence[TrainSpec],
     *,
     out: str | Path,
     location: Location,
@@ -67,7 +68,7 @@ def run_baselines(
     All records are appended to ``out``; what is there is not trained again.
 
     Args:
-        plan: the runs: one model, task and label column, on its real labels.
+        plan: the runs, or one: one model, task and label column, on its real labels.
         out: the records file.
         location: where entries and labels lie.
         workers: worker processes.
@@ -89,6 +90,7 @@ def run_baselines(
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died.
     """
+    plan = [plan] if isinstance(plan, TrainSpec) else plan
     check_plan(plan)
     train = partial(
         sweep,
@@ -146,15 +148,12 @@ def _random(
             notes.append(f"no scores of {model}: {error}")
     if not models:
         made = splits.manifest
-        base = made.model_info.get("base", first.model)  # of the model of a saved run
-        command = f"`probekit extract {base} {first.task} --random-init 0`"
+        data, root = data_folder(made) or "DATA", typed_path(location.cache)
+        command = extract_command(made, root, first.task, data=data, random_init=0)
         if made.model_info.get("source") == "memory" or made.origin == EXAMPLES_IN_MEMORY:
             drawn = f"name='{made.model}-random0', options=probekit.ExtractOptions(random_init=0)"
-            command = f"`probekit.extract(..., {drawn})`"
-        notes.append(
-            f"no randomly initialised backbone: cache its features with {command} and the options "
-            "of the first extraction."
-        )
+            command = f"probekit.extract(..., {drawn}) and the options of the first extraction"
+        notes.append(f"no randomly initialised backbone: cache its features with {command}")
     return records, notes
 
 

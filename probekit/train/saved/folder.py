@@ -19,7 +19,14 @@ from probekit.base.notices import human_list
 from probekit.base.plugins import Registry
 from probekit.base.replacing import matching, put, workshop
 from probekit.data.pooling import Pooling
-from probekit.errors import MissingFileError, OptionError, RecordError, StorageError, reason_of
+from probekit.errors import (
+    MissingFileError,
+    OptionError,
+    RecordError,
+    StorageError,
+    reason_of,
+    upgrade_to,
+)
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
 from probekit.probe.normalization import NORMALIZATIONS
@@ -386,7 +393,8 @@ def _read_config(folder: Path) -> dict[str, Any]:
         raise MissingFileError(_none_here(folder, reason))
     version = config["format_version"]
     if version != FORMAT_VERSION:
-        remedy = "upgrade probekit" if isinstance(version, int) else "train the head again"
+        newer = isinstance(version, int) and version > FORMAT_VERSION
+        remedy = upgrade_to(config.get("probekit")) if newer else "train the head again"
         raise RecordError(
             f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
         )

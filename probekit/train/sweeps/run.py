@@ -97,7 +97,7 @@ def _know(name: str, head: type[HeadSpec]) -> None:
 
 
 def sweep(
-    plan: Sequence[TrainSpec],
+    plan: TrainSpec | Sequence[TrainSpec],
     *,
     out: str | Path,
     location: Location | None = None,
@@ -122,7 +122,7 @@ def sweep(
     recorded as trials in the same file.
 
     Args:
-        plan: the runs; ``specs.product`` makes them.
+        plan: the runs, which ``specs.product`` makes; or one.
         out: the records file.
         location: where entries and labels lie.
         workers: worker processes.
@@ -160,6 +160,7 @@ def sweep(
         StorageError: records, predictions or heads cannot be written.
         EngineError: a worker process died, or a cluster cannot be used.
     """
+    plan = [plan] if isinstance(plan, TrainSpec) else plan
     engine, out = engine_of(engine), Path(out)
     if ablate is not None:
         choose("way to leave a layer out", ablate, dict.fromkeys((BY_MEAN, BY_REFIT)))

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from probekit.base.kinds import POOLED
+from probekit.base.kinds import POOLED, typed_layers
 from probekit.base.registry import Panel, choose, option
 from probekit.base.selection import (
     FIXED,
@@ -82,7 +82,7 @@ class ProbeOptions(Group):
         decoder: name of the decoder, with settings likewise; ``None`` is the head's published one,
             else the default of what the labels are.
         layers: layers instead of the head's published ones, in the language of
-            ``probekit.base.kinds``.
+            ``probekit.base.kinds``; a number, or several, become text.
         depth: the largest layer the head may see; ``None`` is all of them.
         normalize: normalisation of each layer, one of ``NORMALIZATIONS``; ``None`` is that of the
             saved head that a run starts from, else ``none``.
@@ -116,7 +116,9 @@ class ProbeOptions(Group):
     )
 
     def __post_init__(self) -> None:
-        """Check depth and pooling."""
+        """Check depth and pooling; write layers as text."""
+        if self.layers is not None:
+            object.__setattr__(self, "layers", typed_layers(self.layers))
         check_whole("depth", self.depth, least=0)
         if self.pooling is not None:
             choose("pooling", self.pooling, dict.fromkeys(POOLED))

@@ -43,6 +43,7 @@ def test_records_come_in_the_order_of_the_plan_and_are_written(swept, tmp_path, 
     # a second sweep trains nothing
     monkeypatch.setattr(worker, "fit_group", None)
     assert swept(plan) == records
+    assert swept(plan[0]) == records[:1], "one spec is a plan"
     assert len((tmp_path / "r.jsonl").read_text().splitlines()) == len(plan)
 
 

@@ -55,6 +55,10 @@ def test_values_that_cannot_be_used(options, message):
         spec(**options)
 
 
+def test_layers_may_be_numbers():
+    assert spec(layers=-1) == spec(layers="-1") and spec(layers=[0, 2]).layers == "0,2"
+
+
 def test_adam_may_be_told_that_it_has_no_weight_decay():
     assert spec(optimizer="adam", weight_decay=0).weight_decay == 0
 

@@ -1,0 +1,13 @@
+from .location import Location as Location
+from .opened_splits import open_features as open_features
+from .rows import CachedRows as CachedRows
+from .rows import EntryRows as EntryRows
+from .rows import RowDataset as RowDataset
+from .rows import RowItem as RowItem
+from .split_labels import LabelMap as LabelMap
+from .split_labels import load_labels as load_labels
+from .splits import Splits as Splits
+from .view import FeatureView as FeatureView
+from .view import choose_array as choose_array
+from .view import missing_array as missing_array
+from .view import settled_array as settled_array

@@ -155,9 +155,11 @@ def told(line, *words):
 
         return record
 
+    # all before the first is replaced: a module imported meanwhile would keep what stands in
+    functions = {name: pkgutil.resolve_name(name) for name in CALLS[line]}
     with pytest.MonkeyPatch.context() as patch:
-        for name in CALLS[line]:
-            patch.setattr(name, replaced(name, pkgutil.resolve_name(name)))
+        for name, function in functions.items():
+            patch.setattr(name, replaced(name, function))
         patch.setattr("probekit.engines.ray_cluster.ray_engine.find_spec", lambda package: True)
         run(*line.split(), *words)
     return calls

@@ -10,15 +10,14 @@ from typing import Any, Literal
 from probekit import Location, Record, TrainSpec, open_features, product, sweep
 from probekit.metrics import scale_of
 from probekit.results.comparison.judging import Judged, family, judge
-from probekit.results.comparison.resampling import Drawn, drawn_text
 from probekit.results.comparison.runs import settings, with_reference
 from probekit.results.summaries.diagnosis import MARK, copied_texts, marks
-from probekit.results.summaries.grouping import grouped
-from probekit.results.summaries.interval import Interval
+from probekit.results.summaries.grouping import check_seeds, grouped
+from probekit.results.summaries.interval import Drawn, Interval, drawn_text, interval
 from probekit.results.summaries.scored import Score
 from probekit.results.summaries.typeset import Column, markdown_table
 from probekit.results.summaries.wording import model_text, value_text
-from probekit.results.tables import score_table, summarise
+from probekit.results.tables import score_table
 from probekit.train.sweeps.search import FIRST_SEED, selected_score
 from probekit.train.sweeps.specs import depths
 
@@ -284,10 +283,9 @@ def cell(records: Sequence[Record], score: Score = "test_score") -> str:
     """Return the mean score of some seeds of one run with its interval; a dash without any."""
     if not records:
         return "-"
-    (row,) = summarise(records, by=["task", "label", "head"])
-    found = getattr(row, score)
-    assert isinstance(found, Interval), f"no {score}"
-    return interval_text(found.scaled(scale_of(row.metric).factor))
+    check_seeds(records, records[0].head)
+    found = interval(getattr(record, score) for record in records)
+    return interval_text(found.scaled(scale_of(records[0].metric).factor))
 
 
 def interval_text(found: Interval, *, sign: bool = False, decimals: int = 1) -> str:

@@ -3,7 +3,7 @@
 import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_args
+from typing import Any, Literal, get_args, get_origin
 
 import jaxtyping
 from beartype import beartype
@@ -36,6 +36,8 @@ def jaxtyped(function: Any = None, *, typechecker: Callable[..., Any]) -> Any:
 def _names_shape(hint: Any) -> bool:
     if isinstance(hint, str):  # what it stands for may be defined further down
         return True
+    if get_origin(hint) is Literal:  # whose words are none of these
+        return False
     if isinstance(hint, list):  # of a callable's parameters
         return any(map(_names_shape, hint))
     if inspect.isclass(hint) and issubclass(hint, jaxtyping.AbstractArray):

@@ -200,7 +200,7 @@ def demo(
     logger.info("2/3 train %d heads x %d seeds from the cache", len(DEMO_HEADS), len(each_seed))
     fused = _sweep(model, out, head=list(DEMO_HEADS), seed=each_seed)
     logger.info("3/3 solve a linear probe at every depth 0..%d", n_blocks)
-    by_depth = _sweep(model, out, predictions=True, head=["last"], depth=list(depths(n_blocks)))
+    by_depth = _sweep(model, out, head=["last"], depth=list(depths(n_blocks)))
     save_figure(plot_weights(fused), out / "weights.png")
     save_figure(plot_depth(by_depth), out / "depth.png")
     write_report([*fused, *by_depth], out / "report.html", ReportOptions(cache=out / "cache"))
@@ -208,9 +208,7 @@ def demo(
     show(_next_steps(model, out, time.perf_counter() - start))
 
 
-def _sweep(
-    model: str, out: Path, *, predictions: bool = False, **varied: Sequence[object]
-) -> "list[Record]":
+def _sweep(model: str, out: Path, **varied: Sequence[object]) -> "list[Record]":
     from probekit.base.machine import usable_cores
     from probekit.features import Location
     from probekit.train.sweeps.run import sweep
@@ -223,7 +221,6 @@ def _sweep(
         out=out / f"{DEMO_TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),
-        predictions=predictions,
         progress=progress_wanted(),
     )
 

@@ -90,10 +90,11 @@ def _with_baselines(plan: "Sequence[TrainSpec]", options: Mapping[str, Any]) -> 
 
 
 Predictions = Annotated[
-    bool,
+    bool | None,
     typer.Option(
         "--predictions/--no-predictions",
-        help="Write dev and test predictions beside the records; depths are compared by them.",
+        help="Write dev and test predictions beside the records, for intervals over sentences.",
+        show_default="written, but by a sweep of all layers from the cache",
     ),
 ]
 Ablate = Annotated[
@@ -130,7 +131,7 @@ def train(
         ),
     ] = None,
     asked: Asked,
-    predictions: Predictions = False,
+    predictions: Predictions = None,
     ablate: Ablate = None,
     baselines: Annotated[
         bool,
@@ -147,7 +148,8 @@ def train(
     """
     target = Target.of(model, task, text, shared, asked)
     head = read_protocol(shared.protocol).heads[-1] if head is None else head
-    ways = {"predictions": predictions, "ablate": ablate, "workers": workers}
+    kept = "new" if predictions is None else predictions
+    ways = {"predictions": kept, "ablate": ablate, "workers": workers}
     _carry_out(target, asked, shared, head, [depth], ways, baselines=baselines)
 
 
@@ -171,7 +173,7 @@ def sweep(
         ),
     ] = None,
     asked: Asked,
-    predictions: Predictions = False,
+    predictions: Predictions = None,
     ablate: Ablate = None,
     crew: arguments.Crew,
     text: arguments.OwnText,
@@ -197,7 +199,7 @@ def depth(
     ] = None,
     every: Annotated[int, typer.Option("--every", help="Distance between depths.")] = 1,
     asked: Asked,
-    predictions: Predictions = True,
+    predictions: Predictions = None,
     crew: arguments.Crew,
     text: arguments.OwnText,
     shared: TrainingOptions,

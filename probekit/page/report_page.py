@@ -233,7 +233,7 @@ def score_tables(
         shown = beside_heads(full_depth(group))
         of_depths = against is None and any(record.depth is not None for record in shown)
         verdict, why_not = None, ""
-        if not of_depths and len(tables.summarise(shown)) > 1:
+        if not of_depths and len(grouped(shown, tuple(OPTIONS))) > 1:
             heads = without_baselines(shown)
             try:
                 verdict = verdicts(heads, against, split=split, samples=samples)

@@ -50,7 +50,7 @@ def plot_fewshot(
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw the score against shots (logarithmic), with 95 % intervals over seeds.
+    """Draw the score against shots (logarithmic), with 95 % intervals (`mean_score`).
 
     Scores are the best ones on dev, or those of the same checkpoints on test.
 
@@ -77,7 +77,7 @@ def plot_fraction(
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw the score against the fraction (logarithmic), with 95 % intervals over seeds.
+    """Draw the score against the fraction (logarithmic), with 95 % intervals (`mean_score`).
 
     Scores are the best ones on dev, or those of the same checkpoints on test.
 
@@ -100,7 +100,7 @@ def plot_fraction(
 def _draw_amounts(
     records: Sequence[Record], amount: Amount, split: Scored | None, ax: Given, look: Look
 ) -> Figure:
-    """Draw the score against the amount, with 95 % intervals over seeds.
+    """Draw the score against the amount, with 95 % intervals (`mean_score`).
 
     Every depth has a panel; one that was run with a single amount, as by ``probekit depth``, is
     left out where others of the same task and model make curves.

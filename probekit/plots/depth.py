@@ -159,7 +159,7 @@ def plot_depth(
     Scores are the best ones on dev, or those of the same checkpoints on test; panels of one metric
     share their y axis. A ring marks the depth of each curve that is best on dev, whatever split is
     drawn; a pale line runs under the depths within noise of it (``comparison.best_depth``). Bands
-    are 95 % intervals over seeds, and hollow markers stand for runs with a trouble. Where the
+    are 95 % intervals (`mean_score`), and hollow markers stand for runs with a trouble. Where the
     records hold them, lines show what a curve is held against: the majority, a lexicon, and the
     same head on random weights.
 

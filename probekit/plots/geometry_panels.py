@@ -226,7 +226,7 @@ class _ProbeScores:
         self._styles = curve_styles(list(self._curves))
 
     def draw(self, axes: Axes) -> str:
-        """Draw mean scores by depth with their 95 % intervals over seeds; return the title."""
+        """Draw mean scores by depth with their 95 % intervals; return the title."""
         panel, count = self._panel, len(self._curves)
         for order, (name, curve) in enumerate(self._curves.items()):
             troubles = panel.troubles(name, "depth")

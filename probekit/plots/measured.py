@@ -19,7 +19,7 @@ from probekit.plots.panels import (
     share_scores,
 )
 from probekit.plots.style import PLAIN, Given, Look, note_mark, refuse_many, styled
-from probekit.results.comparison.resampling import Bootstrap, Drawn, Estimate, drawn_text
+from probekit.results.comparison.resampling import Bootstrap, Estimate
 from probekit.results.overthinking import DepthCurve, EarlyExit, depth_curves
 from probekit.results.overthinking.depth_predictions import read_reported
 from probekit.results.overthinking.early_exit import (
@@ -31,6 +31,7 @@ from probekit.results.overthinking.early_exit import (
 from probekit.results.overthinking.shares import SharesByDepth, shares_by_depth
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import marks
+from probekit.results.summaries.interval import Drawn, drawn_text
 from probekit.results.summaries.wording import metric_text, seeds_text
 
 Line = Mapping[str, Any]

@@ -35,12 +35,13 @@ from probekit.plots.style import (
     refuse_many,
     size_of,
 )
+from probekit.results.comparison.mean_scores import score_curve
 from probekit.results.record import Record
-from probekit.results.summaries.diagnosis import marks, marks_along, same_for_all_seeds
+from probekit.results.summaries.diagnosis import marks, marks_along
 from probekit.results.summaries.grouping import Key, grouped, series, varying
-from probekit.results.summaries.interval import Interval
-from probekit.results.summaries.scored import SCORE_OF, Scored, score_curve
-from probekit.results.summaries.wording import metric_text, seeds_text
+from probekit.results.summaries.interval import Interval, interval_text
+from probekit.results.summaries.scored import SCORE_OF, Scored
+from probekit.results.summaries.wording import metric_text
 
 TASK = ("model", "task", "label", "metric")
 """Options that are never mixed on one axis."""
@@ -263,11 +264,10 @@ def finish(
         Line2D([], [], label=name, **style.line_options() | no_line)
         for name, style in drawn.styles.items()
     ]
-    seeds = {point.n for panel in curves for curve in panel for point in curve.values()}
-    text = seeds_text(seeds)
-    if max(seeds) > 1:
-        same = all(map(same_for_all_seeds, drawn.records))
-        text = f"{text}, the same for all" if same else f"mean and 95 % interval over {text}"
+    points = [point for panel in curves for curve in panel for point in curve.values()]
+    text = interval_text(
+        points, "mean and " * any(point.n > 1 for point in points) + "95 % interval"
+    )
     explained = [*phrases, *hollow_entries(drawn.records), *also]
     explain(drawn, entries, explained, text + diverged_text(drawn.records), connected=connected)
 

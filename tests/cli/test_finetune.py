@@ -12,7 +12,6 @@ def extracted(bert, corpus, entries):
 
 def test_runs_with_and_without_the_model_in_one_table(extracted):
     steps = ("--head", "last", "--fit", "adam", "--epochs", "1", "--out", "runs.jsonl")
-    steps = (*steps, "--predictions")
     cached = done("train", *extracted, *steps, "--json").rows[0]
     frozen = done("train", *extracted, *steps, "--method", "frozen", "--json").rows[0]
     assert frozen["scores"] == pytest.approx(cached["scores"], rel=1e-3)
@@ -21,6 +20,10 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert tuned["method"] == "full" and tuned["backbone_share"] == 1.0
     table = done("table", "runs.jsonl").out
     assert "method" in table and "frozen" in table and "full" in table
+    judged = done("table", "runs.jsonl", "--against", "last").out
+    assert "than last, from the cache on the same data" in judged
+    assert "p over 10 sentences (paired bootstrap, 10,000 samples)" in judged
+    assert "(Student's t) over 10 sentences, one seed" in judged
     pairs = done("compare", "--all", "runs.jsonl", "--samples", "100", "--split", "dev").out
     assert all(f"last, {name}" in pairs for name in ("frozen", "full", "from the cache"))
     assert "1 of 1 runs are recorded" in done("train", *extracted, *steps, *full).err

@@ -30,12 +30,14 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here):
     (file,) = here.glob("runs/bert/corpus-????????.jsonl")
     shared = f"{file.stem}, label 2, decoder linear"
     assert "are in train too" in twice[0] and "--drop-duplicates" in " ".join(twice)
-    assert caption == f"{shared}: span F1 (%); one seed, hence no interval."
+    over = "mean ± half width of the 95 % interval (Student's t) over 10 sentences, one seed."
+    assert caption == f"{shared}: span F1 (%); {over}"
     *_, finished, said = outcome.err.splitlines()
     assert re.fullmatch(r"\[1/1\] last, seed 0: dev \d+\.\d \(\d.*s\)", finished)
     assert said == f"records: {file.relative_to(here)}"
     (row,), (record,) = done(*words, "--json").rows, load_records(file)
-    assert row == record.to_json(), "which is read, not trained again"
+    found = record.to_json() | {"predictions": row["predictions"]}
+    assert row == found, "which is read, not trained again"
     assert (row["head"], row["label"], row["metric"]) == ("last", "2", "span-f1")
     assert row["layers"] == [3] and row["test_score"] is None
 
@@ -52,6 +54,7 @@ finally:
     print(*{large} & set(sys.modules), file=sys.stderr)
 """
     words = ("train", bert, corpus, "--cache", entries, "--head", "dwatt", "--epochs", "1")
+    words = (*words, "--no-predictions")  # whose interval would need scipy
     command = [sys.executable, "-c", code, *map(str, words)]
     path = os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, cwd=here, env=path, capture_output=True, text=True)
@@ -92,7 +95,7 @@ def test_a_sweep_is_a_product_and_is_resumed(bert, corpus, cache, here):
     (file,) = here.glob("runs/bert/*.jsonl")
     assert len(file.read_text().splitlines()) == 8
     table = done(*words, "--head", "last,p32").out
-    assert "95 % interval over seeds" in table
+    assert "95 % interval (Student's t) over 2 seeds" in table
 
 
 def test_depth_gives_one_record_per_depth(bert, corpus, cache):

@@ -62,7 +62,7 @@ def test_text_of_a_picture_is_text():
     records = [make_record(shots=shots, task="<b>task") for shots in (8, 32)]
     (curve, _), _ = page_figures(records, None, 100)
     read = PageReader(curve.svg)
-    assert {"8", "32", "p32", "test span F1 (%)", "one seed"} <= set(read.texts("text"))
+    assert {"8", "32", "p32", "test span F1 (%)"} <= set(read.texts("text"))
     points = [attrs for tag, attrs in read.elements if tag == "circle"]
     assert len(points) == 2 == len(curve.rows)
     assert "shots K (K x C sentences, drawn without strata): 8" in read.texts("circle")[0]

@@ -74,7 +74,10 @@ def test_depth_curve_is_the_records(data, depths):
     assert column(figure, "layer (0 = emb)") == list(range(DEPTHS))
     scores = [100 * one.eval_score for one in sorted(depths, key=lambda one: one.depth)]
     np.testing.assert_allclose(column(figure, figure.headings[2]), scores, rtol=1e-5)
-    assert column(figure, "seeds") == [1] * DEPTHS and "95 % from" not in figure.headings
+    assert column(figure, "seeds") == [1] * DEPTHS
+    low, high = column(figure, "95 % from"), column(figure, "95 % to")
+    assert all(a < s < b for a, s, b in zip(low, scores, high, strict=True))
+    assert "over 40 sentences" in figure.svg
     assert any("best on dev: layer" in caption for caption in figure.captions)
 
 

@@ -56,7 +56,8 @@ def test_points_of_one_seed_stand_where_they_belong_without_intervals():
     figure = plot_fewshot(fewshot_records(heads=("last", "p32"), seeds=1))
     lines = figure.axes[0].lines
     assert [line.get_xdata().tolist() for line in lines] == [[8, 32, 128]] * 2
-    assert figure.legends[0].get_title().get_text() == "one seed"
+    title = " ".join(figure.legends[0].get_title().get_text().split())
+    assert title == "no interval: one seed and no stored predictions; run again with --predictions"
 
 
 def test_points_of_neighbouring_amounts_do_not_mix():

@@ -16,18 +16,19 @@ from probekit.results.comparison.judging import (
     over_sentences,
 )
 from probekit.results.comparison.pairing import put_beside
-from probekit.results.comparison.resampling import (
-    SAMPLES,
-    Bootstrap,
-    Crossed,
-    Drawn,
-    drawn_text,
-    estimate,
-)
+from probekit.results.comparison.resampling import SAMPLES, Bootstrap, Crossed, estimate
 from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
-from probekit.results.summaries.interval import LEVEL, Interval, holm, interval, student_p
+from probekit.results.summaries.interval import (
+    LEVEL,
+    Drawn,
+    Interval,
+    drawn_text,
+    holm,
+    interval,
+    student_p,
+)
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import metric_text, neighbours, numbers_text, value_text

@@ -18,7 +18,6 @@ from probekit.results.comparison.pairing import Predictions, put_beside
 from probekit.results.comparison.resampling import (
     Bootstrap,
     Crossed,
-    Drawn,
     Estimate,
     Groups,
     PerSample,
@@ -29,7 +28,7 @@ from probekit.results.comparison.resampling import (
 )
 from probekit.results.comparison.runs import Pair, RecordedRun
 from probekit.results.summaries.grouping import Key
-from probekit.results.summaries.interval import LEVEL, holm, interval, sign_flip_p
+from probekit.results.summaries.interval import LEVEL, Drawn, holm, interval, sign_flip_p
 from probekit.results.summaries.scored import score_on
 
 SAMPLES_EACH = 80

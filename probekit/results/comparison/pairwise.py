@@ -7,11 +7,11 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import METRICS, scale_of
 from probekit.results.comparison.judging import SAMPLES_EACH, Judged, judge
-from probekit.results.comparison.resampling import SAMPLES, Bootstrap, drawn_text
+from probekit.results.comparison.resampling import SAMPLES, Bootstrap
 from probekit.results.comparison.runs import all_pairs, reference_text, settings, with_reference
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import Key, without_baselines
-from probekit.results.summaries.interval import LEVEL, least_p
+from probekit.results.summaries.interval import LEVEL, drawn_text, least_p
 from probekit.results.summaries.scored import reported_split, score_on
 from probekit.results.summaries.typeset import NOTHING, Column, Table
 from probekit.results.summaries.wording import metric_text, range_text
@@ -213,7 +213,7 @@ def method_text(pairs: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     if unknown:
         lines.append(
             f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
-            f"not over sentences ({unknown[0].why_not})"
+            f"not over sentences ({unknown[0].why_not}). Train with --predictions, or more seeds"
         )
     return [line for line in lines if line]
 

@@ -34,8 +34,7 @@ from probekit.errors import OptionError, RecordError
 from probekit.metrics import Metric
 from probekit.metrics.contract import Counts, Scores
 from probekit.results.predictions import Predicted
-from probekit.results.summaries.interval import CONFIDENCE, Interval
-from probekit.results.summaries.wording import range_text
+from probekit.results.summaries.interval import CONFIDENCE, Drawn, Interval
 
 Draws = Int64[np.ndarray, "samples groups"]
 PerSample = Shaped[np.ndarray, "samples ..."]
@@ -48,35 +47,6 @@ FEW = 10
 """Groups below which an interval over them is rough: their spread is hardly known."""
 
 _AT_ONCE = 1 << 21  # sentences of a block of samples
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """How many of what are resampled.
-
-    Attributes:
-        n: sentences or groups of the split.
-        noun: what they are, in words.
-        remark: what must be known of an interval over them.
-    """
-
-    n: int
-    noun: str = "sentences"
-    remark: str = ""
-
-    @property
-    def text(self) -> str:
-        """What an interval is over, such as ``231 documents``."""
-        return drawn_text([self])
-
-
-def drawn_text(several: Iterable[Drawn]) -> str:
-    """Return what several intervals are over: ``277 to 872 sentences or 231 documents``."""
-    counts: dict[tuple[str, str], list[int]] = {}
-    for drawn in several:
-        counts.setdefault((drawn.noun, drawn.remark), []).append(drawn.n)
-    parts = (f"{range_text(n)} {noun}, {remark}" for (noun, remark), n in counts.items())
-    return " or ".join(part.removesuffix(", ") for part in parts)
 
 
 @dataclass(frozen=True, eq=False)
@@ -305,8 +275,8 @@ class Crossed:
 
     @property
     def interval(self) -> Interval:
-        """The mean and the half width, as tables print them."""
-        return Interval(self.mean, self.half, self.n_seeds)
+        """The mean and the half width, as tables print them; none of values without spread."""
+        return Interval(self.mean, self.half or None, self.n_seeds, self.over, self.drawn)
 
     @property
     def over(self) -> str:

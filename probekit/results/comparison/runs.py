@@ -207,7 +207,9 @@ def with_reference(
     """Return every setting with its reference, by the data that both were run on.
 
     A reference meets the condition, and shares data and depth with the setting, save for what the
-    condition names; of several the one that has the most other options in common.
+    condition names. Unless that names a method, a run from the cache goes before one whose model
+    ran, and that before one whose model was trained: what was trained is held against what was not.
+    Of several as good the one that has the most other options in common.
 
     Args:
         records: all records of the runs.
@@ -225,8 +227,10 @@ def with_reference(
     same = [name for name in (*SAME_DATA, "depth") if name not in free]
     pairs: dict[Key, list[Pair]] = {}
     for data, members in _by_data(runs, same).items():
-        near = [run for run in members if run.records[0].key in chosen]
-        others = [run for run in members if run.records[0].key not in chosen]
+        meeting = [run for run in members if run.records[0].key in chosen]
+        ranks = [0 if "method" in named else _trained(run.records[0]) for run in meeting]
+        near = [run for run, rank in zip(meeting, ranks, strict=True) if rank == min(ranks)]
+        others = [run for run in members if not any(run is reference for reference in near)]
         if near and others:
             pairs[data] = [(run, _nearest(run, near, condition)) for run in others]
     if not pairs:
@@ -235,6 +239,11 @@ def with_reference(
             "depth, as one of these. Give records that differ in head or options."
         )
     return pairs
+
+
+def _trained(record: Record) -> int:
+    """Return how much of a model a run trained: 0 from the cache, 1 of one that ran, else 2."""
+    return 0 if record.method is None else 1 if record.n_backbone_params == 0 else 2
 
 
 def _condition(against: str | None) -> str:
@@ -295,11 +304,17 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
     varied = dict.fromkeys(
         option
         for run, reference in every
-        for option in varying([run.records[0], reference.records[0]])
+        for option in _apart(run.records[0], reference.records[0])
     )
     more = [option for option in varied if option not in _FOLLOWS]
     also = f" (some differ from it in {', '.join(more)} too)" if more else ""
     return f"{name} on the same data{also}"
+
+
+def _apart(record: Record, other: Record) -> list[str]:
+    """Return the options in which two records differ, but for what their methods settle."""
+    names = varying([record, other])
+    return [n for n in names if "method" not in names or "method" not in OPTIONS[n].settled_by]
 
 
 _FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
@@ -308,12 +323,7 @@ _FOLLOWS = ("head", "layers", "entry", "texts", "labels_fingerprint", "metric")
 def _brief(reference: Record, records: Sequence[Record]) -> str:
     """Return a reference's head, and its options where others of that head have other ones."""
     same = [record for record in records if record.head == reference.head]
-    names = [
-        name
-        for name in OPTIONS
-        if name not in (*SAME_DATA, "layers", "head")
-        and len({option_of(record, name) for record in same}) > 1
-    ]
+    names = distinguishing(same, ["head", "layers", *SAME_DATA])
     values: dict[str, Any] = {name: option_of(reference, name) for name in names}
     text = options_text(values)
     return ", ".join(part for part in (option_text("head", reference.head), text) if part)

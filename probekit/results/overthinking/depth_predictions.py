@@ -13,11 +13,12 @@ from probekit.errors import RecordError
 from probekit.metrics import Gold
 from probekit.metrics.contract import ClassMetric
 from probekit.results.comparison.pairing import groups_of, read_alike, recorded_metric
-from probekit.results.comparison.resampling import Drawn, Groups
+from probekit.results.comparison.resampling import Groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Predicted
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds, grouped, series
+from probekit.results.summaries.interval import Drawn
 from probekit.results.summaries.scored import SCORE_OF, reported_split
 
 Right = Bool[np.ndarray, "seeds depths rows"]

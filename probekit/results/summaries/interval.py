@@ -1,14 +1,15 @@
-"""What a few seeds say: a mean with its 95 % interval, and levels of significance."""
+"""A mean with its 95 % interval, what that is over in words, and levels of significance."""
 
 import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
 from probekit.base.numbers import numpy_generator
+from probekit.results.summaries.wording import range_text, seeds_text
 
 K = TypeVar("K", bound=Hashable)
 
@@ -21,19 +22,55 @@ _EXACT = 14  # seeds of which all signs are tried: 16,384 of them
 
 
 @dataclass(frozen=True, slots=True)
+class Drawn:
+    """How many of what are resampled.
+
+    Attributes:
+        n: sentences or groups of the split.
+        noun: what they are, in words.
+        remark: what must be known of an interval over them.
+    """
+
+    n: int
+    noun: str = "sentences"
+    remark: str = ""
+
+    @property
+    def text(self) -> str:
+        """What an interval is over, such as ``231 documents``."""
+        return drawn_text([self])
+
+
+def drawn_text(several: Iterable[Drawn]) -> str:
+    """Return what several intervals are over: ``277 to 872 sentences or 231 documents``."""
+    counts: dict[tuple[str, str], list[int]] = {}
+    for drawn in several:
+        counts.setdefault((drawn.noun, drawn.remark), []).append(drawn.n)
+    parts = (f"{range_text(n)} {noun}, {remark}" for (noun, remark), n in counts.items())
+    return " or ".join(part.removesuffix(", ") for part in parts)
+
+
+@dataclass(frozen=True, slots=True)
 class Interval:
-    """A mean, the half width of its interval, and how many values it is over.
+    """A mean, the half width of its interval, and what that is over.
 
     Attributes:
         mean: arithmetic mean.
-        half: half the width of the 95 % interval; None for a single value, and for values that
-            are all the same, which say nothing of their spread.
-        n: number of values.
+        half: half the width of the 95 % interval; None where nothing is known of the spread: of a
+            single value, and of values that are all the same.
+        n: number of values, one per seed.
+        over: what the interval is over: ``seeds``, ``sentences``, ``seeds and sentences``; where
+            sentences come in groups, these stand in their place.
+        drawn: how many sentences or groups these are; None over seeds alone.
+        why_not: why it is not over sentences, as a message; None where that was not asked.
     """
 
     mean: float
     half: float | None
     n: int
+    over: str = "seeds"
+    drawn: Drawn | None = None
+    why_not: str | None = None
 
     @property
     def low(self) -> float:
@@ -48,7 +85,43 @@ class Interval:
     def scaled(self, factor: float) -> "Interval":
         """Return the interval of ``factor`` (positive) times the values."""
         half = None if self.half is None else self.half * factor
-        return Interval(self.mean * factor, half, self.n)
+        return replace(self, mean=self.mean * factor, half=half)
+
+
+def interval_text(means: Sequence[Interval], whole: str = "95 % interval") -> str:
+    """Return what the intervals of some means are over, and why some means have none.
+
+    Args:
+        means: at least one.
+        whole: what is over it, such as ``mean and 95 % interval``.
+    """
+    known = [mean for mean in means if mean.half is not None]
+    without = [mean for mean in means if mean.half is None]
+    why = next((mean.why_not for mean in [*without, *known] if mean.why_not), None)
+    if not known:
+        alike = _alike_text(without)
+        return f"no interval: {alike} and {why}" if why else f"{alike}, hence no interval"
+    ways = sorted({mean.over for mean in known}, key=len, reverse=True)
+    units = [_over_text([mean for mean in known if mean.over == way]) for way in ways]
+    text = f"{whole} over {', or over '.join(dict.fromkeys(units))}"
+    if not any(way.startswith("seeds") for way in ways):
+        text += f", {_alike_text(known)}"
+    if without and why:
+        return f"{text}; elsewhere none: {why}"
+    return f"{text}, not over sentences: {why}" if why else text
+
+
+def _alike_text(means: Sequence[Interval]) -> str:
+    """Return how many seeds say nothing of their spread."""
+    several = any(mean.n > 1 for mean in means)
+    return seeds_text(mean.n for mean in means) + " that are all alike" * several
+
+
+def _over_text(means: Sequence[Interval]) -> str:
+    """Return what intervals over the same are over, such as ``3 seeds and 150 sentences``."""
+    seeds = [seeds_text(mean.n for mean in means)] if means[0].over.startswith("seeds") else []
+    drawn = [mean.drawn for mean in means if mean.drawn is not None]
+    return " and ".join([*seeds, *([drawn_text(drawn)] if drawn else [])])
 
 
 def interval(values: Iterable[float]) -> Interval:

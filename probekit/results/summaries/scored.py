@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal, TypeVar
+from typing import Literal, TypeVar
 
 import numpy as np
 
@@ -10,9 +10,8 @@ from probekit.base.registry import choose
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.errors import OptionError, RecordError
 from probekit.results.record import Record
-from probekit.results.summaries.grouping import check_seeds, grouped
+from probekit.results.summaries.grouping import check_seeds
 from probekit.results.summaries.interval import Interval, interval
-from probekit.results.summaries.wording import option_text
 
 K = TypeVar("K", bound=Hashable)
 Scored = Literal["dev", "test"]
@@ -89,28 +88,6 @@ def followed(record: Record) -> str:
     return "held-out" if apart else "dev"
 
 
-def score_curve(
-    records: Sequence[Record], along: str, score: str, name: str, factor: float = 1.0
-) -> dict[Any, Interval]:
-    """Return the mean over seeds at every value of an option.
-
-    Args:
-        records: of one curve: they differ in the option and their seed alone.
-        along: the option, a number.
-        score: the field that holds the score.
-        name: the curve's name, for the message.
-        factor: what scores are multiplied with.
-
-    Raises:
-        RecordError: a seed occurs twice at one value.
-    """
-    groups = {value: group for (value,), group in grouped(records, [along]).items()}
-    return {
-        value: mean_score(group, score, f"{name}, {option_text(along, value)}").scaled(factor)
-        for value, group in groups.items()
-    }
-
-
 def mean_values(
     group: Sequence[Record], values: Callable[[Record], Mapping[K, float]], what: str
 ) -> dict[K, Interval]:
@@ -130,21 +107,6 @@ def mean_values(
         for key, value in values(record).items():
             by_key.setdefault(key, []).append(value)
     return {key: interval(each) for key, each in by_key.items()}
-
-
-def mean_score(group: Sequence[Record], score: str, what: str) -> Interval:
-    """Return the mean over the seeds of one setting, as in the records.
-
-    Args:
-        group: records that differ in their seed alone.
-        score: the field that holds the score.
-        what: the setting in words, for the message.
-
-    Raises:
-        RecordError: a seed occurs twice.
-    """
-    check_seeds(group, what)
-    return interval(getattr(record, score) for record in group)
 
 
 def class_order(name: str) -> tuple[bool, str, str]:

@@ -46,7 +46,7 @@ OPTIONS: Mapping[str, Option] = {
     "task": Option(titled=True),
     "label": Option(titled=True, unsaid="label"),
     "head": Option(),
-    "method": Option(none="from the cache", titled=True),
+    "method": Option(none="from the cache", cell="none", titled=True),
     "shots": Option("{} shots", none="all sentences", cell="all", number=True, titled=True),
     "fraction": Option("fraction {}", none="all sentences", cell="all", number=True, titled=True),
     "depth": Option("depth {}", none="all layers", cell="all", number=True, titled=True),
@@ -57,21 +57,29 @@ OPTIONS: Mapping[str, Option] = {
     "init": Option("from {}", none="from scratch", titled=True),
     "freeze": Option(titled=True, unsaid=False),
     "fitter": Option("fit {}", origin="head"),
-    "select": Option("chosen by {}", none="nothing chosen", settled_by=("head",), origin="head"),
+    "select": Option(
+        "chosen by {}", none="nothing chosen", settled_by=("head", "method"), origin="head"
+    ),
     "l2": Option("L2 {}", none="no L2 given", number=True, by_amount=True),
     "epochs": Option(
         "{} epochs", number=True, settled_by=("head",), origin="steps", by_amount=True
     ),
-    "evals": Option("{} evals", number=True, settled_by=("head",), origin="steps", by_amount=True),
+    "evals": Option(
+        "{} evals", number=True, settled_by=("head", "method"), origin="steps", by_amount=True
+    ),
     "lr": Option("lr {}", number=True, origin="head", by_amount=True),
     "rates": Option(
-        "lr {}", none="one lr", settled_by=("head", "decoder", "lr"), origin="head", by_amount=True
+        "lr {}",
+        none="one lr",
+        settled_by=("head", "method", "decoder", "lr"),
+        origin="head",
+        by_amount=True,
     ),
     "batch_size": Option(
-        "batch {}", number=True, settled_by=("head",), origin="steps", by_amount=True
+        "batch {}", number=True, settled_by=("head", "method"), origin="steps", by_amount=True
     ),
     "batch_tokens": Option("{} subwords at once", number=True, origin="steps"),
-    "optimizer": Option(settled_by=("head",), origin="steps"),
+    "optimizer": Option(settled_by=("head", "method"), origin="steps"),
     "layers": Option(
         "layers {}", settled_by=("model", "head", "depth"), origin="head", by_amount=True
     ),

@@ -8,6 +8,7 @@ from probekit.base.registry import choose
 from probekit.errors import RecordError
 from probekit.metrics import Scale, scale_of
 from probekit.results.comparison.compare import BestDepth, best_depths
+from probekit.results.comparison.mean_scores import mean_score, score_curve
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks, marks_along, notes
@@ -21,15 +22,7 @@ from probekit.results.summaries.grouping import (
 )
 from probekit.results.summaries.interval import Interval
 from probekit.results.summaries.layer_measures import RAW_WEIGHTS, WEIGHTS, LayerMeasure
-from probekit.results.summaries.scored import (
-    SCORE_OF,
-    SCORE_TEXT,
-    Scored,
-    has_two_scores,
-    mean_score,
-    score_curve,
-    shown,
-)
+from probekit.results.summaries.scored import SCORE_OF, SCORE_TEXT, Scored, has_two_scores, shown
 from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import Cell, Column, Table, score_column
 from probekit.results.summaries.wording import (
@@ -39,7 +32,7 @@ from probekit.results.summaries.wording import (
     options_text,
     value_text,
 )
-from probekit.results.tables.scores import caption, option_column, said_lines, summarise
+from probekit.results.tables.scores import caption, option_column, said_lines
 
 NEAR = "~"
 """What marks the depths within noise of the best one."""
@@ -74,8 +67,8 @@ class _Layers:
 def depth_table(records: Sequence[Record], split: Scored | None = None) -> Table:
     """Return scores by depth: layers as rows (``0 = emb``), heads and their options as columns.
 
-    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds. The
-    heading of the layers says which score it is; the last dev score stands beside the best one,
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval (`mean_score`).
+    The heading of the layers says which score it is; the last dev score stands beside the best one,
     where they are two things. A ``~`` follows the scores of the depths that are within noise of the
     best one on dev, whatever the score, and an asterisk those of runs with a trouble. JSON lines
     have one object per depth and column.
@@ -110,7 +103,7 @@ def depth_table(records: Sequence[Record], split: Scored | None = None) -> Table
     ]
     heading = "layer" if both else f"layer, {split}"
     lines = [*named, *notes(records)]
-    return _layer_table(columns, heading, lines, caption(summarise(records)))
+    return _layer_table(columns, heading, lines, records)
 
 
 def weights_table(records: Sequence[Record], raw: bool = False) -> Table:
@@ -148,12 +141,16 @@ def measure_table(records: Sequence[Record], measure: LayerMeasure) -> Table:
         troubles = dict.fromkeys(values, marks(members))
         columns[name] = _Layers(values, scale, before, troubles)
     lines = [*measure.distances(settings), *notes(held)]
-    rows = summarise([*held, *measure.lost(records, held)])
-    return _layer_table(columns, "layer", lines, caption(rows, measure.text(held)))
+    shown = [*held, *measure.lost(records, held)]
+    return _layer_table(columns, "layer", lines, shown, measure.text(held))
 
 
 def _layer_table(
-    columns: Mapping[str, _Layers], heading: str, lines: Sequence[str], below: str
+    columns: Mapping[str, _Layers],
+    heading: str,
+    lines: Sequence[str],
+    records: Sequence[Record],
+    what: str | None = None,
 ) -> Table:
     layers = sorted({layer for column in columns.values() for layer in column.values})
     table = [Column(heading, list(map(layer_text, layers)), words=True, values=layers)]
@@ -164,7 +161,8 @@ def _layer_table(
         for name, column in columns.items()
         for layer in sorted(column.values)
     ]
-    return Table(table, lines, below, objects)
+    means = [mean for column in columns.values() for mean in column.values.values()]
+    return Table(table, lines, caption(records, means, what), objects)
 
 
 def pivot(
@@ -220,7 +218,8 @@ def pivot(
         column = [cells.get((*row, value)) for row in rows]
         table.append(score_column(option_text(columns, value), column))
     lines = [*said_lines(best, judged, split == "dev"), *notes(records)]
-    return Table(table, lines, f"{split}; {caption(summarise(records))}", objects)
+    means = [cell.score for cell in cells.values()]
+    return Table(table, lines, f"{split}; {caption(records, means)}", objects)
 
 
 def _nothing_beside(records: Sequence[Record], columns: str, best: BestOptions | None) -> str:

@@ -8,11 +8,12 @@ from probekit.base.selection import FIXED
 from probekit.errors import OptionError, RecordError
 from probekit.metrics import OF_PROBABILITIES, Scale, scale_of
 from probekit.results.comparison.judging import Judged
+from probekit.results.comparison.mean_scores import mean_score
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks, notes
-from probekit.results.summaries.grouping import RANDOM, check_seeds, grouped, naming
-from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.grouping import RANDOM, grouped, naming, option_of
+from probekit.results.summaries.interval import Interval, interval, interval_text
 from probekit.results.summaries.scored import has_two_scores
 from probekit.results.summaries.select import CHOSE, BestOptions
 from probekit.results.summaries.typeset import NOTHING, Cell, Column, Style, Table, score_column
@@ -216,15 +217,14 @@ def _row(group: Sequence[Record], options: dict[str, Any], also: Sequence[str]) 
     what = what or "all records"
     if len(metrics := sorted({record.metric for record in group})) > 1:
         raise RecordError(f"{what}: cannot average {' and '.join(metrics)}; group by task, label.")
-    check_seeds(group, what)
-    tests = [record.test_score for record in group if record.test_score is not None]
+    tested = [record for record in group if record.test_score is not None]
     return ScoreRow(
         options=options,
         metric=metrics[0],
         seeds=tuple(sorted(record.seed for record in group)),
-        eval_score=interval(record.eval_score for record in group),
-        eval_last=interval(record.eval_last for record in group),
-        test_score=interval(tests) if tests else None,
+        eval_score=mean_score(group, "eval_score", what),
+        eval_last=mean_score(group, "eval_last", what),
+        test_score=mean_score(tested, "test_score", what) if tested else None,
         n_params=round(interval(record.n_params for record in group).mean),
         train_seconds=interval(record.train_seconds for record in group).mean,
         diverged=sum(record.diverged for record in group),
@@ -244,10 +244,10 @@ def score_table(
 ) -> Table:
     """Return scores: the options that differ, seeds, scores, parameters and seconds.
 
-    Scores are percent (perplexity: raw) with the half width of their 95 % interval over seeds; an
-    asterisk follows those of runs with a trouble, which a line below says, and an arrow those that
-    are surely higher or lower than their reference, where there are verdicts. JSON lines have a row
-    each, with scores as in the records.
+    Scores are percent (perplexity: raw) with the half width of their 95 % interval (`mean_score`);
+    an asterisk follows those of runs with a trouble, which a line below says, and an arrow those
+    that are surely higher or lower than their reference, where there are verdicts. JSON lines have
+    a row each, with scores as in the records.
 
     Args:
         records: of the rows.
@@ -262,7 +262,10 @@ def score_table(
     rows = summarise(records, also=also, best=best, judged=judged)
     on_dev = any(row.test_score is None for row in rows)
     lines = [*said_lines(best, judged, on_dev), *notes(records)]
-    return replace(_table(rows, also), notes=lines, caption=caption(rows))
+    shown = _table(rows, also)
+    values = [value for column in shown.columns for value in column.values or ()]
+    means = [value for value in values if isinstance(value, Interval)]
+    return replace(shown, notes=lines, caption=caption(records, means))
 
 
 def table(rows: Sequence[ScoreRow], style: Style = "text", also: Sequence[str] = ()) -> str:
@@ -290,37 +293,33 @@ def said_lines(best: BestOptions | None, judged: Verdicts | None, on_dev: bool) 
     return [*(best.lines(on_dev) if best else ()), *(judged.lines if judged else ())]
 
 
-def caption(rows: Sequence[ScoreRow], what: str | None = None) -> str:
-    """Return one line that says what the numbers of a table are, and what all its rows share.
+def caption(records: Sequence[Record], means: Sequence[Interval], what: str | None = None) -> str:
+    """Return one line that says what the numbers of a table are, and what all its runs share.
 
     Args:
-        rows: of the table.
-        what: what the numbers are; None are the rows' metrics.
+        records: of the table.
+        means: the numbers, as they are shown.
+        what: what the numbers are; None are the runs' metrics.
     """
-    metrics = " or ".join(sorted({metric_text(row.metric) for row in rows}))
-    diverged = sum(row.diverged for row in rows)
-    note = f" {diverged} of {sum(row.n for row in rows)} runs diverged." if diverged else ""
-    scores = [score for row in rows for score in (row.eval_score, row.test_score)]
-    over = "mean ± half width of the 95 % interval over seeds (Student's t)."
-    if all(row.n == 1 for row in rows):
-        over = "one seed, hence no interval."
-    elif all(score is None or score.half is None for score in scores):
-        over = "no seed differs from another, hence no interval over seeds."
-    return f"{_shared_text(rows)}{what or metrics}; {over}{note}"
+    metrics = " or ".join(sorted({metric_text(record.metric) for record in records}))
+    diverged = sum(record.diverged for record in records)
+    note = f" {diverged} of {len(records)} runs diverged." if diverged else ""
+    over = interval_text(means, "mean ± half width of the 95 % interval (Student's t)")
+    return f"{_shared_text(records)}{what or metrics}; {over}.{note}"
 
 
-def _shared_text(rows: Sequence[ScoreRow]) -> str:
-    """Return task, label, decoder and pooling where all rows share them, with a colon."""
+def _shared_text(records: Sequence[Record]) -> str:
+    """Return task, label, decoder and pooling where all runs share them, with a colon."""
     task, label, decoder, pooling = (
-        _shared(name, rows) for name in ("task", "label", "decoder", "pooling")
+        _shared(name, records) for name in ("task", "label", "decoder", "pooling")
     )
     named = bool(task and label) and not label[0].isdigit()  # a column of a user's file: 2
     # runs on control labels have a label such as ``ner (control 0)``
-    control = all(" (control " in str(row.options.get("label")) for row in rows)
+    control = all(" (control " in record.label for record in records)
     parts = [
         f"{task} {label}" if named else task,
         f"label {label}" if label and not named else None,
-        "control labels, random by word type" if rows and control else None,
+        "control labels, random by word type" if control else None,
         decoder and f"decoder {decoder}",
         pooling and option_text("pooling", pooling),
     ]
@@ -328,9 +327,9 @@ def _shared_text(rows: Sequence[ScoreRow]) -> str:
     return f"{text}: " if text else ""
 
 
-def _shared(name: str, rows: Sequence[ScoreRow]) -> Any:
-    """Return the value of an option that all rows share, if any; a guess has no decoder."""
-    values = {row.options.get(name) for row in rows}
+def _shared(name: str, records: Sequence[Record]) -> Any:
+    """Return the value of an option that all runs share, if any; a guess has no decoder."""
+    values = {option_of(record, name) for record in records}
     if name == "decoder" and len(values) > 1:
         values.discard("none")
     return values.pop() if len(values) == 1 else None

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY, KINDS
 from probekit.errors import DataError, EntryNotFoundError, OptionError
@@ -57,7 +57,7 @@ def run_baselines(
     memory: int | None = None,
     device: str = "auto",
     save: str | Path | None = None,
-    predictions: bool = False,
+    predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,
     progress: bool = False,
@@ -75,7 +75,7 @@ def run_baselines(
         memory: bytes to use.
         device: what computes.
         save: folder for the trained heads of the plan, as in `sweep`.
-        predictions: write the predictions of the plan's runs beside ``out``.
+        predictions: write the predictions of the plan's runs beside ``out``, as in `sweep`.
         ablate: leave layers out of the plan's runs, as in `sweep`; of no baseline.
         track: a tracker that is shown the plan's runs, as in `sweep`; no baselines.
         progress: show progress on stderr.

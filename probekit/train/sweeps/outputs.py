@@ -135,6 +135,7 @@ class Outputs:
     Attributes:
         save: folder for the trained heads, as in `sweep`.
         predictions: folder for the predictions, a Parquet file of each run.
+        predictions_of_all: whether a run that was recorded without them is trained again.
         ablate: find the loss when the rows of each layer are their mean, of heads with several.
         losses: have the loss on dev among the scores, which records of earlier versions have not.
         heads: folder of each saved head by record key, see `of_runs`.
@@ -142,6 +143,7 @@ class Outputs:
 
     save: Path | None = None
     predictions: Path | None = None
+    predictions_of_all: bool = True
     ablate: bool = False
     losses: bool = False
     heads: Mapping[str, Path] = field(default_factory=dict)
@@ -211,7 +213,7 @@ class Outputs:
         if (record := known.get(key)) is None:
             return False
         # a killed run may have left the file, and not the record that names it
-        file = self.predictions_of(key)
+        file = self.predictions_of(key) if self.predictions_of_all else None
         predicted = file is None or (record.predictions is not None and file.is_file())
         # The folder may hold the head of another run.
         saved = key not in self.heads or saved_key(self.heads[key]) == key

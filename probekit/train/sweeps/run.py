@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import torch
 from torch import nn
@@ -106,7 +106,7 @@ def sweep(
     memory: int | None = None,
     device: str = "auto",
     save: str | Path | None = None,
-    predictions: bool = False,
+    predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,
     progress: bool = False,
@@ -134,7 +134,9 @@ def sweep(
         save: folder to save the trained heads in: one run is saved in it, several in a folder
             each. A run without its saved head is trained again; its folder may hold one of the
             same task, label and head, which is replaced, but no other.
-        predictions: write the dev and test predictions of each run beside ``out``.
+        predictions: write the dev and test predictions of each run beside ``out``; a run that was
+            recorded without them is trained again, but not for ``new``. ``None`` is ``new`` for a
+            plan with depths or methods, else ``False``.
         ablate: record what leaving out each layer adds to the loss on dev, of heads that read
             several: ``mean`` puts in its place the mean of its rows in training, as the head reads
             them, and fits nothing again; ``refit`` fits the head again on the other layers, with
@@ -188,9 +190,12 @@ def sweep(
     settled, trails = search(plan, sweeping.train)
     if ablate is not None:
         sweeping.check_ablation(settled.values(), ablate)
+    by_default = any(spec.depth is not None or spec.method is not None for spec in plan)
+    write = by_default if predictions is None else bool(predictions)
     outputs = Outputs(
         save=None if save is None else Path(save),
-        predictions=out.parent / f"{out.stem}-predictions" if predictions else None,
+        predictions=out.parent / f"{out.stem}-predictions" if write else None,
+        predictions_of_all=predictions is True,
         ablate=ablate == BY_MEAN,
         losses=ablate == BY_REFIT,
     )

@@ -8,8 +8,7 @@ import pytest
 from scipy import stats
 
 from probekit.results.comparison import best_depth, best_depths, noise_text
-from probekit.results.comparison.resampling import Drawn
-from probekit.results.summaries.interval import student_p
+from probekit.results.summaries.interval import Drawn, student_p
 from tests.results.comparison.files import add_run, classes, losses
 from tests.results.samples import make_record
 

@@ -22,14 +22,13 @@ from probekit.results.comparison import (
 )
 from probekit.results.comparison.resampling import (
     Bootstrap,
-    Drawn,
     Groups,
     counts,
     crossed,
-    drawn_text,
     pseudo_values,
     shared_groups,
 )
+from probekit.results.summaries.interval import Drawn, drawn_text
 from tests.results.comparison.files import IDS, add_run, bootstrap, classes, grouped
 
 DOCUMENTS = np.arange(len(IDS)) // 5  # twelve of five sentences

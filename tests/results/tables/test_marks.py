@@ -32,8 +32,9 @@ def test_a_marked_row_as_text(records):
         "",
         "* not converged: p32 (1 of 2 seeds); best at the edge of the search (strongest): "
         "p32 (1 of 2 seeds)",
-        "conll ner, decoder linear: span F1 (%); mean ± half width of the 95 % interval over "
-        "seeds (Student's t).",
+        "conll ner, decoder linear: span F1 (%); mean ± half width of the 95 % interval "
+        "(Student's t) over 2 seeds; elsewhere none: no stored predictions; run again with "
+        "--predictions.",
     ]
 
 

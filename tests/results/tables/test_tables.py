@@ -8,9 +8,17 @@ from scipy import stats
 
 from probekit.errors import RecordError
 from probekit.results import select
+from probekit.results.summaries.interval import interval
 from probekit.results.summaries.layer_measures import WEIGHTS
 from probekit.results.summaries.typeset import text_table
-from probekit.results.tables import caption, depth_table, summarise, table, weights_table
+from probekit.results.tables import (
+    caption,
+    depth_table,
+    score_table,
+    summarise,
+    table,
+    weights_table,
+)
 from tests.results.samples import HEADS, make_record
 
 SCORES = (0.70, 0.72, 0.77)
@@ -146,15 +154,17 @@ def test_entries_are_told_apart_in_few_words():
 )
 def test_caption_says_what_all_rows_share(one, two, start):
     records = [make_record(**one), make_record(**{"head": "last"} | two)]
-    assert caption(summarise(records)).startswith(start)
+    assert caption(records, [interval([0.5])]).startswith(start)
 
 
-def test_caption_of_rows_by_other_options():
-    rows = summarise([make_record()], by=["head"])
-    assert caption(rows) == "span F1 (%); one seed, hence no interval."
+def test_a_caption_says_why_there_is_no_interval():
+    lacking = "no stored predictions; run again with --predictions."
+    assert score_table([make_record()]).caption.endswith(f"; no interval: one seed and {lacking}")
     scores = dict.fromkeys(("eval_score", "eval_last", "test_score"), 0.5)
-    alike = summarise([make_record(seed=seed, **scores) for seed in (0, 1)])
-    assert caption(alike).endswith("no seed differs from another, hence no interval over seeds.")
+    alike = score_table([make_record(seed=seed, **scores) for seed in (0, 1)]).caption
+    assert alike.endswith(f"; no interval: 2 seeds that are all alike and {lacking}")
+    weights = weights_table([make_record()]).caption
+    assert weights.endswith("after the softmax; one seed, hence no interval.")
 
 
 def by_depth(last):
@@ -194,7 +204,8 @@ layer    last: dev best  last: dev last
         == beside
     )
     rows = [json.loads(line) for line in depth_table(records, "dev").text("jsonl").splitlines()]
-    known = {"marks": [], "best": False, "within_noise": False}
+    known = {"marks": [], "best": False, "within_noise": False, "over": "seeds", "drawn": None}
+    known["why_not"] = "no stored predictions; run again with --predictions"
     assert rows[0] == {"series": "last, raw", "layer": 0, "mean": 0.5, "half": None, "n": 2} | known
     assert [row["within_noise"] for row in rows] == [False, False, True] * 2
 
@@ -216,9 +227,7 @@ def test_perplexity_is_not_percent():
         "1           29.25~",
     ]
     assert " 30.25 " in table(summarise(records)).splitlines()[2]
-    assert caption(summarise(records)) == (
-        "conll ner, decoder linear: perplexity; one seed, hence no interval."
-    )
+    assert score_table(records).caption.startswith("conll ner, decoder linear: perplexity; no i")
     both = [*records, make_record("last", seed=1, depth=1, task="b", eval_score=0.5)]
     lines = table(summarise(both)).splitlines()
     assert any(" 50.00 " in line for line in lines) and any(" 29.25 " in line for line in lines)

@@ -99,6 +99,21 @@ def test_labels_that_train_does_not_have(tmp_path):
     assert (rows["brier"][unseen] >= 1).all()
 
 
+def test_probes_of_depths_keep_predictions_and_recorded_ones_are_not_trained_for_them(
+    words, tmp_path
+):
+    plan = [spec(head="mean", depth=1)]
+    ways = {"out": tmp_path / "r.jsonl", "location": words}
+    bare = sweep(plan, **ways, predictions=False)
+    assert bare[0].predictions is None and sweep(plan, **ways) == bare
+    assert sweep(plan, **ways, predictions=True)[0].predictions is not None
+    more = sweep([*plan, spec(head="mean", depth=0)], **ways)
+    assert all(record.predictions for record in more)
+    whole = [spec(head="mean")]
+    assert sweep(whole, **ways | {"out": tmp_path / "w.jsonl"})[0].predictions is None
+    assert sweep(whole, **ways, predictions="new")[0].predictions is not None
+
+
 @pytest.mark.parametrize("task", ["glue/rte", "glue/stsb"])
 def test_texts_and_numbers(texts, swept, tmp_path, task):
     plan = [spec(task=task, head=head, epochs=3) for head in ("last", "mean")]

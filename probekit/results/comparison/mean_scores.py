@@ -1,0 +1,72 @@
+"""Mean scores of settings, each with its interval over all that is known of it."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from probekit.errors import ProbekitError, clause_of
+from probekit.results.comparison.pairing import put_beside
+from probekit.results.comparison.resampling import crossed, pseudo_values
+from probekit.results.comparison.runs import RecordedRun
+from probekit.results.record import Record
+from probekit.results.summaries.grouping import check_seeds, grouped
+from probekit.results.summaries.interval import Interval, interval
+from probekit.results.summaries.scored import SCORE_OF, Score
+from probekit.results.summaries.wording import option_text
+
+_SPLIT_OF: Mapping[str, str] = {score: split for split, score in SCORE_OF.items()}
+
+
+def mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
+    """Return the mean over the seeds of one setting, as in the records.
+
+    Its interval is over sentences, or whole groups of them, and over seeds where these differ, as
+    `compare` has it; over seeds alone where the records kept no predictions.
+
+    Args:
+        group: records that differ in their seed alone, and have the score.
+        score: the field that holds the score.
+        what: the setting in words, for messages.
+
+    Raises:
+        RecordError: a seed occurs twice.
+    """
+    check_seeds(group, what)
+    over_seeds = interval(getattr(record, score) for record in group)
+    if score not in _SPLIT_OF or any(record.predictions is None for record in group):
+        kept = "no stored predictions; run again with --predictions"
+        lacks = "no predictions of the last step" if score not in _SPLIT_OF else kept
+        return over_seeds if over_seeds.half else replace(over_seeds, why_not=lacks)
+    try:
+        (beside,) = put_beside([RecordedRun.of(what, group)], _SPLIT_OF[score])
+    except ProbekitError as error:
+        return replace(over_seeds, why_not=clause_of(error))
+    scorer, predicted = beside.scorer, [*beside.by_seed.values()]
+    scores = [scorer.score(of_seed)[scorer.name] for of_seed in predicted]
+    over_both = crossed(
+        scores, pseudo_values(scorer, predicted, beside.groups), beside.groups.drawn
+    )
+    why_not = None if over_both.half else "all sentences scored alike"
+    return replace(over_both.interval, mean=over_seeds.mean, why_not=why_not)
+
+
+def score_curve(
+    records: Sequence[Record], along: str, score: Score, name: str, factor: float = 1.0
+) -> dict[Any, Interval]:
+    """Return the mean score at every value of an option.
+
+    Args:
+        records: of one curve: they differ in the option and their seed alone.
+        along: the option, a number.
+        score: the field that holds the score.
+        name: the curve's name, for messages.
+        factor: what scores are multiplied with.
+
+    Raises:
+        RecordError: a seed occurs twice at one value.
+    """
+    groups = {value: group for (value,), group in grouped(records, [along]).items()}
+    return {
+        value: mean_score(group, score, f"{name}, {option_text(along, value)}").scaled(factor)
+        for value, group in groups.items()
+    }

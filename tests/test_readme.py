@@ -151,6 +151,7 @@ def test_the_table_of_decoders_is_the_registry():
     words = {
         "words": {"tagging"},
         "texts": {"sentence", "pair"},
+        "label sets": {"multilabel"},
         "numbers": {"regression"},
         "tokens": {"language-modelling"},
     }

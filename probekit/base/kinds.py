@@ -9,7 +9,7 @@ from typing import Literal
 
 from probekit.errors import OptionError
 
-KindName = Literal["tagging", "sentence", "pair", "regression", "language-modelling"]
+KindName = Literal["tagging", "sentence", "multilabel", "pair", "regression", "language-modelling"]
 OUTPUT_HEAD = "output-head"
 """What an entry may keep besides arrays: the model's own output head."""
 
@@ -61,7 +61,8 @@ class Kind:
         name: its name.
         per: what has a label.
         own_rows: the array that holds its rows; None where a run chooses one of ``POOLED``.
-        targets: what a label is: one of some classes, a number, or a subword of the vocabulary.
+        targets: what a label is: one of some classes, a set of some labels, a number, or a subword
+            of the vocabulary.
         texts: how many texts an example may have.
         needed: what an entry keeps for it unless told otherwise.
         possible: the arrays that a text of the kind can have, besides those of its subwords.
@@ -72,7 +73,7 @@ class Kind:
     name: KindName
     per: Literal["word", "prediction", "text"]
     own_rows: str | None = None
-    targets: Literal["classes", "numbers", "vocabulary"]
+    targets: Literal["classes", "sets", "numbers", "vocabulary"]
     texts: tuple[int, ...] = (1,)
     needed: tuple[str, ...] = POOLED
     possible: tuple[str, ...] = POOLED
@@ -93,6 +94,13 @@ KINDS: Mapping[str, Kind] = {
             metric=None,
         ),
         Kind(name="sentence", per="text", targets="classes"),
+        Kind(
+            name="multilabel",
+            per="text",
+            targets="sets",
+            decoder="one-vs-rest",
+            metric="macro-f1",
+        ),
         Kind(name="pair", per="text", targets="classes", texts=(2,)),
         Kind(
             name="regression",

@@ -338,7 +338,9 @@ def _some(*values: str, kind: str | None = None) -> Values:
 
 VALUES: Mapping[str, Values] = {
     "head": _names("probe.heads:HEADS"),
-    "decoder": _some("linear", "mlp", "crf", "pooler", "regression", "vocabulary", kind="decoder"),
+    "decoder": _some(
+        "linear", "one-vs-rest", "mlp", "crf", "pooler", "regression", "vocabulary", kind="decoder"
+    ),
     "normalize": _some("none", "layernorm", "standardize", "final-norm", kind="normalization"),
     "method": _some(
         *("frozen", "full", "bitfit", "lora", "qlora", "adapter", "prompt", "prefix", "diff-prune"),

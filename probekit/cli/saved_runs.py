@@ -63,12 +63,13 @@ def predict(
         print_json([_row(item, label) for item, label in zip(items, labels, strict=True)])
         return
     for item, label in zip(items, labels, strict=True):
-        if isinstance(label, list):
+        if isinstance(label, list) and not isinstance(item, str):
             for word, tag in zip(item, label, strict=True):
                 show(f"{word}\t{tag}")
             show("")
         else:
-            show(f"{_one_line(item)}\t{label}")
+            names = ";".join(label) if isinstance(label, list) else label
+            show(f"{_one_line(item)}\t{names}")
 
 
 def _row(

@@ -4,12 +4,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
+from probekit.errors import DataError
 from probekit.features.location import Location, find_split_entries
 from probekit.features.sentence_groups import SentenceGroups, load_documents, split_groups
 from probekit.features.split_labels import (
     LabelMap,
     SplitLabels,
     control_labels,
+    label_names,
     load_labels,
     warn_unseen,
 )
@@ -71,13 +73,17 @@ def open_features(
             labels[split] = split_labels
             documents[split] = load_documents(entry, fresh)
     label_map = train_classes = LabelMap(())
-    if KINDS[kind].targets == "classes":
-        names = set(labels["train"].values) - {NO_LABEL}  # what has no label has no class
+    if KINDS[kind].targets in ("classes", "sets"):
+        names = set(label_names(labels["train"].values)) - {
+            NO_LABEL
+        }  # what has no label has no class
+        if not names and KINDS[kind].targets == "sets":
+            raise DataError(f"{labels['train'].where}: no text has a label, so nothing is learned.")
         label_map = train_classes = LabelMap(tuple(sorted(names)))
         if names <= set(classes):
             label_map = LabelMap(tuple(classes))
         for of_split in labels.values():  # here, and not in every view, so that it is said once
-            warn_unseen(of_split.values, label_map, of_split.where)
+            warn_unseen(label_names(of_split.values), label_map, of_split.where)
     if control is not None:
         labels = control_labels(entries, labels, kind, seed=control)
     groups: Mapping[str, Sequence[str]] = {}

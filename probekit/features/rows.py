@@ -29,13 +29,13 @@ class LayerRows(NamedTuple):
     Attributes:
         X: the states, one row per word or text.
         y: the label of each row: a class's name, the number of a regression, the vocabulary id of
-            language modelling.
+            language modelling; of sets of labels 1 or 0 for each, (rows, labels).
         words: sentence of each row, as its place in the split, and word, as its place in the
             sentence; the word of a whole text is 0.
     """
 
     X: Float32[np.ndarray, "rows dim"]
-    y: Shaped[np.ndarray, " rows"]
+    y: Shaped[np.ndarray, "rows ..."]
     words: Int64[np.ndarray, "rows 2"]
 
 
@@ -62,7 +62,7 @@ def counted_layers(view: FeatureView, layers: str | int | Iterable[int]) -> tupl
     return tuple(layer + n_blocks + 1 if layer < 0 else layer for layer in asked)
 
 
-def labels_of(view: FeatureView) -> Shaped[np.ndarray, " rows"]:
+def labels_of(view: FeatureView) -> Shaped[np.ndarray, "rows ..."]:
     """Return the targets under the names that users know them by."""
     if KINDS[view.kind].targets != "classes":
         return view.targets
@@ -91,7 +91,11 @@ def to_frame(view: FeatureView) -> "pandas.DataFrame":
         columns["word"] = view.words
     elif KINDS[view.kind].per == "text":
         columns["text"] = view.texts
-    return pandas.DataFrame({**columns, "label": labels_of(view), "row": view.rows})
+    labels: Any = labels_of(view)
+    if view.of_sets:
+        names = np.array(view.all_names, dtype=object)
+        labels = [list(names[has == 1]) for has in labels]
+    return pandas.DataFrame({**columns, "label": labels, "row": view.rows})
 
 
 BLOCK_ROWS = 8_192
@@ -209,7 +213,7 @@ class EntryRows(NamedTuple):
     """
 
     X: CachedRows
-    y: Shaped[np.ndarray, " rows"]
+    y: Shaped[np.ndarray, "rows ..."]
     words: Int64[np.ndarray, "rows 2"]
 
 
@@ -231,13 +235,14 @@ class RowItem(NamedTuple):
     Attributes:
         states: (layers, dim) in the dtype of the cache: what ``extract --dtype`` stored, float32
             for int8.
-        target: class number (int64), number of a regression (float32) or vocabulary id (int64).
+        target: class number (int64), number of a regression (float32) or vocabulary id (int64); of
+            sets of labels 1 or 0 for each (int8).
         sentence: place of its sentence or text in the split (int64).
         word: place of its word in the sentence (int64); 0 of a whole text.
     """
 
     states: Float[Tensor, "*batch layers dim"]
-    target: Shaped[Tensor, "*batch"]
+    target: Shaped[Tensor, "..."]
     sentence: Int64[Tensor, "*batch"]
     word: Int64[Tensor, "*batch"]
 

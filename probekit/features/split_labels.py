@@ -5,9 +5,10 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.kinds import KINDS, KindName
@@ -30,14 +31,14 @@ class SplitLabels:
     """The labels of one column in the order of an entry's examples.
 
     Attributes:
-        values: label names, one per word or one per text (``NO_LABEL`` for a word without);
-            numbers as text for a regression; none for language modelling, whose targets lie in the
-            entry.
+        values: label names, one per word or one per text (``NO_LABEL`` for a word without), or of
+            sets of labels all of a text, sorted; numbers as text for a regression; none for
+            language modelling, whose targets lie in the entry.
         fingerprint: sha256 over ids and labels, whatever they were read from.
         where: split, column and origin, for messages.
     """
 
-    values: Sequence[str]
+    values: Sequence[Any]
     fingerprint: str
     where: str
 
@@ -93,13 +94,16 @@ def load_labels(
         where += f" from {files[0].path.name}"
         stored = read_labels(files[0].path)
         labels = dict(zip(stored.ids, stored.values, strict=True))
+    if of_sets := KINDS[kind].targets == "sets":
+        counts = np.array([len(labels.get(name, ())) for name in examples.ids], np.int64)
     joined = join_labels(examples.ids, counts.tolist(), labels, where=where)
-    bounds = itertools.pairwise(bounds_of(counts).tolist())
+    bounds = list(itertools.pairwise(bounds_of(counts).tolist()))
     fingerprint = digest_stream(
         "\x1f".join([name, *joined[start:stop]]).encode()
         for name, (start, stop) in zip(examples.ids, bounds, strict=True)
     )
-    return SplitLabels(joined, fingerprint, where)
+    sets = [tuple(joined[start:stop]) for start, stop in bounds] if of_sets else None
+    return SplitLabels(joined if sets is None else sets, fingerprint, where)
 
 
 def join_labels(
@@ -245,6 +249,19 @@ class LabelMap:
         known.update({name: number for number, name in enumerate(unseen, start=len(self))})
         return np.fromiter((known[name] for name in labels), np.int64, len(labels)), unseen
 
+    def encode_sets(
+        self, sets: Sequence[Sequence[str]]
+    ) -> tuple[Int8[np.ndarray, "rows labels"], tuple[str, ...]]:
+        """Turn the labels of each row into a column per name: 1 where the row has it, else 0.
+
+        Returns:
+            The columns of the map's own names, then of those beyond; and the latter.
+        """
+        numbers, unseen = self.encode(list(itertools.chain.from_iterable(sets)))
+        columns = np.zeros((len(sets), len(self) + len(unseen)), np.int8)
+        columns[np.repeat(np.arange(len(sets)), [*map(len, sets)]), numbers] = 1
+        return columns, unseen
+
 
 def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"]:
     """Return the labels of a regression as numbers.
@@ -259,6 +276,11 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
             "For classes give --kind sentence or pair."
         )
     return np.array([float(label) for label in labels], np.float64)
+
+
+def label_names(values: Sequence[Any]) -> list[str]:
+    """Return the label names of a split one after another, of sets of labels as well."""
+    return [name for value in values for name in ([value] if isinstance(value, str) else value)]
 
 
 def warn_unseen(labels: Sequence[str], label_map: LabelMap, where: str) -> None:

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from jaxtyping import Bool, Float64, Int64
+from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, KINDS, KindName
@@ -27,7 +27,7 @@ from probekit.features.rows import (
 )
 from probekit.features.sentence_groups import SentenceGroups, number_groups
 from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
-from probekit.features.view import FeatureView, choose_array, cut_passages
+from probekit.features.view import FeatureView, Targets, choose_array, cut_passages
 from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
@@ -326,11 +326,13 @@ class Splits:
 
     def _targets(
         self, split: str, keep: Bool[np.ndarray, " all"]
-    ) -> tuple[Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"], tuple[str, ...]]:
+    ) -> tuple[Targets, tuple[str, ...]]:
         """Return the target of each row that is kept, and the label names beyond the classes."""
         labels = self.labels[split]
         if KINDS[self.kind].targets == "vocabulary":
             return self.entries[split].examples.targets.astype(np.int64)[keep], ()
         if KINDS[self.kind].targets == "numbers":
             return as_numbers(labels.values, labels.where)[keep], ()
+        if KINDS[self.kind].targets == "sets":
+            return self.label_map.encode_sets(labels.values)
         return self.label_map.encode(list(itertools.compress(labels.values, keep)))

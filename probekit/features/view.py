@@ -1,12 +1,13 @@
 """A view of features: which rows of which array to read, and the target of each."""
 
 import itertools
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
 import numpy as np
-from jaxtyping import Float64, Int64
+from jaxtyping import Bool, Float64, Int8, Int64
 
 from probekit.base.kinds import KINDS, POOLED, KindName
 from probekit.base.numbers import bounds_of, ragged_arange
@@ -16,6 +17,10 @@ from probekit.features.split_labels import LabelMap
 from probekit.probe.normalization import RowFacts
 from probekit.store import Entry
 from probekit.store.feature_array import FeatureArray
+
+Targets = (
+    Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"] | Int8[np.ndarray, "rows labels"]
+)
 
 PASSAGE_ROWS = 64
 """Rows of a text that language modelling batches, draws and resamples as one example."""
@@ -33,7 +38,8 @@ class FeatureView:
         offsets: ``rows[offsets[i]:offsets[i + 1]]`` are the rows of example i: its words, or one
             row for the whole text.
         targets: class of each row (a number from ``len(labels)`` on is a label unseen in train),
-            its value for a regression, its vocabulary id for language modelling.
+            its value for a regression, its vocabulary id for language modelling; of sets of labels
+            a column for each of ``all_names``, 1 where the row has it, else 0.
         labels: the classes; empty for regression and language modelling.
         unseen: label names beyond the classes.
         n_outputs: numbers that a decoder gives per row: classes, 1 for a regression, or V.
@@ -50,7 +56,7 @@ class FeatureView:
     kind: KindName
     rows: Int64[np.ndarray, " rows"]
     offsets: Int64[np.ndarray, " bounds"]
-    targets: Int64[np.ndarray, " rows"] | Float64[np.ndarray, " rows"]
+    targets: Targets
     labels: LabelMap
     unseen: tuple[str, ...] = ()
     n_outputs: int
@@ -131,6 +137,17 @@ class FeatureView:
             said = " ".join(examples.words(position)) if text is None else text
             shown.append(said if pair is None else (said, pair))
         return shown
+
+    @property
+    def of_sets(self) -> bool:
+        """Whether a row may have several labels, or none."""
+        return KINDS[self.kind].targets == "sets"
+
+    def rows_of(self, types: Sequence[str]) -> dict[str, Bool[np.ndarray, " rows"]]:
+        """Return which rows have each label, under what each of ``all_names`` is counted as."""
+        numbers = {name: [n for n, of in enumerate(types) if of == name] for name in set(types)}
+        has = self.targets == 1 if self.of_sets else self.targets[:, None] == np.arange(len(types))
+        return {name: np.asarray(has[:, of].any(1)) for name, of in numbers.items()}
 
     def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
         """Return the view of some examples, in the order given."""

@@ -15,17 +15,24 @@ from probekit.metrics.class_metrics import (
     CalibrationError,
     LogLoss,
     Matthews,
-    MicroF1,
 )
 from probekit.metrics.contract import (
     AnyGold,
     Gold,
+    LabelSets,
     LossGold,
     Metric,
     Scale,
     ValueGold,
     confusion,
     encode_gold,
+)
+from probekit.metrics.label_metrics import (
+    AUROC,
+    AveragePrecision,
+    MacroF1,
+    MicroF1,
+    best_thresholds,
 )
 from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
 from probekit.metrics.span_f1 import SpanF1
@@ -35,6 +42,9 @@ _OWN: Mapping[str, type[Metric]] = {
     "accuracy": Accuracy,
     "micro-f1": MicroF1,
     "f1": F1,
+    "macro-f1": MacroF1,
+    "auroc": AUROC,
+    "average-precision": AveragePrecision,
     "matthews": Matthews,
     "spearman": Spearman,
     "perplexity": Perplexity,
@@ -73,6 +83,9 @@ def register_metric(name: str, metric: type[Metric], *, version: str | None = No
 OF_PROBABILITIES: tuple[type[Metric], ...] = (LogLoss, CalibrationError, Brier)
 """What every run of classes is scored with, beside the metric of its task."""
 
+OF_SCORES: tuple[type[Metric], ...] = (AUROC, AveragePrecision)
+"""The same of sets of labels, and of classes where predictions are kept."""
+
 
 def scale_of(metric: str) -> Scale:
     """Return the scale of a metric; of one that is unknown (a newer version's), percent."""
@@ -82,18 +95,23 @@ def scale_of(metric: str) -> Scale:
 
 
 __all__ = [
+    "AUROC",
     "COMPRESSION",
     "F1",
     "METRICS",
     "OF_PROBABILITIES",
+    "OF_SCORES",
     "ROW_SCORES",
     "Accuracy",
     "AnyGold",
+    "AveragePrecision",
     "Brier",
     "CalibrationError",
     "Gold",
+    "LabelSets",
     "LogLoss",
     "LossGold",
+    "MacroF1",
     "Matthews",
     "Metric",
     "MicroF1",
@@ -103,6 +121,7 @@ __all__ = [
     "Spearman",
     "SquaredError",
     "ValueGold",
+    "best_thresholds",
     "confusion",
     "encode_gold",
     "register_metric",

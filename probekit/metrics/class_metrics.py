@@ -54,24 +54,6 @@ class Accuracy(ClassMetric):
         return {Accuracy.name: float((predicted == self.gold.ids).mean())}
 
 
-class MicroF1(Accuracy):
-    """F1 from the true and false positives and negatives of all classes, added up.
-
-    With one label per text a wrong prediction is one false positive and one false negative, so
-    this is the accuracy; it has the name under which intent classification is reported. Joined
-    intents ("flight#airfare") are classes of their own.
-    """
-
-    name: ClassVar[str] = "micro-f1"
-    text: ClassVar[str] = "micro F1"
-    summary: ClassVar[str] = "F1 over all classes together; with one label per text, the accuracy"
-
-    def score(self, predicted: Ids) -> dict[str, float]:
-        """Return ``micro-f1`` and ``accuracy``."""
-        share = super().score(predicted)[Accuracy.name]
-        return dict.fromkeys((MicroF1.name, Accuracy.name), share)
-
-
 class F1(ClassMetric):
     """F1 of the positive class: "1", or else the last of the two label names in sorted order.
 

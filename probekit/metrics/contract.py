@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple, TypeVar
 
 import numpy as np
-from jaxtyping import Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int64, Shaped
 
 from probekit.errors import DataError, OptionError
 
 Ids = Int64[np.ndarray, " words"]
 Values = Float64[np.ndarray, " rows"]
 Offsets = Int64[np.ndarray, " bounds"]
+LabelScores = Float[np.ndarray, "rows labels"]
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,29 @@ class Gold:
                 f"predictions must be label ids in 0..{len(self.names) - 1}; found "
                 f"{predicted.min()} to {predicted.max()}."
             )
+
+
+@dataclass(frozen=True)
+class LabelSets:
+    """The gold labels of rows that have several, or none.
+
+    Attributes:
+        matrix: whether a row has a label.
+        offsets: example e owns rows ``offsets[e]:offsets[e + 1]``; shape (examples + 1,).
+        names: of the labels; those that no head predicts, since train lacks them, come last.
+    """
+
+    matrix: Bool[np.ndarray, "rows labels"]
+    offsets: Offsets
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        """Check that there is a row, and that offsets fit.
+
+        Raises:
+            DataError: there is none, or offsets do not cover the rows.
+        """
+        _check_bounds("row", len(self.matrix), self.offsets)
 
 
 @dataclass(frozen=True)
@@ -109,7 +133,7 @@ class LossGold:
             _check_bounds("row", self.n_rows, self.offsets)
 
 
-AnyGold = Gold | ValueGold | LossGold
+AnyGold = Gold | LabelSets | ValueGold | LossGold
 
 
 def encode_gold(labels: Sequence[Sequence[str]], classes: Sequence[str]) -> Gold:
@@ -137,7 +161,23 @@ def _check_bounds(noun: str, count: int, bounds: Offsets) -> None:
         )
 
 
-def check_count(predicted: Ids | Values, expected: int, noun: str) -> None:
+def padded(scores: LabelScores, n_rows: int, n_labels: int) -> LabelScores:
+    """Return the scores of all labels: of those that no head predicts they are -1.
+
+    Raises:
+        OptionError: another number of rows, or of labels, than the gold side has.
+    """
+    check_count(scores, n_rows, "row")
+    if scores.ndim != 2 or scores.shape[1] > n_labels:
+        raise OptionError(
+            f"expected a score for each of at most {n_labels} labels per row; found an array of "
+            f"shape {scores.shape}."
+        )
+    lacking = ((0, 0), (0, n_labels - scores.shape[1]))
+    return np.pad(np.nan_to_num(scores.astype(np.float64)), lacking, constant_values=-1.0)
+
+
+def check_count(predicted: Ids | Values | LabelScores, expected: int, noun: str) -> None:
     """Raise OptionError unless there are as many predictions as expected."""
     if len(predicted) != expected:
         raise OptionError(
@@ -194,7 +234,7 @@ def count_pairs(gold: Ids, predicted: Ids, n: int) -> Int64[np.ndarray, "n n"]:
 
 
 T = TypeVar("T")
-Consumes = Literal["classes", "values", "losses", "probabilities"]
+Consumes = Literal["classes", "scores", "values", "losses", "probabilities"]
 
 Counts = Float64[np.ndarray, "samples examples"]
 """How often each example of a split occurs in each of some samples."""
@@ -207,6 +247,7 @@ _AT_ONCE = 1 << 21  # numbers of a block of samples
 
 _GOLD: dict[Consumes, type] = {
     "classes": Gold,
+    "scores": Gold,
     "values": ValueGold,
     "losses": LossGold,
     "probabilities": LossGold,
@@ -271,8 +312,11 @@ class Metric(ABC):
         text: what axes and captions call it.
         summary: one line for people.
         scale: how its scores are shown, and which way is better.
-        consumes: what is scored: class ids against `Gold`, values against `ValueGold`, the losses
-            of rows (`LossGold`), or what their probabilities score (`ROW_SCORES`, `LossGold`).
+        consumes: what is scored: class ids against `Gold`, a score per class against the same,
+            values against `ValueGold`, the losses of rows (`LossGold`), or what their probabilities
+            score (`ROW_SCORES`, `LossGold`).
+        of_sets: whether a score per label against `LabelSets` is scored too: a row is said to have
+            the labels whose scores are above 0.
         gold: the gold side of the split.
     """
 
@@ -281,6 +325,7 @@ class Metric(ABC):
     summary: ClassVar[str]
     scale: ClassVar[Scale] = Scale()
     consumes: ClassVar[Consumes] = "classes"
+    of_sets: ClassVar[bool] = False
 
     def __init__(self, gold: AnyGold) -> None:
         """Keep the gold side; subclasses then find what they need of it, once.
@@ -289,7 +334,7 @@ class Metric(ABC):
             OptionError: the gold side is not of the kind that the metric consumes.
         """
         kind = _GOLD[self.consumes]
-        if not isinstance(gold, kind):
+        if not isinstance(gold, kind) and not (self.of_sets and isinstance(gold, LabelSets)):
             raise OptionError(
                 f"{self.name} scores {self.consumes} ({kind.__name__}); found "
                 f"{type(gold).__name__}. Choose a metric for this kind of label."
@@ -381,7 +426,7 @@ class AdditiveMetric(Metric):
 class ClassMetric(AdditiveMetric):
     """Base of the metrics of class ids."""
 
-    gold: Gold
+    gold: Gold  # or `LabelSets`, of those with ``of_sets``
 
 
 def per_example(rows: Shaped[np.ndarray, "rows parts"], offsets: Offsets | None) -> Parts:

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float64, Int64
 
 from probekit.base.notices import ProgressBar
-from probekit.errors import ProbekitError
+from probekit.errors import ProbekitError, RecordError
 from probekit.metrics import METRICS
 from probekit.page.page_figures import TASK, task_title
 from probekit.results.comparison.pairing import read_alike
@@ -28,6 +28,9 @@ MOST = 254
 
 UNKNOWN = 255
 """The byte of a probability that is not known."""
+
+MOST_SETS = 2**16
+"""Sets of labels of a grid, whose numbers have two bytes."""
 
 Packed = Literal["u1", "u2", "f4"]
 """How numbers are packed: classes in one byte or two, values in float32."""
@@ -222,6 +225,11 @@ def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
         for name, record in columns.records.items()
     ]
     predicted = [probe for (probe,) in read_alike(runs, split)]
+    probabilities = None
+    if predicted[0].content != "values":
+        probabilities = np.stack([probe.probability_of_predicted() for probe in predicted])
+    if predicted[0].content == "sets":
+        predicted = _sets_as_classes(columns.title, predicted)
     return ExampleGrid(
         title=columns.title,
         along=columns.along,
@@ -229,10 +237,23 @@ def _grid(columns: _Columns, split: str | None) -> ExampleGrid:
         seed=columns.seed,
         columns=list(columns.records),
         found=[replace(probe, probabilities=None, kept=None) for probe in predicted],
-        probabilities=np.stack([probe.probability_of_predicted() for probe in predicted])
-        if predicted[0].content == "classes"
-        else None,
+        probabilities=probabilities,
     )
+
+
+def _sets_as_classes(title: str, probes: Sequence[Predicted]) -> list[Predicted]:
+    """Return sets of labels as classes, one for each set that occurs: right is all of a set."""
+    texts = [[*map(probe.label_text, probe.predicted)] for probe in probes]
+    gold = [*map(probes[0].label_text, probes[0].gold if probes[0].gold is not None else ())]
+    names = tuple(sorted({text for rows in (gold, *texts) for text in rows}))
+    if len(names) > MOST_SETS:
+        raise RecordError(f"{title}: {len(names)} sets of labels are more than a page can hold.")
+    number = {name: n for n, name in enumerate(names)}
+    truth, *said = (np.array([number[text] for text in rows]) for rows in (gold, *texts))
+    return [
+        replace(probe, content="classes", names=names, gold=truth, predicted=rows)
+        for probe, rows in zip(probes, said, strict=True)
+    ]
 
 
 def packed_numbers(values: np.ndarray, kind: Packed) -> str:

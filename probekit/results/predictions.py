@@ -7,10 +7,11 @@ A row per sentence, with lists of an item per word (of one item, where the text 
 | ``split``, ``id`` | which sentence |
 | ``group`` | the sentence's document, prompt, ...; the name of that is in the schema's metadata |
 | ``words``; or ``text``, ``text_pair`` | its words that have a label; or its text or texts |
-| ``gold``, ``predicted`` | class names, or values; of language modelling ``gold`` alone, ids |
+| ``gold``, ``predicted`` | class names, or lists of them; values; of language modelling ids |
 | ``loss``, ``confidence``, ``brier`` | of `metrics.ROW_SCORES`; of numbers there are none |
 | ``probabilities`` | float16: of all classes, in the order of `About.classes`, or of ``kept`` |
 | ``kept`` | names or ids of the most probable classes, where there are too many to keep all |
+| ``odds`` | float32: log odds of all classes; of sets of labels less the label's threshold |
 
 Without ``group`` nothing is known to be shared. Files of earlier versions hold ``split``, ``id``,
 and ``gold`` and ``predicted``, or ``loss``.
@@ -32,7 +33,7 @@ from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
 
-Content = Literal["classes", "values", "losses"]
+Content = Literal["classes", "sets", "values", "losses"]
 Rows = Mapping[str, pa.Array]
 """Columns of a split, its sentences one after another."""
 
@@ -42,7 +43,7 @@ _SCORES = ("loss", "confidence", "brier")
 """What of `ROW_SCORES` is written; ``right`` follows from the classes."""
 
 _TEXTS = ("words", "text", "text_pair")
-_OF_PROBABILITIES = (*_SCORES, "kept", "probabilities")
+_OF_PROBABILITIES = (*_SCORES, "kept", "probabilities", "odds")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +70,10 @@ class Predicted:
     Attributes:
         ids: id of each sentence.
         offsets: sentence e owns rows ``offsets[e]:offsets[e + 1]``; shape (sentences + 1,).
-        content: what ``predicted`` holds: numbers of classes, values (regression), or the loss of
-            each row in nats (language modelling).
-        predicted: one number per row: int64 indices into ``names``, or float64.
+        content: what ``predicted`` holds: numbers of classes, sets of labels, values (regression),
+            or the loss of each row in nats (language modelling).
+        predicted: one number per row: int64 indices into ``names``, or float64; of sets whether
+            the row is said to have each of ``names``, shape (rows, names).
         gold: likewise what is true; of losses the vocabulary id, or None in a file of an earlier
             version.
         names: the classes, then the labels that only the gold side has.
@@ -87,6 +89,8 @@ class Predicted:
             where there are too many classes to keep all; None where all are, in their order.
         row_scores: what the probabilities score, `metrics.ROW_SCORES`, shape (rows,); None where
             there are none.
+        odds: log odds of each class, float32, shape (rows, classes), of sets less the threshold of
+            the label; None where not all were kept.
     """
 
     ids: tuple[str, ...]
@@ -101,9 +105,18 @@ class Predicted:
     probabilities: np.ndarray | None = None
     kept: np.ndarray | None = None
     row_scores: np.ndarray | None = None
+    odds: np.ndarray | None = None
+
+    def label_text(self, label: Any) -> str:
+        """Return an item of ``predicted`` or ``gold`` as it is shown."""
+        if self.content == "sets":
+            return ", ".join(np.array(self.names, object)[label]) or "(none)"
+        return self.names[label] if self.names else str(label)
 
     def probability_of_predicted(self) -> np.ndarray:
         """Return the probability of what is predicted of each row; NaN where it was not kept."""
+        if self.content == "sets" and self.row_scores is not None:
+            return self.row_scores["confidence"].astype(np.float64)
         if self.probabilities is None:
             return np.full(len(self.predicted), np.nan)
         values = self.probabilities.astype(np.float64)
@@ -156,9 +169,12 @@ def _write(table: pa.Table, path: Path) -> None:
 
 def _table(split: str, predicted: Predicted) -> pa.Table:
     names = pa.array(predicted.names, pa.string())
-    by_name = predicted.content == "classes"
+    by_name = predicted.content in ("classes", "sets")
 
     def labels(numbers: np.ndarray) -> pa.Array:
+        if numbers.ndim == 2:
+            bounds = np.append(0, numbers.sum(1).cumsum()).astype(np.int32)
+            return pa.ListArray.from_arrays(bounds, names.take(pa.array(np.nonzero(numbers)[1])))
         return names.take(pa.array(numbers)) if by_name else pa.array(numbers)
 
     rows: dict[str, pa.Array] = {}
@@ -173,6 +189,8 @@ def _table(split: str, predicted: Predicted) -> pa.Table:
     if predicted.probabilities is not None:
         width = predicted.probabilities.shape[1]
         rows["probabilities"] = _of_rows(pa.array(predicted.probabilities.ravel()), width)
+    if predicted.odds is not None:
+        rows["odds"] = _of_rows(pa.array(predicted.odds.ravel()), predicted.odds.shape[1])
     bounds = pa.array(predicted.offsets.astype(np.int32))
     lists = {name: pa.ListArray.from_arrays(bounds, column) for name, column in rows.items()}
     columns = {"split": [split] * len(predicted.ids), "id": list(predicted.ids)}
@@ -249,8 +267,11 @@ def read_predicted(
 def _read_columns(path: Path, *, texts: bool, probabilities: bool) -> pa.Table:
     unread = set() if texts else {*_TEXTS}
     # without values, losses are what was predicted
-    if not probabilities and "predicted" in pq.read_schema(path).names:
+    schema = pq.read_schema(path)
+    if not probabilities and "predicted" in schema.names:
         unread.update(_OF_PROBABILITIES)
+        if pa.types.is_list(schema.field("predicted").type.value_type):
+            unread.remove("odds")  # which sets of labels are scored by
     return read_parquet(path, unread)
 
 
@@ -267,6 +288,8 @@ def _split(table: pa.Table, name: str, about: About | None) -> Predicted:
     rows = {column: values.flatten() for column, values in lists.items()}
     if "gold" in rows and pa.types.is_string(rows["gold"].type):
         content = _classes(rows, about.classes if about else ())
+    elif "gold" in rows and pa.types.is_list(rows["gold"].type):
+        content = _sets(rows, about.classes if about else ())
     elif "predicted" in rows:
         predicted, gold = _numbers(rows["predicted"]), _numbers(rows["gold"])
         content = {"content": "values", "predicted": predicted, "gold": gold}
@@ -294,13 +317,30 @@ def _classes(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
     }
     names = (*classes, *sorted(others.difference(classes)))
     gold, predicted = (_indices(rows[column], names) for column in ("gold", "predicted"))
-    held: dict[str, Any] = {"probabilities": _matrix(rows, "probabilities")}
+    held = _of_probabilities(rows, predicted == gold, names)
+    return {"content": "classes", "predicted": predicted, "gold": gold, "names": names} | held
+
+
+def _sets(rows: Rows, classes: Sequence[str]) -> dict[str, Any]:
+    """Return what `Predicted` holds of rows with lists of labels, likewise."""
+    flat = {column: rows[column].flatten() for column in ("gold", "predicted")}
+    others = {name for labels in flat.values() for name in labels.unique().to_pylist()}
+    names = (*classes, *sorted(others.difference(classes)))
+    matrices = {column: np.zeros((len(rows[column]), len(names)), bool) for column in flat}
+    for column, matrix in matrices.items():
+        matrix[pa.compute.list_parent_indices(rows[column]), _indices(flat[column], names)] = True
+    held = _of_probabilities(rows, (matrices["gold"] == matrices["predicted"]).all(1), names)
+    return {"content": "sets", "names": names} | matrices | held
+
+
+def _of_probabilities(rows: Rows, right: np.ndarray, names: Sequence[str]) -> dict[str, Any]:
+    held: dict[str, Any] = {name: _matrix(rows, name) for name in ("probabilities", "odds")}
     if "kept" in rows:
         width = held["probabilities"].shape[1]
         held["kept"] = _indices(rows["kept"].flatten(), names).reshape(-1, width)
     if "loss" in rows:
-        held["row_scores"] = _row_scores(rows, predicted == gold)
-    return {"content": "classes", "predicted": predicted, "gold": gold, "names": names} | held
+        held["row_scores"] = _row_scores(rows, right)
+    return held
 
 
 def _losses(rows: Rows) -> dict[str, Any]:

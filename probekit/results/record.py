@@ -208,7 +208,8 @@ class Record:
     def troubles(self) -> tuple[str | None, ...]:
         """What is wrong with the run: of each kind of trouble, in a fixed order, words or None."""
         says, edge = self.diagnosis, self.diagnosis.get("edge")
-        on_dev = Selection.recorded(self.select) == Selection("dev") and self.test_score is None
+        by_dev = Selection.recorded(self.select) == Selection("dev") or "thresholds_by" in says
+        on_dev = by_dev and self.test_score is None
         troubles = {
             "diverged": self.diverged,
             "not converged": says.get("converged") is False,

@@ -318,6 +318,13 @@ class LayerProbe(LinearRule):
 
     def _rows_to_fit(self, X: Any, y: Any) -> tuple[LayeredRows, np.ndarray]:
         """Check rows and labels, and note what they look like."""
+        shape: tuple[int, ...] = getattr(y, "shape", ())
+        if len(shape) == 2 and shape[1] > 1:
+            raise OptionError(
+                f"y has {shape[1]} columns, and LayerProbe tells classes apart: fit one per label "
+                "with sklearn.multiclass.OneVsRestClassifier(LayerProbe(...)), or train a run of "
+                "kind multilabel with probekit.fit."
+            )
         rows: LayeredRows
         if isinstance(X, CachedRows):
             rows, y = X, column_or_1d(y, warn=True)

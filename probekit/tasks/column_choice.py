@@ -85,14 +85,18 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
     texts = choose_texts(fields, choice)
     if choice.of_kind.per != "text":
         return Columns(texts, None)
-    free = [name for name in names if name not in texts and _may_label(name, fields.values[name])]
+    others = {name: fields.values[name] for name in names if name not in texts}
+    free = [name for name, values in others.items() if _may_label(name, values)]
+    if choice.of_kind.targets == "sets":
+        free = [name for name in others if _may_hold_sets(name, others[name])] or free
     for name in names if not (free or choice.label or choice.texts_alone) else ():
         values = fields.values[name] if name.lower() in LABELS else ()
         if odd := next(filter(_is_no_class, values), None):
             raise fields.fault(
                 values.index(odd),
                 f"column {name!r} holds {str(odd)[:60]}, and a text has one class, which is text "
-                "or a number. Write a column for each label, and choose one with --label.",
+                "or a number. For several labels give --kind multilabel, or write a column "
+                "for each and choose one with --label.",
             )
     return Columns(texts, _choose_label(fields.where, choice, names, free))
 
@@ -212,6 +216,17 @@ def _may_label(name: str, values: Sequence[Any]) -> bool:
     filled = [value for value in map(one_class, values) if value not in (None, "")]
     plain = all(isinstance(value, str | int | float) for value in filled)
     return not is_id(name) and bool(filled) and plain
+
+
+def _may_hold_sets(name: str, values: Sequence[Any]) -> bool:
+    """Say whether a column holds lists of labels; those of a split may all be empty."""
+    filled = [value for value in values if value is not None]
+    lists = bool(filled) and all(isinstance(value, list) for value in filled)
+    return (
+        lists
+        and name.lower() not in LISTS_OF_WORDS
+        and all(isinstance(item, str | int | float) for value in filled for item in value)
+    )
 
 
 def _is_no_class(value: Any) -> bool:

@@ -1,5 +1,6 @@
 """The user's own examples out of columns: sentences in words, or texts with a label each."""
 
+import json
 import logging
 import math
 import re
@@ -33,6 +34,8 @@ from probekit.tasks.task import Choice
 logger = logging.getLogger(__name__)
 
 MOST_WORDS = 500
+SIGNS = ";|,"
+"""What may divide the labels of a cell, the likeliest first."""
 _NUMBERED = re.compile(r".*\d")
 
 
@@ -215,6 +218,8 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
 def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
     """Return one text, or two, with the label of each row that has one."""
     label = columns.label
+    if label is not None and choice.of_kind.targets == "sets":
+        return _texts_with_sets(fields, columns.texts, label, choice)
     labels = [] if label is None else _labels(fields, label, choice)
     if label is None or not any(labels):
         rows = range(len(fields.lines))
@@ -222,6 +227,48 @@ def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
     return fields.sentences(
         _text(fields, n, columns.texts, {label: name}) for n, name in enumerate(labels) if name
     )
+
+
+def _texts_with_sets(
+    fields: Fields, texts: Sequence[str], column: str, choice: Choice
+) -> Sentences:
+    """Return each text with its set of labels, which may be empty; none where no row has one.
+
+    Cells are divided at the first of ``SIGNS`` that the column has. Among cells with labels an
+    empty one says that there is none.
+    """
+    cells = fields.values[column]
+    rows = range(len(cells))
+    if all(cell is None or cell == "" for cell in cells):
+        return fields.sentences(_text(fields, n, texts, {}) for n in rows)
+    written = [cell for cell in cells if isinstance(cell, str) and not _is_json(cell)]
+    sign = next((sign for sign in SIGNS if any(sign in cell for cell in written)), SIGNS[0])
+    _check_unlabelled(fields, column, [n for n in rows if cells[n] is None], choice)
+    return fields.sentences(
+        replace(_text(fields, n, texts, {}), labels={column: _label_set(fields, n, column, sign)})
+        for n in rows
+        if cells[n] is not None
+    )
+
+
+def _is_json(cell: str) -> bool:
+    return cell.lstrip().startswith("[")
+
+
+def _label_set(fields: Fields, number: int, column: str, sign: str) -> tuple[str, ...]:
+    """Return the labels of a row by name, sorted, each once."""
+    cell = fields.values[column][number]
+    try:
+        if isinstance(cell, str):
+            cell = json.loads(cell) if _is_json(cell) else filter(trim, cell.split(sign))
+    except (ValueError, RecursionError) as error:
+        fault = f'{cell[:60]!r} is no list as JSON writes it; write ["a", "b"], or a;b.'
+        raise fields.fault(number, fault) from error
+    items = [class_text(item) for item in (cell if isinstance(cell, list | filter) else [cell])]
+    if wrong := [item for item in items if not isinstance(item, str) or not trim(item)]:
+        fault = f"expected labels in column {column!r}, found {wrong[0]!r:.60}; leave it out."
+        raise fields.fault(number, fault)
+    return tuple(sorted(set(map(trim, items))))
 
 
 def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, str]) -> Sentence:
@@ -253,9 +300,17 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
         others = [float(label) for label in set(labels) - marks if is_number(label)]
         marks -= {"-1", "nan"} | ({"-100"} if any(other < 0 for other in others) else set())
     without = [n for n, label in enumerate(labels) if label in marks]
+    mark = labels[without[0]] if without else ""
+    meaning = f" ({mark} means none; a class needs another name)" if mark else ""
+    _check_unlabelled(fields, column, without, choice, meaning)
+    return [NO_LABEL if label in marks else label for label in labels]
+
+
+def _check_unlabelled(
+    fields: Fields, column: str, without: Sequence[int], choice: Choice, meaning: str = ""
+) -> None:
+    """Refuse rows without a label among others with one, or say that they are left out."""
     if without and not choice.skip_unlabelled:
-        mark = labels[without[0]]
-        meaning = f" ({mark} means none; a class needs another name)" if mark else ""
         raise fields.fault(
             without[0],
             f"no label in column {column!r}{meaning}, but others have one; label all rows of a "
@@ -264,10 +319,9 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     if without:
         warn_once(
             logger,
-            f"{fields.where}: {len(without)} of {len(labels)} rows have no label in column "
+            f"{fields.where}: {len(without)} of {len(fields.lines)} rows have no label in column "
             f"{column!r} and are left out (--skip-unlabelled).",
         )
-    return [NO_LABEL if label in marks else label for label in labels]
 
 
 def _class(fields: Fields, number: int, column: str) -> str:

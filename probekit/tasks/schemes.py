@@ -117,7 +117,8 @@ def by_name(rows: Sequence[Any], names: Sequence[str] | None) -> Sequence[Any]:
         whole = isinstance(value, int) and not isinstance(value, bool)
         return names[value] if whole and 0 <= value < len(names) else value
 
-    if all(item in _NONE for row in rows for item in (row if isinstance(row, list) else [row])):
+    items = [item for row in rows for item in (row if isinstance(row, list) else [row])]
+    if items and all(item in _NONE for item in items):
         return [None] * len(rows)
     return [
         [*map(name, row)] if isinstance(row, list) else None if row in _NONE else name(row)

@@ -19,7 +19,8 @@ class Sentence:
 
     Attributes:
         words: its words; empty where ``text`` is given instead.
-        labels: column to one label per word, or to the one label of the whole text.
+        labels: column to one label per word, to the one label of the whole text, or to its set of
+            labels, sorted.
         lines: the line (or row) of each word, or of the text, counted from 1, for messages.
         id: the id that the file gives, or None.
         text: the text, where it does not come in words.
@@ -159,8 +160,8 @@ class Split:
         name: the split's name ("train").
         examples: N examples.
         labels: column to N tuples: of one label name per word (tagging), or of the one label of
-            the whole example (a regression's is a number as text); "" for a word without a label; a
-            column without labels is absent.
+            the whole example (a regression's is a number as text), or of its set of labels; ""
+            for a word without a label; a column without labels is absent.
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
         documents: the document of each example; empty where not all of them have one.
         limit: N where these are only the first N examples of the split; None if they are all.

@@ -175,7 +175,7 @@ def _read_file(path: Path, choice: Choice) -> Sentences:
         return _read_columns(path, form, choice)
     fields = _LOADERS[form](path, choice)
     # names of classes are of no use to numbers, and a table of words has names in its cells
-    if kind.targets == "classes" and not (of_words and form in _TABLES):
+    if kind.targets in ("classes", "sets") and not (of_words and form in _TABLES):
         fields = _with_class_names(fields, path)
     return read_fields(fields, choice)
 
@@ -236,8 +236,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
 
     The columns are those of the first split (train, else dev, else test), and so is the metric of
     tagging: span F1 where the labels are tags of a scheme that ``schemes`` reads, or some are
-    B-TYPE; any other column is scored by accuracy. Sentences and pairs are scored by accuracy,
-    numbers by Spearman's rank correlation, language modelling by perplexity.
+    B-TYPE; any other column is scored by accuracy. Those of other kinds are in ``KINDS``.
 
     Args:
         name: as the user types it.

@@ -6,7 +6,14 @@ import torch
 from torch import Tensor
 
 from probekit.base.kinds import KINDS
-from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Classifier, Decoder, DecoderSpec
+from probekit.probe.decoders.contract import (
+    IGNORED,
+    UNSEEN_LOSS,
+    Classifier,
+    Decoder,
+    DecoderSpec,
+    LabelSetDecoder,
+)
 from probekit.testing.promises import (
     Check,
     Contract,
@@ -40,6 +47,9 @@ def _sample(spec: DecoderSpec) -> tuple[Decoder, Tensor, Tensor, int | float]:
     """Return a decoder, its logits of rows, a target for each, and the target of none."""
     decoder, generator = build(spec), seeded_generator(2)
     logits = decoder(sample_rows())
+    if isinstance(decoder, LabelSetDecoder):
+        gold = torch.randint(2, (ROWS, CLASSES), generator=generator, dtype=torch.int8)
+        return decoder, logits, gold, IGNORED
     if decoder.n_classes == 1:
         return decoder, logits, torch.randn(ROWS, generator=generator), math.nan
     return decoder, logits, torch.randint(decoder.n_classes, (ROWS,), generator=generator), IGNORED
@@ -51,6 +61,9 @@ def describes_itself(spec: DecoderSpec) -> None:
     odd = sorted(spec.kinds - KINDS.keys())
     demand(bool(spec.kinds), "it decodes nothing")
     demand(not odd, f"it decodes {', '.join(odd)}; kinds are {', '.join(KINDS)}")
+    sets = any(KINDS[kind].targets == "sets" for kind in spec.kinds)
+    of_sets = isinstance(build(spec), LabelSetDecoder)
+    demand(sets == of_sets, "a decoder of sets of labels, and no other, is a LabelSetDecoder")
 
 
 def is_a_value(spec: DecoderSpec) -> None:
@@ -71,9 +84,9 @@ def gives_what_it_promises(spec: DecoderSpec) -> None:
     demand_tensor("logits", logits, (ROWS, decoder.n_classes), *_FULL)
     demand_tensor("losses", losses, (ROWS,), *_FULL)
     demand_tensor("the loss", decoder.loss(logits, gold, OFFSETS), (), *_FULL)
-    kinds = _FULL if decoder.n_classes == 1 else (torch.int64,)
-    demand_tensor("predictions", predicted, (ROWS,), *kinds)
-    if decoder.n_classes > 1:
+    classes = decoder.n_classes > 1 and gold.ndim == 1
+    demand_tensor("predictions", predicted, gold.shape, *((torch.int64,) if classes else _FULL))
+    if classes:
         low, high = int(predicted.min()), int(predicted.max())
         demand(low >= 0 and high < decoder.n_classes, f"it predicts classes {low} to {high}")
 
@@ -146,10 +159,13 @@ def charges_unseen_classes(spec: DecoderSpec) -> None:
     """A class that it does not know costs ``UNSEEN_LOSS``, -log(1e-12) nats."""
     decoder, logits, gold, none = _sample(spec)
     if decoder.n_classes > 1:
-        gold[7] = none
-        before = decoder.row_losses(logits, gold, OFFSETS).sum()
-        gold[7] = decoder.n_classes + 2
-        cost = float((decoder.row_losses(logits, gold, OFFSETS).sum() - before).detach())
+        known, unknown = gold.clone(), gold.clone()
+        if isinstance(decoder, LabelSetDecoder):
+            unknown = torch.cat([gold, torch.eye(ROWS, 1, dtype=torch.int8)], 1)
+        else:
+            known[7], unknown[7] = none, decoder.n_classes + 2
+        sums = [decoder.row_losses(logits, t, OFFSETS).sum().detach() for t in (known, unknown)]
+        cost = float(sums[1] - sums[0])
         demand(abs(cost - UNSEEN_LOSS) < 1e-3, f"it costs {cost:.4f} nats")
 
 
@@ -182,6 +198,7 @@ def learns_a_signal(spec: DecoderSpec) -> None:
     """It learns a function of h: 200 steps bring the loss below a third."""
     decoder, h = build(spec), sample_rows()
     gold = 3 + 2 * h[:, 0] if decoder.n_classes == 1 else (h[:, 0] > 0).long()
+    gold = (h[:, :CLASSES] > 0).to(torch.int8) if isinstance(decoder, LabelSetDecoder) else gold
     decoder.fit_targets(gold)
     if not (parameters := list(decoder.parameters())):
         return
@@ -196,7 +213,7 @@ def learns_a_signal(spec: DecoderSpec) -> None:
 
 
 def says_how_probable_classes_are(spec: DecoderSpec) -> None:
-    """Class probabilities are float64, sum to 1, and agree with loss and prediction."""
+    """Probabilities are float64, those of classes sum to 1; they agree with loss and prediction."""
     decoder, logits, gold, _ = _sample(spec)
     log_p = decoder.log_probabilities(logits, OFFSETS)
     if decoder.n_classes == 1:
@@ -205,6 +222,12 @@ def says_how_probable_classes_are(spec: DecoderSpec) -> None:
     if log_p is None:
         raise AssertionError("it gives no probabilities of its classes")
     demand_tensor("log_probabilities", log_p, tuple(logits.shape), torch.float64)
+    if isinstance(decoder, LabelSetDecoder):
+        likely = torch.where(gold == 1, log_p, decoder.log_probabilities(-logits))
+        torch.testing.assert_close(-likely.sum(1).float(), decoder.row_losses(logits, gold))
+        agreed = torch.equal(log_p.exp() > 0.5, decoder.predict(logits) > 0)
+        demand(agreed, "a fresh decoder does not predict the labels that are more likely than not")
+        return
     torch.testing.assert_close(log_p.exp().sum(1), torch.ones(ROWS).double())
     if isinstance(decoder, Classifier):
         agreed = torch.equal(log_p.argmax(1), decoder.predict(logits))

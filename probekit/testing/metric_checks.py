@@ -7,7 +7,15 @@ from jaxtyping import Int64, Shaped
 
 from probekit.errors import OptionError
 from probekit.metrics.class_metrics import ROW_SCORES
-from probekit.metrics.contract import AnyGold, Gold, LossGold, Metric, ValueGold, encode_gold
+from probekit.metrics.contract import (
+    AnyGold,
+    Gold,
+    LabelSets,
+    LossGold,
+    Metric,
+    ValueGold,
+    encode_gold,
+)
 from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC")
@@ -16,7 +24,7 @@ LENGTHS = (3, 0, 5, 1, 12)
 ROWS = sum(LENGTHS)
 OFFSETS = np.cumsum([0, *LENGTHS])
 
-_CONSUMED = ("classes", "values", "losses", "probabilities")
+_CONSUMED = ("classes", "scores", "values", "losses", "probabilities")
 
 Predictions = Shaped[np.ndarray, " rows"]
 
@@ -41,6 +49,9 @@ def sample_case(metric: type[Metric], seed: int) -> tuple[AnyGold, Predictions]:
     if metric.consumes == "values":
         gold = ValueGold(rng.integers(0, 6, ROWS) / 2, OFFSETS)  # with ties, on either side
         return gold, rng.integers(0, 9, ROWS) / 3
+    if metric.consumes == "scores":
+        matrix, scores = rng.random((ROWS, 3)) < 0.4, rng.integers(-9, 9, (ROWS, 3)) / 3
+        return LabelSets(matrix, OFFSETS, TAGS[:3]), scores
     if metric.consumes == "losses":
         return LossGold(ROWS, OFFSETS), rng.exponential(size=ROWS)
     if metric.consumes == "probabilities":
@@ -64,6 +75,8 @@ def best_prediction(gold: AnyGold, metric: type[Metric]) -> Predictions:
         sure = np.zeros(ROWS, ROW_SCORES)
         sure["right"] = sure["confidence"] = 1
         return sure
+    if isinstance(gold, LabelSets):
+        return np.where(gold.matrix, 1.0, -1.0)
     if isinstance(gold, LossGold):
         return np.zeros(gold.n_rows)
     return gold.ids if isinstance(gold, Gold) else gold.values
@@ -84,6 +97,8 @@ def _score_of(
     bounds = np.cumsum([0, *(LENGTHS[e] for e in examples)])
     if isinstance(gold, Gold):
         part: AnyGold = Gold(gold.ids[rows], bounds, gold.names)
+    elif isinstance(gold, LabelSets):
+        part = LabelSets(gold.matrix[rows], bounds, gold.names)
     elif isinstance(gold, ValueGold):
         part = ValueGold(gold.values[rows], bounds)
     else:
@@ -136,7 +151,7 @@ def refuses_what_does_not_fit(metric: type[Metric]) -> None:
     for bad in (-1, len(gold.names)) if isinstance(gold, Gold) else ():
         refuses(metric(gold).score, np.append(predicted[1:], bad), error=OptionError)
     for other in (encode_gold([TAGS], TAGS), ValueGold(np.ones(1), np.array([0, 1])), LossGold(1)):
-        if type(other) is not type(gold):
+        if type(other) is not type(gold) and not (metric.of_sets and isinstance(other, Gold)):
             refuses(metric, other, error=OptionError)
 
 

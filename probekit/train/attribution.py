@@ -10,6 +10,7 @@ from torch import Tensor
 
 from probekit.base.tensors import full
 from probekit.metrics import ROW_SCORES
+from probekit.probe.decoders.contract import LabelSetDecoder
 from probekit.probe.heads.contract import FusionHead, HeadInput, LayerWeights
 from probekit.probe.normalization import Normalization
 from probekit.train.member import Member, Probe
@@ -123,7 +124,11 @@ class Contributions:
     """
 
     def __init__(
-        self, head: FusionHead, weight: Float[Tensor, "classes width"] | None = None
+        self,
+        head: FusionHead,
+        weight: Float[Tensor, "classes width"] | None = None,
+        *,
+        centred: bool = True,
     ) -> None:
         """Start without rows.
 
@@ -131,9 +136,11 @@ class Contributions:
             head: one that is ``additive``.
             weight: of the map from h to the logits. Without one, the shares are those in h itself,
                 with its channels in the place of the classes (of a head with parameters).
+            centred: take the mean over the classes out; not that over labels that a row may have
+                together.
         """
         self._head = head
-        self._weight = None if weight is None else full(reduced(weight).float())
+        self._weight = None if weight is None else full(reduced(weight, centred=centred).float())
         outputs = head.width if self._weight is None else len(self._weight)
         device = (next(head.parameters()) if weight is None else weight).device
         shape = (len(head.layers), outputs)
@@ -183,7 +190,9 @@ class Contributions:
         return LayerWeights(self._head.layers, shares)
 
 
-def reduced(weight: Float[Tensor, "classes width"]) -> Float64[Tensor, "outputs width"]:
+def reduced(
+    weight: Float[Tensor, "classes width"], *, centred: bool = True
+) -> Float64[Tensor, "outputs width"]:
     """Return a map of at most ``width`` outputs whose products are those of the centred logits.
 
     Of the logits W h only products that are summed over the classes count, (W a) . (W b). With the
@@ -192,7 +201,7 @@ def reduced(weight: Float[Tensor, "classes width"]) -> Float64[Tensor, "outputs 
     """
     classes, width = weight.shape
     weight = weight.detach()
-    centre = weight.double().mean(0) if classes > 1 else weight.new_zeros(width).double()
+    centre = weight.double().mean(0) * (centred and classes > 1)
     if classes <= width:
         return weight.double() - centre
     gram = centre.new_zeros(width, width)
@@ -262,7 +271,8 @@ class _Measures:
         self._sum: Contributions | None = None
         in_sum = self._logits is not None or self._head.weighed_by_shares
         if self._head.additive and in_sum and len(self._head.layers) > 1:
-            self._sum = Contributions(self._head, self._logits)
+            apart = isinstance(self._probe.decoder, LabelSetDecoder)
+            self._sum = Contributions(self._head, self._logits, centred=not apart)
         self._ablation = None if means is None else Ablation(self._probe, means)
 
     @property

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -274,7 +275,7 @@ class _Group:
                     judged.setdefault(judge, []).append(stream)
             for judge, scored in judged.items():
                 members = [(stream, member) for stream in scored for member in stream.members]
-                predictions = judge.predict([member for _, member in members])
+                predictions = judge.decide([member for _, member in members])
                 for (stream, member), predicted in zip(members, predictions, strict=True):
                     scores = judge.scorer.score(predicted)
                     member.note(stream.step, scores, judge.metric, predicted)
@@ -341,9 +342,12 @@ class _Group:
                 member.probe.load_state_dict(member.best.state)
             member.probe.eval()
         dev = self._dev
+        chosen_apart = [spec.solved or spec.judge is not None for spec, _ in finished]
+        if dev.view.of_sets:
+            dev.decide([*itertools.compress(members, chosen_apart)])
         of_dev = dev.assess(members, keep=keep)
-        for (spec, member), assessed in zip(finished, of_dev, strict=True):
-            if spec.solved or spec.judge is not None:
+        for member, assessed, apart in zip(members, of_dev, chosen_apart, strict=True):
+            if apart:
                 member.settle(dev.scorer.score(assessed.predicted), dev.metric, assessed.predicted)
         return of_dev
 

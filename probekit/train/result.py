@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from probekit.base.kinds import KINDS
 from probekit.base.markup import Markup, html_pairs, html_table, html_view
 from probekit.features import FeatureView
+from probekit.probe.decoders.contract import LabelSetDecoder
 from probekit.results.record import BY_MEAN
 from probekit.results.summaries.typeset import html_layers
 from probekit.results.summaries.wording import layers_text, value_text
@@ -18,6 +19,7 @@ from probekit.train.attribution import Attribution
 from probekit.train.member import Member, count_parameters
 from probekit.train.sampling import class_counts, type_names
 from probekit.train.scoring import (
+    MOST_CLASSES,
     Assessed,
     RowProbabilities,
     ScoredSplit,
@@ -113,7 +115,7 @@ class FitResult:
         train_seconds: seconds spent in the steps of this run, its share of reading included;
             linear probes that step together share their time equally.
         predictions: class number, value or loss of each row by the best checkpoint, by split name,
-            on request.
+            on request; of sets of labels a score per label, above 0 where the row has it.
         probabilities: what the probabilities of these rows say, likewise; none of numbers.
     """
 
@@ -268,11 +270,18 @@ def diagnose(member: Member, stream: StreamSpec, dev: FeatureView) -> dict[str, 
         (_, before, _), (_, last, _) = member.curve[-2:]
         diagnosis["best_is_last"] = best.step == stream.total_steps
         diagnosis["falling"] = last < _FALLING * before
+    decoder = member.probe.decoder
+    if isinstance(decoder, LabelSetDecoder):
+        diagnosis["thresholds_by"] = "F1 on dev"
+        if len(labels) <= MOST_CLASSES:
+            chosen = decoder.thresholds.sigmoid().tolist()
+            diagnosis |= {"labels": list(labels.names), "thresholds": chosen}
     if member.selection_score is not None:
         diagnosis["selection_score"] = member.selection_score
     if len(labels):  # which classes the draw lacks, and whether one alone is predicted
         counts, names = class_counts(stream.train), set(type_names(labels.names)) - {"O"}
-        diagnosis["one_class"] = len(np.unique(best.predicted)) == 1 and len(dev) > 1
+        decided = best.predicted > 0 if dev.of_sets else best.predicted
+        diagnosis["one_class"] = len(np.unique(decided, axis=0)) == 1 and len(dev) > 1
         diagnosis["absent"] = sum(counts.get(name, 0) == 0 for name in names)
         diagnosis["single"] = sum(counts.get(name, 0) == 1 for name in names)
     elif KINDS[dev.kind].targets == "numbers" and len(dev) > 1:

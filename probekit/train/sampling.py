@@ -210,9 +210,15 @@ def held_out(n_examples: int, share: float, groups: Groups = None) -> Int64[np.n
 
 
 def class_counts(view: FeatureView) -> dict[str, int]:
-    """Return how many examples each class has, types of chunks without ``O``; empty of numbers."""
+    """Return how many examples each class has, types of chunks without ``O``; empty of numbers.
+
+    Of sets of labels those of each label are counted, of which an example may have several.
+    """
     if not len(view.labels):
         return {}
+    if view.of_sets:
+        sums = view.targets.sum(0, dtype=np.int64).tolist()
+        return {name: count for name, count in zip(view.all_names, sums, strict=True) if count}
     types = np.array(type_names(view.all_names), dtype=object)[view.targets].tolist()
     owners = np.repeat(np.arange(view.n_examples), view.lengths).tolist()
     counts = Counter(name for name, _ in set(zip(types, owners, strict=True)) if name != "O")
@@ -225,6 +231,14 @@ def check_two_classes(view: FeatureView) -> None:
     Raises:
         OptionError: there is nothing to tell apart.
     """
+    if view.of_sets:
+        if not np.ptp(view.targets, axis=0).any():
+            raise OptionError(
+                f"all {view.n_examples} examples that were drawn have the same labels, and a probe "
+                "tells apart which have one: draw more with --shots or --fraction, or take another "
+                "--seeds."
+            )
+        return
     present = np.unique(view.targets)
     if len(present) < 2:
         name = view.all_names[int(present[0])] if len(present) else "none"

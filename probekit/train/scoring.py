@@ -1,34 +1,45 @@
 """Score many members on one split in one pass, and what their probabilities say of rows."""
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
-from jaxtyping import Bool, Float, Float16, Float64, Int32, Int64, Shaped
+from jaxtyping import Bool, Float, Float16, Float32, Float64, Int8, Int32, Int64, Shaped
 from torch import Tensor
 
 from probekit.features import FeatureView
 from probekit.metrics import (
     OF_PROBABILITIES,
+    OF_SCORES,
     ROW_SCORES,
     AnyGold,
     Gold,
+    LabelSets,
     LossGold,
     Metric,
     SquaredError,
     ValueGold,
+    best_thresholds,
     confusion,
 )
-from probekit.probe.decoders.contract import Classifier, Decoder, Logits, LogProbabilities, Targets
+from probekit.probe.decoders.contract import (
+    Classifier,
+    Decoder,
+    LabelSetDecoder,
+    Logits,
+    LogProbabilities,
+    Targets,
+)
 from probekit.probe.heads.contract import HeadInput, LayerWeights, Reads
 from probekit.train.member import Member
 from probekit.train.sampling import type_names
 from probekit.train.source import Inputs, Source
 
 ALL_KEPT = 200
-"""Classes up to which the probability of every one is kept."""
+"""Classes up to which the probability of every one is kept, and its log odds."""
 
 TOP_KEPT = 10
 """Of more classes, the most probable ones that are."""
@@ -44,10 +55,12 @@ class KeptProbabilities:
     Attributes:
         values: probabilities, in the order of the classes, or falling.
         classes: the class of each, where not all are kept.
+        odds: log odds of all classes in float32, where all are kept.
     """
 
     values: Float[Tensor, "rows kept"]
     classes: Int64[Tensor, "rows kept"] | None = None
+    odds: Float[Tensor, "rows kept"] | None = None
 
     def ordered(self) -> "KeptProbabilities":
         """Return the same with the most probable class first, and the class of each."""
@@ -64,11 +77,13 @@ class RowProbabilities:
         scores: of `ROW_SCORES`, one item per row.
         probabilities: of the classes that are kept, where they were asked for.
         kept: the class of each, the most probable first; None where all are kept, in their order.
+        odds: log odds of all classes, likewise, where all are kept.
     """
 
     scores: Shaped[np.ndarray, " rows"]
     probabilities: Float16[np.ndarray, "rows kept"] | None = None
     kept: Int32[np.ndarray, "rows kept"] | None = None
+    odds: Float32[np.ndarray, "rows classes"] | None = None
 
     def overwrite(self, rows: Bool[np.ndarray, " rows"], other: "RowProbabilities") -> None:
         """Take what another one says of some rows."""
@@ -76,6 +91,7 @@ class RowProbabilities:
             (self.scores, other.scores),
             (self.probabilities, other.probabilities),
             (self.kept, other.kept),
+            (self.odds, other.odds),
         ):
             if mine is not None and its is not None:
                 mine[rows] = its[rows]
@@ -89,10 +105,12 @@ class RowProbabilities:
             scores[name] = columns[:, column]
         held = [block.kept for block in blocks if block.kept is not None]
         classes = [block.classes for block in held if block.classes is not None]
+        odds = [block.odds for block in held if block.odds is not None]
         return cls(
             scores=scores,
             probabilities=torch.cat([k.values for k in held]).cpu().numpy() if held else None,
             kept=torch.cat(classes).int().cpu().numpy() if classes else None,
+            odds=torch.cat(odds).cpu().numpy() if odds else None,
         )
 
 
@@ -110,10 +128,17 @@ def keep_probabilities(log_p: LogProbabilities) -> KeptProbabilities:
     Of equally probable classes the first comes first, as a decoder predicts it.
     """
     if log_p.shape[1] <= ALL_KEPT:
-        return KeptProbabilities(log_p.exp())
+        return KeptProbabilities(log_p.exp(), odds=_log_odds(log_p))
     classes = log_p.topk(TOP_KEPT, dim=1).indices.sort(dim=1).values
     values, order = log_p.gather(1, classes).sort(dim=1, descending=True, stable=True)
     return KeptProbabilities(values.exp(), classes.gather(1, order))
+
+
+def _log_odds(log_p: LogProbabilities) -> Float[Tensor, "rows classes"]:
+    """Return log p - log (1 - p), in float32: they tell apart what is near 0 and what is near 1."""
+    small = torch.log1p(-log_p.clamp(max=-1e-300).exp())
+    near_one = (-torch.expm1(log_p.clamp(max=-1e-300))).log()
+    return (log_p - torch.where(log_p < -math.log(2), small, near_one)).float()
 
 
 def assess(
@@ -122,7 +147,7 @@ def assess(
     targets: Targets,
     offsets: Int64[Tensor, " bounds"],
     *,
-    predicted: Int64[Tensor, " rows"] | None,
+    predicted: Targets | None,
     kept: bool,
 ) -> Block | None:
     """Return what the probabilities of a block of rows say; None of a decoder of numbers.
@@ -132,8 +157,8 @@ def assess(
         logits: of the rows.
         targets: their gold classes; a number beyond the classes is one that train did not have.
         offsets: bounds of the sentences.
-        predicted: their predicted classes; None is the most probable one.
-        kept: keep probabilities, in float16.
+        predicted: what the decoder predicts, if it is known already.
+        kept: keep probabilities, in float16, and log odds.
     """
     scores: list[Tensor] = []
     held: list[KeptProbabilities] = []
@@ -141,8 +166,13 @@ def assess(
         log_p = decoder.log_probabilities(logits[rows], offsets)
         if log_p is None:
             return None
-        guessed = log_p.argmax(1) if predicted is None else predicted[rows]
-        scores.append(_score(log_p, guessed, targets[rows]))
+        if isinstance(decoder, LabelSetDecoder):
+            has = decoder.predict(logits[rows]) > 0
+            log_q = decoder.log_probabilities(-logits[rows])
+            scores.append(_score_sets(log_p, log_q, has, targets[rows]))
+        else:
+            guessed = log_p.argmax(1) if predicted is None else predicted[rows]
+            scores.append(_score(log_p, guessed, targets[rows]))
         if kept:
             held.append(keep_probabilities(log_p))
     return Block(torch.cat(scores), _in_half(held) if kept else None)
@@ -150,7 +180,8 @@ def assess(
 
 def _slices(decoder: Decoder, logits: Logits) -> Iterator[slice]:
     """Yield the rows in slices; those of a decoder that looks at whole sentences as one."""
-    size = max(_SLICE_VALUES // logits.shape[1], 1) if isinstance(decoder, Classifier) else None
+    by_row = isinstance(decoder, Classifier | LabelSetDecoder)
+    size = max(_SLICE_VALUES // logits.shape[1], 1) if by_row else None
     for start in range(0, max(len(logits), 1), size or max(len(logits), 1)):
         yield slice(start, None if size is None else start + size)
 
@@ -173,10 +204,38 @@ def _score(
     return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
 
 
+def _score_sets(
+    log_p: LogProbabilities,
+    log_q: LogProbabilities,
+    has: Bool[Tensor, "rows labels"],
+    targets: Int8[Tensor, "rows more"],
+) -> Float[Tensor, "rows 4"]:
+    """Return the columns of `ROW_SCORES` of sets of labels, whose probabilities are products.
+
+    Args:
+        log_p: of each label.
+        log_q: of its absence.
+        has: the labels that are predicted.
+        targets: the gold labels; those beyond the known ones are labels that train did not have.
+    """
+    gold, unseen = (targets == 1).tensor_split([log_p.shape[1]], dim=1)
+    n_unseen = unseen.sum(1)
+    loss = -torch.where(gold, log_p, log_q).sum(1).where(n_unseen == 0, torch.nan)
+    confidence = torch.where(has, log_p, log_q).sum(1).exp()
+    brier = torch.where(gold, log_q, log_p).exp().square().sum(1) + n_unseen
+    right = (has == gold).all(1) & (n_unseen == 0)
+    return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
+
+
 def _in_half(held: Sequence[KeptProbabilities]) -> KeptProbabilities:
     classes = [block.classes for block in held if block.classes is not None]
     values = torch.cat([block.values.half() for block in held])
-    return KeptProbabilities(values, torch.cat(classes) if classes else None)
+    odds = [block.odds for block in held if block.odds is not None]
+    return KeptProbabilities(values, _if_any(classes), _if_any(odds))
+
+
+def _if_any(blocks: Sequence[Tensor]) -> Tensor | None:
+    return torch.cat([*blocks]) if blocks else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -184,7 +243,7 @@ class Assessed:
     """What a member says of the rows of a split.
 
     Attributes:
-        predicted: what the metric consumes: a class, value or loss per row.
+        predicted: what the metric consumes: a class, value or loss per row, or a score per label.
         probabilities: what its probabilities say; None of numbers.
     """
 
@@ -211,8 +270,25 @@ class ScoredSplit:
         self.metric = metric
         self.scorer = metric(gold_of(view, metric))
 
+    def decide(self, members: Sequence[Member]) -> list[np.ndarray]:
+        """Return what `predict` does; sets of labels are decided at the best F1 of each label here.
+
+        Their decoders keep these thresholds.
+        """
+        if not isinstance(gold := self.scorer.gold, LabelSets):
+            return self.predict(members)
+        decoders = [cast(LabelSetDecoder, member.probe.decoder) for member in members]
+        for decoder in decoders:
+            decoder.thresholds.zero_()
+        predictions = self.predict(members)
+        for decoder, logits in zip(decoders, predictions, strict=True):
+            chosen = best_thresholds(gold, logits)
+            decoder.thresholds.copy_(torch.from_numpy(chosen))
+            logits[:] = (logits - chosen).astype(np.float32)  # as the decoder itself gives them
+        return predictions
+
     def predict(self, members: Sequence[Member]) -> list[np.ndarray]:
-        """Return what the metric consumes of each member: a class, value or loss per row."""
+        """Return what the metric consumes of each member, as `Assessed` has it."""
         parts: dict[Member, list[Tensor]] = {member: [] for member in members}
         for member, z, inputs in self.visit(members):
             if self.metric.consumes == "losses":
@@ -265,18 +341,23 @@ class ScoredSplit:
         return losses, assess(decoder, logits, targets, offsets, predicted=None, kept=keep)
 
     def scores(self, assessed: Assessed) -> dict[str, float]:
-        """Return loss, calibration error and Brier score, as far as they are defined."""
+        """Return loss, calibration error, Brier score and ranks, as far as they are defined."""
         if self.metric.consumes == "values":
             (error,) = SquaredError(self.scorer.gold).score(assessed.predicted).values()
             return {"loss": error}
         if assessed.probabilities is None:
             return {}
         rows, gold = assessed.probabilities.scores, LossGold(len(self.view))
-        return {
+        scores = {
             name: score
             for metric in OF_PROBABILITIES
             for name, score in metric(gold).score(rows).items()
         }
+        ranked = assessed.predicted if self.view.of_sets else assessed.probabilities.odds
+        if ranked is not None and self.metric.consumes != "losses":
+            for ranking in OF_SCORES:
+                scores |= ranking(self.scorer.gold).score(ranked)
+        return scores
 
     def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""
@@ -297,6 +378,8 @@ def gold_of(view: FeatureView, metric: type[Metric]) -> AnyGold:
     """Return a view's targets as a metric wants them."""
     if metric.consumes == "losses":
         return LossGold(len(view))
+    if view.of_sets:
+        return LabelSets(view.targets == 1, view.offsets, view.all_names)
     if metric.consumes == "values":
         return ValueGold(view.targets, view.offsets)
     return Gold(ids=view.targets, offsets=view.offsets, names=view.all_names)
@@ -316,10 +399,11 @@ def weights_by_class(weights: LayerWeights, view: FeatureView) -> dict[str, dict
     """
     if weights.weights.ndim == 1 or not len(view.labels):
         return {}
-    types = np.array(type_names(view.all_names))[view.targets]
+    rows = sorted(view.rows_of(type_names(view.all_names)).items())
     return {
-        str(name): weights.select(torch.from_numpy(types == name)).by_layer()
-        for name in np.unique(types)
+        name: weights.select(torch.from_numpy(chosen)).by_layer()
+        for name, chosen in rows
+        if chosen.any()
     }
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int64
+from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
 from probekit.base.kinds import ARRAYS
@@ -157,14 +157,14 @@ class Inputs:
     Attributes:
         z: rows in float32, layer-major, or the subwords of whole windows.
         layers: the numbers along axis 0.
-        targets: class number or value of each row that is predicted.
+        targets: class number or value of each row that is predicted, or 1 or 0 for each label.
         offsets: bounds of the examples in them.
         tokens: says of subwords which windows they form and which rows they make.
     """
 
     z: Float[Tensor, "layers rows dim"]
     layers: Sequence[int]
-    targets: Int64[Tensor, " targets"] | Float[Tensor, " targets"]
+    targets: Shaped[Tensor, "targets ..."]
     offsets: Int64[Tensor, " bounds"]
     tokens: TokenStates | None = None
     _normalised: dict[Normalization, Tensor] = field(default_factory=dict)

@@ -31,9 +31,8 @@ def test_errors_say_what_was_expected(metric: type[Metric]) -> None:
     gold, predicted = sample_case(metric, 0)
     with pytest.raises(OptionError, match=r"expected 21 predictions.* found 20"):
         metric(gold).score(predicted[1:])
-    other = (
-        LossGold(1) if metric.consumes in ("classes", "values") else encode_gold([["a"]], ("a",))
-    )
+    apart = metric.consumes in ("classes", "scores", "values")
+    other = LossGold(1) if apart else encode_gold([["a"]], ("a",))
     with pytest.raises(OptionError, match=f"{metric.name} scores {metric.consumes}"):
         metric(other)
     if metric.consumes == "classes":

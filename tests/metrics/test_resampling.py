@@ -8,7 +8,7 @@ from scipy import stats
 from seqeval.metrics import f1_score as seqeval_f1
 from sklearn import metrics as sklearn
 
-from probekit.metrics import METRICS, Gold, LossGold, Metric, ValueGold
+from probekit.metrics import METRICS, Gold, LabelSets, LossGold, Metric, ValueGold
 from probekit.results.comparison.resampling import Bootstrap, Groups, counts
 from probekit.testing.metric_checks import random_row_scores
 
@@ -51,6 +51,20 @@ def _case(name, seed):
             two,
             lambda rows, _: sklearn.mean_squared_error(one[rows], two[rows]),
         )
+    if METRICS[name].consumes == "scores":
+        matrix, scores = random.random((N_ROWS, 3)) < 0.5, random.integers(0, 9, (N_ROWS, 3)) / 3
+        of_label = {
+            "auroc": lambda gold, found: sklearn.roc_auc_score(gold, found),
+            "average-precision": sklearn.average_precision_score,
+        }[name]
+
+        def judge_labels(rows, _):
+            gold, found = matrix[rows], scores[rows]
+            some = [n for n in range(3) if gold[:, n].any()]
+            some = [n for n in some if name != "auroc" or not gold[:, n].all()]
+            return np.mean([of_label(gold[:, n], found[:, n]) for n in some] or [name == "auroc"])
+
+        return LabelSets(matrix, OFFSETS, ("a", "b", "c")), scores, judge_labels
     if METRICS[name].consumes == "values":
         values = random.integers(0, 6, (2, N_ROWS)) / 2.0  # ties
         values[1] += values[0] * random.random()
@@ -70,6 +84,7 @@ def _case(name, seed):
         score = {
             "accuracy": sklearn.accuracy_score,
             "micro-f1": lambda g, p: sklearn.f1_score(g, p, average="micro"),
+            "macro-f1": lambda g, p: sklearn.f1_score(g, p, average="macro"),
             "f1": lambda g, p: sklearn.f1_score(g, p, zero_division=0),
             "matthews": sklearn.matthews_corrcoef,
         }[name]

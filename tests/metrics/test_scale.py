@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from probekit.metrics import METRICS, Gold, LogLoss, LossGold, Scale, ValueGold, scale_of
+from probekit.metrics import METRICS, Gold, LabelSets, LogLoss, LossGold, Scale, ValueGold, scale_of
 from probekit.testing.metric_checks import best_prediction
 
 
@@ -37,12 +37,15 @@ def test_the_lowest_score_is_that_of_the_worst_predictions_or_the_least_error(na
     ids, offsets = np.array([0, 1, 0, 1]), np.array([0, 2, 4])
     worst = {
         "classes": (Gold(ids, offsets, ("O", "B-A")), 1 - ids),
+        "scores": (Gold(ids, offsets, ("O", "B-A")), np.stack([ids, 1.0 - ids], 1)),
         "values": (ValueGold(ids * 1.0, offsets), ids * -1.0),
         "losses": (LossGold(4, offsets), np.zeros(4)),
         "probabilities": (LossGold(4, offsets), best_prediction(LossGold(4), LogLoss)[:4]),
     }
     if name == "squared-error":
         worst["values"] = (worst["values"][0], ids * 1.0)
+    if name == "average-precision":  # of some rows with the label it is above 0
+        worst["scores"] = (LabelSets(np.zeros((4, 1), bool), offsets, ("a",)), np.zeros((4, 1)))
     gold, predicted = worst[METRICS[name].consumes]
     score = METRICS[name](gold).score(predicted)[name]
     found = scale_of(name).lowest

@@ -14,12 +14,14 @@ from probekit.probe.decoders.contract import IGNORED, UNSEEN_LOSS, Decoder, Deco
 from probekit.probe.decoders.crf import CRF
 from probekit.probe.decoders.linear import Linear
 from probekit.probe.decoders.mlp import MLP
+from probekit.probe.decoders.one_vs_rest import OneVsRest
 from probekit.probe.decoders.pooler import Pooler
 from probekit.probe.decoders.regression import Regression
 from probekit.probe.decoders.vocabulary import Vocabulary
 
 _OWN: Mapping[str, type[DecoderSpec]] = {
     "linear": Linear,
+    "one-vs-rest": OneVsRest,
     "mlp": MLP,
     "crf": CRF,
     "pooler": Pooler,

@@ -8,23 +8,23 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import torch
-from jaxtyping import Bool, Float, Float64, Int64, Shaped
+from jaxtyping import Bool, Float, Float64, Int8, Int64, Shaped
 from torch import Tensor, nn
 from torch.nn import functional
 
 from probekit.errors import OptionError
 from probekit.probe.model_parts import Groups, divide
 
-Objective = Literal["cross-entropy", "chain", "squares"]
-"""Losses that a solver knows: of rows by class, of paths of tags, of numbers."""
+Objective = Literal["cross-entropy", "chain", "sigmoid", "squares"]
+"""Losses that a solver knows: of rows by class, of paths of tags, of sets of labels, of numbers."""
 
 Fused = Float[Tensor, "rows width"]
 """The rows h that a head gives."""
 
 Logits = Float[Tensor, "rows classes"]
 
-Targets = Int64[Tensor, " rows"] | Float[Tensor, " rows"]
-"""Class ids, or numbers."""
+Targets = Int64[Tensor, " rows"] | Float[Tensor, "rows ..."] | Int8[Tensor, "rows labels"]
+"""Class ids, or numbers; or 1 for each label that a row has and 0 for the others, or its scores."""
 
 Losses = Float[Tensor, " rows"]
 
@@ -65,7 +65,8 @@ class Decoder(nn.Module, ABC):
     them.
 
     Targets are class ids, -100 for a row that does not count; a decoder of numbers takes floats,
-    NaN for a row that does not count.
+    NaN for a row that does not count; one of sets of labels a column per label, and -100 in all
+    columns of a row that does not count.
 
     Attributes:
         width: width of h.
@@ -131,12 +132,13 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def predict(self, logits: Logits, offsets: Offsets = None) -> Targets:
-        """Return one class id per row, or one number."""
+        """Return one class id per row, or one number; of sets of labels a score for each."""
 
     def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities | None:
         """Return the logarithm of each class's probability in each row; None of numbers.
 
-        In float64: their exponentials sum to 1 within 1e-12.
+        In float64: their exponentials sum to 1 within 1e-12, save of labels that a row may have
+        together.
         """
         return None
 
@@ -177,6 +179,44 @@ class Classifier(Decoder):
         return logits.double().log_softmax(1)
 
 
+class LabelSetDecoder(Decoder):
+    """A decoder of sets of labels: a sigmoid over each logit, whatever the others are.
+
+    Attributes:
+        thresholds: logit above which a row has the label; chosen on dev, see `best_thresholds`.
+    """
+
+    thresholds: Float64[Tensor, " labels"]
+
+    def __init__(self, width: int, n_classes: int) -> None:
+        """Begin with the thresholds at a probability of one half."""
+        super().__init__(width, n_classes)
+        self.register_buffer("thresholds", torch.zeros(n_classes, dtype=torch.float64))
+
+    def row_losses(self, logits: Logits, targets: Targets, offsets: Offsets = None) -> Losses:
+        """Return the cross entropy of each row's set in nats: the sum over the labels.
+
+        Each label beyond ``n_classes`` that a row has costs ``UNSEEN_LOSS``.
+        """
+        has = targets == 1
+        known = has[:, : self.n_classes].to(logits.dtype)
+        losses = functional.binary_cross_entropy_with_logits(logits, known, reduction="none").sum(1)
+        losses = losses + UNSEEN_LOSS * has[:, self.n_classes :].sum(1)
+        return losses.masked_fill(~self.counted(targets), 0.0)
+
+    def predict(self, logits: Logits, offsets: Offsets = None) -> Float[Tensor, "rows labels"]:
+        """Return each label's logit less its threshold: above 0 where a row has the label."""
+        return (logits.double() - self.thresholds).float()
+
+    def log_probabilities(self, logits: Logits, offsets: Offsets = None) -> LogProbabilities:
+        """Return log sigmoid of the logits."""
+        return functional.logsigmoid(logits.double())
+
+    def counted(self, targets: Targets) -> Bool[Tensor, " rows"]:
+        """Return which rows count."""
+        return targets[:, 0] != IGNORED
+
+
 @dataclass(frozen=True, kw_only=True)
 class DecoderSpec(ABC):
     """A decoder's name and hyper-parameters: a value that builds the module.
@@ -190,8 +230,7 @@ class DecoderSpec(ABC):
         summary: one line for people.
         group_rates: the module's groups of parameters besides ``weights``, each with the rate that
             it has by default where that is not the head's.
-        kinds: kinds of label column that it decodes ("tagging", "sentence", "pair", "regression",
-            "language-modelling").
+        kinds: kinds of label column that it decodes, names of ``KINDS``.
     """
 
     name: ClassVar[str]

@@ -12,6 +12,7 @@ from probekit.base.tensors import full
 from probekit.probe.decoders.contract import (
     UNSEEN_LOSS,
     Classifier,
+    Decoder,
     DecoderSpec,
     Fused,
     Logits,
@@ -46,13 +47,13 @@ class Linear(DecoderSpec):
         """Cross entropy, convex in weight and bias."""
         return "cross-entropy"
 
-    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "LinearDecoder":
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> Decoder:
         """Create the module; weight, then bias, are drawn as ``torch.nn.Linear`` would."""
         return LinearDecoder(width, n_classes, self.dropout, generator)
 
 
-class LinearDecoder(Classifier):
-    """Module of `Linear`."""
+class LinearLayer(Decoder):
+    """Dropout and a linear layer, whatever its logits mean."""
 
     def __init__(
         self, width: int, n_classes: int, dropout: float, generator: torch.Generator
@@ -68,6 +69,15 @@ class LinearDecoder(Classifier):
         """Weight (classes, width) and bias (classes)."""
         return self.weight, self.bias
 
+    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
+        """Return logits; the product runs in the autocast dtype."""
+        h = dropout(h, self.dropout, generator, training=self.training)
+        return full(functional.linear(h, self.weight, self.bias))
+
+
+class LinearDecoder(LinearLayer, Classifier):
+    """Module of `Linear`."""
+
     @torch.no_grad()
     def load(self, solution: Solution) -> None:
         """Take weight and bias; a class that was not drawn has about the loss ``UNSEEN_LOSS``."""
@@ -75,8 +85,3 @@ class LinearDecoder(Classifier):
         self.bias.fill_(float(solution.bias.mean()) - UNSEEN_LOSS)
         self.weight[solution.present] = (solution.weight - solution.weight.mean(0)).to(self.weight)
         self.bias[solution.present] = solution.bias.to(self.bias)
-
-    def forward(self, h: Fused, generator: torch.Generator | None = None) -> Logits:
-        """Return logits; the product runs in the autocast dtype."""
-        h = dropout(h, self.dropout, generator, training=self.training)
-        return full(functional.linear(h, self.weight, self.bias))

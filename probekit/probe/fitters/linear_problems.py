@@ -119,14 +119,12 @@ class LinearObjective:
         return points
 
     def minimise(self) -> Minimisation:
-        """Return the minimisation of all problems, which asks for evaluations.
-
-        A chain's is judged more strictly: along transitions the curvature is known less well.
-        """
+        """Return the minimisation of all problems, which asks for evaluations."""
         loss = self.loss
-        tolerance, beside = (TOLERANCE / 100, [loss.n_extra]) if loss.n_extra else (TOLERANCE, [])
+        tolerance, beside = TOLERANCE / loss.strictness, [loss.n_extra] if loss.n_extra else []
         kind = KroneckerInverse if loss.even else BlockInverse  # the former is exact then
-        inverse = kind(self.spectrum, self.problems.l2, loss.n_logits, beside=beside)
+        l2, n_logits = self.problems.l2, loss.n_logits
+        inverse = kind(self.spectrum, l2, n_logits, beside=beside, apart=loss.apart)
         return minimise(self.start(), inverse, tolerance=tolerance)
 
     def unpack(self, points: Points) -> tuple[Tensor, Tensor, Tensor]:

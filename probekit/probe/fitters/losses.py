@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Float64, Int64
+from jaxtyping import Float, Float64, Int8, Int64
 from torch import Tensor
 from torch.nn import functional
 
@@ -36,7 +36,7 @@ Biases = Float64[Tensor, "problems logits"]
 Bounds = Int64[Tensor, " bounds"]
 """Of the sentences in the rows."""
 
-Predicted = Int64[Tensor, "problems n"] | Float[Tensor, "problems n"]
+Predicted = Int64[Tensor, "problems n"] | Float[Tensor, "problems n *labels"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -64,11 +64,15 @@ class Loss(ABC):
         n_logits: logits of a row.
         n_extra: values of its own, such as the transitions of a chain.
         even: whether every row bends it alike.
+        apart: whether no logit bends another; else nothing changes if all grow alike.
+        strictness: what the tolerance of its optimum is divided by.
     """
 
     n_logits: int
     n_extra: int = 0
     even: bool = False
+    apart: bool = False
+    strictness: float = 1.0
 
     def slices(self, rows: slice, most: int) -> Iterable[slice]:
         """Yield a block of rows in slices of so many at most, or of whole sentences."""
@@ -92,7 +96,7 @@ class Loss(ABC):
 
     @abstractmethod
     def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
-        """Return the class or number of each row in each problem.
+        """Return the class or number of each row in each problem, or a number per label.
 
         Args:
             logits: of rows that may be of another split.
@@ -172,6 +176,40 @@ class Binary(Loss):
         return (logits.squeeze(1) > 0).long()
 
 
+class Sigmoids(Loss):
+    """Cross entropy of K labels that a row may have together, summed over them."""
+
+    apart = True
+    strictness = 1000.0  # of a rare label, whose loss is a small part of the sum, as well
+
+    def __init__(self, targets: Int8[Tensor, "n labels"]) -> None:
+        """Keep the sign of each label in each row."""
+        self._signs = (2 * targets.t() - 1).float().contiguous()
+        self.n_logits = len(self._signs)
+
+    def start(self, weights: Weights) -> Biases:
+        """Return the log odds of each label."""
+        total = weights.double().sum(1, keepdim=True)
+        having = weights.double() @ (self._signs > 0).double().t()
+        return (having.clamp(min=1e-12) / (total - having).clamp(min=1e-12)).log()
+
+    def derive(self, logits: Logits, extra: Extra, weights: Weights, rows: slice) -> Derivatives:
+        """Return the logistic losses, and their derivatives; no label bends another's."""
+        signs, weights = self._signs[:, rows], weights.unsqueeze(1)
+        margins = logits.mul_(signs)
+        value = (functional.softplus(-margins).double() * weights).sum((1, 2))
+        wrong = torch.sigmoid(-margins)
+        bent = (wrong * (1 - wrong) * weights).sum(2).double()
+        curvature = bent if self.n_logits > MOST_CURVED else torch.diag_embed(bent)
+        return Derivatives(
+            value, wrong.mul_(signs).mul_(-weights), torch.zeros_like(extra), curvature
+        )
+
+    def predict(self, logits: Logits, extra: Extra, offsets: Bounds) -> Predicted:
+        """Return the logits of each row."""
+        return logits.transpose(1, 2)
+
+
 class Squares(Loss):
     """Half the squared error of one number."""
 
@@ -226,6 +264,8 @@ LEAST_ROWS = 2048
 
 class ChainLoss(Loss):
     """Negative log-likelihood of sentences' tags; a row's weight stands for its sentence's."""
+
+    strictness = 100.0  # along transitions the curvature is known less well
 
     def __init__(self, targets: Int64[Tensor, " n"], n_tags: int, offsets: Bounds) -> None:
         """Keep the tags and where sentences begin.

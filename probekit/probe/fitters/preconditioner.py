@@ -46,6 +46,7 @@ class KroneckerInverse(Preconditioner):
         n_logits: int,
         *,
         beside: Sequence[int] = (),
+        apart: bool = False,
     ) -> None:
         """Start with the identity for A.
 
@@ -54,6 +55,7 @@ class KroneckerInverse(Preconditioner):
             l2: strength of each problem; the bias has none.
             n_logits: K.
             beside: sizes of the groups of values beside weights and biases.
+            apart: whether logits are apart, as in `Loss`.
         """
         self._spectrum = torch.cat([spectrum, spectrum.new_ones(1)])
         self._l2 = torch.cat([l2.unsqueeze(1).expand(-1, len(spectrum)), 0 * l2.unsqueeze(1)], 1)
@@ -130,7 +132,8 @@ class BlockInverse(KroneckerInverse):
     """Of problems that take long: the inverse of the Hessian's blocks, one per logit.
 
     Where strengths are weak, rows bend the loss very unequally, and each logit by rows of its own.
-    What couples the logits is left out, save that nothing changes if all of them grow alike.
+    What couples the logits is left out, save that nothing changes if all of them grow alike, unless
+    they are apart.
     """
 
     def __init__(
@@ -140,9 +143,11 @@ class BlockInverse(KroneckerInverse):
         n_logits: int,
         *,
         beside: Sequence[int] = (),
+        apart: bool = False,
     ) -> None:
         """Start without blocks."""
-        super().__init__(spectrum, l2, n_logits, beside=beside)
+        super().__init__(spectrum, l2, n_logits, beside=beside, apart=apart)
+        self._shared = 0.0 if apart or n_logits == 1 else 1.0
         self._steps = torch.zeros_like(l2, dtype=torch.int64)
         self._next = torch.full_like(self._steps, _FIRST)
         self._total = self._values.clone()
@@ -198,11 +203,11 @@ class BlockInverse(KroneckerInverse):
             if n not in self._blocks:
                 continue
             by_logit = gradient[index, : self._n_weights].view(n_logits, width)
-            common = by_logit.mean(0) * (n_logits > 1)  # a single logit has nothing in common
+            common = by_logit.mean(0) * self._shared
             # One product per logit: a batch of them is several times as slow.
             pairs = zip(self._blocks[n], (by_logit - common).float(), strict=True)
             apart = torch.stack([block @ row for block, row in pairs]).double()
-            apart -= apart.mean(0) * (n_logits > 1)
+            apart -= apart.mean(0) * self._shared
             out = apart + torch.where(self._l2[n] > 0, common / self._l2[n], 0.0)
             direction[index, : self._n_weights] = out.flatten()
         return direction

@@ -14,6 +14,7 @@ from probekit.metrics import (
     ROW_SCORES,
     AnyGold,
     Gold,
+    LabelSets,
     LogLoss,
     LossGold,
     Metric,
@@ -132,6 +133,11 @@ def _metric_for(metric: str, content: Content) -> type[Metric]:
 
 def _consumed(metric: type[Metric], predicted: Predicted) -> np.ndarray:
     """Return what a metric scores of predictions."""
+    if predicted.content == "sets" and metric.of_sets:
+        decided = np.where(predicted.predicted, 1.0, -1.0)
+        return decided if predicted.odds is None else predicted.odds
+    if metric.consumes == "scores" and predicted.odds is not None:
+        return predicted.odds
     if metric.consumes != "probabilities":
         return predicted.predicted
     if predicted.row_scores is not None:
@@ -145,21 +151,31 @@ def _check_scorable(
     kind: type[Metric], metric: str, predicted: Predicted, run: RecordedRun, record: Record
 ) -> None:
     """Refuse a metric of what a side file does not hold."""
-    held = {predicted.content, *(["probabilities"] if predicted.row_scores is not None else [])}
-    if kind.consumes in held or (kind is LogLoss and predicted.content == "losses"):
+    if _scorable(kind, predicted) or (kind is LogLoss and predicted.content == "losses"):
         return
-    if kind.consumes == "probabilities" and predicted.content != "values":
+    lacking = {"probabilities": ("classes", "sets", "losses"), "scores": ("classes", "sets")}
+    if predicted.content in lacking.get(kind.consumes, ()):
         raise RecordError(
             f"{_origin(run, record)}: {metric} is a score of probabilities, and its predictions "
-            "hold none, as an earlier version of probekit wrote them; delete "
-            f"{record.predictions} and train again with --predictions."
+            "hold none, or not all, as an earlier version of probekit wrote them, or as they were "
+            f"too many; delete {record.predictions} and train again with --predictions, on fewer "
+            "texts or labels."
         )
     kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
-    fitting = [name for name, scorer in kinds.items() if scorer.consumes in held]
+    fitting = [name for name, scorer in kinds.items() if _scorable(scorer, predicted)]
     raise RecordError(
         f"{_origin(run, record)}: {metric} scores {kind.consumes}, and its predictions are "
         f"{predicted.content}; choose from: {', '.join(fitting)}."
     )
+
+
+def _scorable(metric: type[Metric], predicted: Predicted) -> bool:
+    """Say whether predictions hold what a metric scores."""
+    if metric.consumes == "probabilities":
+        return predicted.row_scores is not None
+    if metric.consumes == "scores":
+        return predicted.odds is not None
+    return metric.of_sets if predicted.content == "sets" else metric.consumes == predicted.content
 
 
 def _check_runs(a: RecordedRun, b: RecordedRun, split: str) -> None:
@@ -260,7 +276,7 @@ def _read(
             f"{path}: no predictions for {split}, only for {', '.join(splits)}; choose another "
             "--split."
         )
-    if splits[split].content != metric.consumes:
+    if not _scorable(metric, splits[split]):
         raise RecordError(
             f"{path}: {metric.name} scores {metric.consumes}; found {splits[split].content}."
         )
@@ -288,14 +304,11 @@ def _check_same(first: Predicted, second: Predicted, origin: str, other: str) ->
         )
     if first.gold is None or second.gold is None:
         return
-    differing = np.flatnonzero(first.gold != second.gold)
+    differing = np.unique(np.nonzero(first.gold != second.gold)[0])
     if len(differing):
         row = differing[0]
         sentence = first.ids[np.searchsorted(first.offsets, row, side="right") - 1]
-        truth, others = (
-            first.names[gold[row]] if first.names else gold[row]
-            for gold in (first.gold, second.gold)
-        )
+        truth, others = (first.label_text(gold[row]) for gold in (first.gold, second.gold))
         raise RecordError(
             f"{len(differing)} gold labels differ, first in sentence {sentence!r}: {truth} in "
             f"{origin}, {others} in {other}; train both on the same labels."
@@ -304,18 +317,31 @@ def _check_same(first: Predicted, second: Predicted, origin: str, other: str) ->
 
 def _renamed(predicted: Predicted, names: tuple[str, ...]) -> Predicted:
     """Return predictions of classes as indices into ``names``; all else stays as it is."""
-    if predicted.content != "classes":
+    if predicted.content not in ("classes", "sets"):
         return predicted
     index_of = np.array([names.index(name) for name in predicted.names], dtype=np.int64)
-    gold = None if predicted.gold is None else index_of[predicted.gold]
     kept = None if predicted.kept is None else index_of[predicted.kept]
     if kept is None and predicted.probabilities is not None:
         # B A, of A B C: the columns of all rows are 1 0; A B, of A B C, are in order
         columns = index_of[: predicted.probabilities.shape[1]]
         if not np.array_equal(columns, np.arange(len(columns))):
             kept = np.broadcast_to(columns, predicted.probabilities.shape)
-    indices = index_of[predicted.predicted]
-    return replace(predicted, predicted=indices, gold=gold, names=names, kept=kept)
+    odds = predicted.odds
+    if odds is not None:
+        widened = np.full((len(odds), len(names)), -1.0, np.float32)
+        widened[:, index_of[: odds.shape[1]]] = odds
+        odds = widened
+
+    def named(values: np.ndarray) -> np.ndarray:
+        if predicted.content == "classes":
+            return np.asarray(index_of[values])
+        columns = np.zeros((len(values), len(names)), bool)
+        columns[:, index_of] = values
+        return columns
+
+    gold = None if predicted.gold is None else named(predicted.gold)
+    said = named(predicted.predicted)
+    return replace(predicted, predicted=said, gold=gold, names=names, kept=kept, odds=odds)
 
 
 def _gold(predicted: Predicted, metric: type[Metric]) -> AnyGold:
@@ -323,4 +349,6 @@ def _gold(predicted: Predicted, metric: type[Metric]) -> AnyGold:
         return LossGold(len(predicted.predicted), predicted.offsets)
     if predicted.content == "values":
         return ValueGold(predicted.gold, predicted.offsets)
+    if predicted.content == "sets":
+        return LabelSets(predicted.gold, predicted.offsets, predicted.names)
     return Gold(predicted.gold, predicted.offsets, predicted.names)

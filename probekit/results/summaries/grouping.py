@@ -35,7 +35,7 @@ DATA = ("model", "task", "label", "method", "normalize", "fitter")
 _AMOUNTS = ("shots", "fraction", "depth")
 """Axes; an option that does not depend on them is named though it changes along one."""
 
-BASELINES = ("majority", "memorised")
+BASELINES = ("majority", "memorised", "random labels")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
 
 

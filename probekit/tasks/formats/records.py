@@ -259,10 +259,12 @@ def _parts(item: Any, where: str, kind: str | None) -> tuple[tuple[str, ...], Se
             return ("words",), [words], None
         case [str(), str()] if kind == "pair":
             return ("text", "text_pair"), item, None
+        case [str() as text, [*labels]] if kind == "multilabel":
+            return ("text",), [text], labels
         case [str(), [*tags]]:
             raise DataError(
                 f"{where}: a text with {len(tags)} labels. Labels of words need the words: "
-                "(text.split(), tags)."
+                "(text.split(), tags). Several labels of a text need kind='multilabel'."
             )
         case [str() as text, label]:
             return ("text",), [text], label

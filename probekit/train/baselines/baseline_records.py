@@ -186,7 +186,7 @@ def block_ends(n_examples: int) -> list[int]:
 CODE_SCORES = ("bits per label", COMPRESSION)
 
 Guess = Callable[[FeatureView], np.ndarray]
-"""From a view to what the task's metric consumes: a class, value or loss per row."""
+"""From a view to what the task's metric consumes: a class, value or loss per row, or scores."""
 
 
 def majority(train: FeatureView) -> Guess:
@@ -194,7 +194,8 @@ def majority(train: FeatureView) -> Guess:
 
     That is the most frequent class of train (the first by name among equals), the mean value for a
     regression, and for language modelling the frequencies of the vocabulary in train, with one
-    added to each.
+    added to each. Of sets of labels the scores are the log odds of each label in train, so that a
+    label is given to all texts where more than half of train's have it.
 
     Args:
         train: the rows that a probe would be trained on.
@@ -207,6 +208,9 @@ def majority(train: FeatureView) -> Guess:
         counts = np.bincount(train.targets, minlength=train.n_outputs) + 1.0
         losses = -np.log(counts / counts.sum())
         return lambda view: losses[view.targets]
+    if targets == "sets":
+        shares = _shares(train).clip(1e-12, 1 - 1e-12)
+        return lambda view: np.tile(np.log(shares / (1 - shares)), (len(view), 1))
     common = int(np.bincount(train.targets, minlength=len(train.labels)).argmax())
     return lambda view: np.full(len(view), common, np.int64)
 
@@ -229,9 +233,29 @@ def memorised(train: FeatureView) -> Guess:
     return lambda view: np.array([best.get(word, common) for word in view.words], np.int64)
 
 
+def random_labels(train: FeatureView) -> Guess:
+    """Give each text each label with the share of train's texts that have it, by one draw.
+
+    Args:
+        train: texts with sets of labels.
+    """
+    shares = _shares(train)
+
+    def guess(view: FeatureView) -> np.ndarray:
+        drawn = numpy_generator(0, "random labels").random((len(view), len(shares)))
+        return np.where(drawn < shares, 1.0, -1.0)
+
+    return guess
+
+
+def _shares(train: FeatureView) -> Float64[np.ndarray, " labels"]:
+    return train.targets[:, : len(train.labels)].mean(0, dtype=np.float64)
+
+
 GUESSES: Mapping[str, Callable[[FeatureView], Guess]] = {
     "majority": majority,
     "memorised": memorised,
+    "random labels": random_labels,
 }
 
 
@@ -276,10 +300,11 @@ class Ledger:
 def guess_records(runs: Sequence[Run], splits: Splits, ledger: Ledger) -> list[Record]:
     """Return the records of the baselines without features, one per drawn sample.
 
-    Memorising needs labels of words.
+    Memorising needs labels of words; random labels are those of sets.
     """
-    words = KINDS[splits.kind].per == "word"
-    names = [name for name in GUESSES if name == "majority" or words]
+    kind = KINDS[splits.kind]
+    unfit = {"memorised": kind.per != "word", "random labels": kind.targets != "sets"}
+    names = [name for name in GUESSES if not unfit.get(name)]
     asked: dict[str, tuple[str, Run]] = {}
     for run in runs:
         for name in names:

@@ -89,6 +89,8 @@ class Directions:
     def contrast(self, name: str | None = None) -> Float[Tensor, "layers dim"]:
         """Return one direction per layer: along it a class gains on the mean of all others.
 
+        Of sets of labels, along it the label becomes more probable, whatever the others do.
+
         Args:
             name: of the class; a regression has none.
 
@@ -103,7 +105,8 @@ class Directions:
         if name is not None and name not in self.classes:
             raise OptionError(f"--class {name}: this head knows {named}.")
         chosen = 0 if name is None else self.classes.index(name)
-        others = [number for number in range(len(self.classes)) if number != chosen]
+        alone = KINDS[self.saved.features.kind].targets == "sets"
+        others = [n for n in range(len(self.classes)) if n != chosen and not alone]
         along = self.direction[:, chosen]
         return along - self.direction[:, others].mean(1) if others else along
 

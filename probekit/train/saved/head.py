@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from itertools import compress
 from pathlib import Path
 from typing import Any, Self
 
@@ -141,8 +142,8 @@ class TrainedHead:
 
     def predict(
         self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None
-    ) -> list[str] | list[float]:
-        """Return the label name of each row, or its number.
+    ) -> list[str] | list[list[str]] | list[float]:
+        """Return the label name of each row, the names of its labels, or its number.
 
         Args:
             z: the hidden states of ``layers``, in that order, as the cache would hold them; or the
@@ -155,7 +156,12 @@ class TrainedHead:
         treated, bounds = self._treat(z), _bounds(z, offsets)
         if bounds is None:
             return []
-        predicted = self._probe.predict(treated, bounds)
+        return self._named(self._probe.predict(treated, bounds))
+
+    def _named(self, predicted: Tensor) -> list[Any]:
+        """Return what a decoder predicts of each row under the names of labels."""
+        if predicted.ndim == 2:
+            return [[*compress(self.labels, row)] for row in (predicted > 0).tolist()]
         if predicted.is_floating_point():
             return [float(value) for value in predicted]
         return [self.labels[number] for number in predicted.tolist()]
@@ -163,8 +169,8 @@ class TrainedHead:
     @torch.no_grad()
     def probabilities(
         self, z: HeadInput, offsets: Int64[Tensor, " bounds"] | None = None
-    ) -> tuple[list[str], list[dict[str, float]]]:
-        """Return the label name of each row, and the probabilities of its classes by name.
+    ) -> tuple[list[str] | list[list[str]], list[dict[str, float]]]:
+        """Return the label name or names of each row, and probabilities of its classes by name.
 
         The most probable class comes first. Of more than ``ALL_KEPT`` classes these are the
         ``TOP_KEPT`` most probable ones. Of a chain (CRF) they are the marginal probabilities of a
@@ -192,7 +198,7 @@ class TrainedHead:
             {self.labels[number]: value for number, value in zip(*row, strict=True)}
             for row in pairs
         ]
-        return [self.labels[number] for number in decoder.predict(logits, bounds).tolist()], by_name
+        return self._named(decoder.predict(logits, bounds)), by_name
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""

@@ -110,7 +110,7 @@ class Prediction:
     """What a head says of one text.
 
     Attributes:
-        label: the label name of the text, or of each of its words.
+        label: the label name of the text, or of each of its words; or the list of its labels.
         probabilities: of the classes by name, the most probable one first, for the text or for each
             of its words; see `TrainedHead.probabilities`.
     """
@@ -182,8 +182,8 @@ def predict(
         trust_remote_code: run code that lies with the model.
 
     Returns:
-        Per text, a label name for each word (tagging), one label name (sentence, pair) or one
-        number (regression); with ``probabilities`` a `Prediction`.
+        Per text, a label name for each word (tagging), one label name (sentence, pair), a list of
+        label names (multilabel) or one number (regression); with ``probabilities`` a `Prediction`.
 
     Raises:
         MissingFileError: no head in that folder, or no model at that path.
@@ -200,7 +200,7 @@ def predict(
         raise OptionError(
             "this head predicts tokens at positions that its extraction chose; it labels no text."
         )
-    if probabilities and kind.targets != "classes":
+    if probabilities and kind.targets not in ("classes", "sets"):
         raise OptionError(NO_PROBABILITIES)
     given = as_given(model, tokenizer, trained.saved.model["name"])
     how: dict[str, Any] = {

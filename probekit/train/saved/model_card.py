@@ -24,6 +24,7 @@ _TASKS: Mapping[str, str] = {
     "tagging": "token-classification",
     "sentence": "text-classification",
     "pair": "text-classification",
+    "multilabel": "text-classification",
 }
 """What the Hub calls a kind of labels; others have their own name."""
 

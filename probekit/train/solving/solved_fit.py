@@ -16,10 +16,11 @@ from torch import Tensor
 
 from probekit.base.numbers import block_bounds
 from probekit.features import FeatureView
+from probekit.metrics.label_metrics import at_best_thresholds
 from probekit.probe.decoders.contract import Solution
 from probekit.probe.decoders.regression import RegressionDecoder
 from probekit.probe.fitters.linear_problems import TRANSITIONS, LinearObjective, Pass, Problems
-from probekit.probe.fitters.losses import Binary, ChainLoss, Loss, Softmax, Squares
+from probekit.probe.fitters.losses import Binary, ChainLoss, Loss, Sigmoids, Softmax, Squares
 from probekit.probe.fitters.minimise import Minimisation, Minimum, Points, Request
 from probekit.probe.fitters.mixtures import MixtureObjective, MixturePass
 from probekit.train.member import Member
@@ -127,7 +128,8 @@ class FittedTargets:
 
     Attributes:
         loss: of the drawn rows.
-        values: number of each row's class among those that were drawn, or its number.
+        values: number of each row's class among those that were drawn, or its number; of sets of
+            labels 1 or 0 for each.
     """
 
     def __init__(self, member: Member, view: FeatureView, device: torch.device) -> None:
@@ -145,6 +147,10 @@ class FittedTargets:
             self.loss = Squares(self.values)
             return
         check_two_classes(view)
+        if view.of_sets:
+            self._present, self.values = torch.arange(targets.shape[1]), targets
+            self.loss = Sigmoids(targets)
+            return
         self._present, self.values = torch.unique(targets, return_inverse=True)
         self._chain = member.spec.decoder.objective == "chain"
         self.loss = self._of(view, self.values)
@@ -174,10 +180,12 @@ class FittedTargets:
         return self._of(view, values), (weights / weights.sum().clamp(min=1)).unsqueeze(0)
 
     def named(self, predicted: Tensor) -> np.ndarray:
-        """Return predictions as metrics take them: class numbers, or numbers in their unit."""
+        """Return predictions as metrics take them: class numbers, numbers in their unit, scores."""
         if isinstance(self._decoder, RegressionDecoder):
             values = predicted.double() * self._decoder.deviation + self._decoder.mean
             return np.asarray(values.cpu().numpy())
+        if isinstance(self.loss, Sigmoids):
+            return np.asarray(predicted.double().cpu().numpy())
         return np.asarray(self._present[predicted].cpu().numpy())
 
     def load(
@@ -315,11 +323,12 @@ class SolvedFit(ABC):
             view, judges = self.rows.view("train"), np.flatnonzero(self._parts.judged)
             scorer = self._metric(gold_of(view.take(judges), self._metric))
             predicted = predicted[:, torch.from_numpy(view.places(judges))]
-        return [scorer.score(self.target.named(values))[self._metric.name] for values in predicted]
+        named = (at_best_thresholds(scorer.gold, self.target.named(value)) for value in predicted)
+        return [scorer.score(values)[self._metric.name] for values in named]
 
     def _predict(
         self, solved: Solved, split: SplitName
-    ) -> Generator[Visit, None, Shaped[Tensor, "strengths n"]]:
+    ) -> Generator[Visit, None, Shaped[Tensor, "strengths n *labels"]]:
         """Return what each solution predicts of a split; of a drawn row, that which did not see it.
 
         Rows that no part judges are predicted by the fit to all of them.
@@ -335,9 +344,9 @@ class SolvedFit(ABC):
 
         def add(rows: slice, z: Tensor) -> None:
             predicted = solved.objective.predict(points, z, _offsets_of(view, rows, z.device))
-            judged = row_parts[rows].to(predicted.device).expand(1, n_strengths, -1)
-            by_part = predicted.view(-1, n_strengths, predicted.shape[1])
-            blocks.append(by_part.gather(0, judged).squeeze(0))
+            judged, places = row_parts[rows].to(predicted.device), range(predicted.shape[1])
+            by_part = predicted.view(-1, n_strengths, *predicted.shape[1:])
+            blocks.append(by_part[judged, :, places].movedim(1, 0))
 
         yield Visit(split, add)
         return torch.cat(blocks, 1)

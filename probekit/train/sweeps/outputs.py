@@ -9,6 +9,7 @@ import numpy as np
 
 from probekit.base.kinds import KINDS
 from probekit.features import FeatureView, Splits, settled_array
+from probekit.metrics.contract import padded
 from probekit.results import Record
 from probekit.results.predictions import About, Content, Predicted, write_predicted
 from probekit.results.record import BY_MEAN
@@ -22,7 +23,7 @@ from probekit.train.saved.folder import (
     save_head,
     saved_key,
 )
-from probekit.train.scoring import RowProbabilities
+from probekit.train.scoring import ALL_KEPT, RowProbabilities
 from probekit.train.sweeps.resolve import Run, typed_config
 from probekit.train.sweeps.run_views import scored_views
 from probekit.train.sweeps.specs import TrainSpec
@@ -49,7 +50,7 @@ def write_predictions(
     Args:
         path: the Parquet file; folders are created.
         predictions: by split, for each row: its class number; its value, where targets are
-            values; or its loss, where targets are classes too many to name.
+            values; its loss, where targets are classes too many to name; or a score per label.
         views: the rows that were predicted, by split.
         probabilities: what the probabilities of these rows say, by split; none of numbers.
         key: key of the run's record.
@@ -64,7 +65,7 @@ def write_predictions(
         split: _predicted(views[split], rows, said.get(split))
         for split, rows in predictions.items()
     }
-    by_class = any(split.content == "classes" for split in splits.values())
+    by_class = any(split.content in ("classes", "sets") for split in splits.values())
     about = About(
         key=key,
         metric=metric,
@@ -79,7 +80,12 @@ def _predicted(
 ) -> Predicted:
     content: Content
     gold: np.ndarray | None
-    if np.issubdtype(rows.dtype, np.integer):
+    odds = None if probabilities is None else probabilities.odds
+    if view.of_sets:
+        content, gold, names = "sets", view.targets == 1, view.all_names
+        odds = rows.astype(np.float32) if rows.shape[1] <= ALL_KEPT else None
+        rows = padded(rows, *gold.shape) > 0
+    elif np.issubdtype(rows.dtype, np.integer):
         content, gold, names = "classes", view.targets, view.all_names
     elif np.issubdtype(view.targets.dtype, np.floating):
         content, gold, names = "values", view.targets, ()
@@ -106,6 +112,7 @@ def _predicted(
         probabilities=None if said is None else said.probabilities,
         kept=None if said is None else said.kept,
         row_scores=None if said is None else said.scores,
+        odds=odds,
     )
 
 

@@ -108,10 +108,16 @@ def resolve(
     kind = KINDS[splits.kind]
     if "dev" not in splits.labels and spec.hold_out is None:
         raise DataError(splits.missing_dev)
-    if spec.shots is not None and kind.targets != "classes":
+    if spec.shots is not None and kind.targets not in ("classes", "sets"):
         raise OptionError(
             f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
             f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
+    if METRICS[splits.metric].consumes == "scores" and kind.targets != "sets":
+        raise OptionError(
+            f"{splits.task.name} is scored by {splits.metric}, which ranks; a run of {splits.kind} "
+            "labels is chosen by right and wrong: have the task say accuracy or macro-f1, and "
+            f"compare by the other with --metric {splits.metric}."
         )
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config
@@ -300,7 +306,7 @@ def _check_draw(
     # If 3 of 8 drawn examples have the most frequent class, the default cv:5 becomes "cv:3 of 5",
     # and a cv:5 that was asked for is refused; if it has one, the default becomes dev.
     most = units
-    if KINDS[splits.kind].targets == "classes":
+    if KINDS[splits.kind].targets in ("classes", "sets"):
         of_class = _most_frequent(splits, filled.pooling, drawn.tobytes())
         most = min(units, of_class) if grouped else of_class
     elif not grouped:

@@ -22,7 +22,7 @@ from tests.planted import MODEL, TASK, plant_all
 
 LAYERS, DIM, CLASSES = (1, 2, 4), 12, ("a", "b", "c")
 LINEAR_HEADS = {"last", "mean", "p32", "scalar-mix", "concat", "concat-ffn"}
-LINEAR_DECODERS = {"linear", "crf", "regression"}
+LINEAR_DECODERS = {"linear", "crf", "regression", "one-vs-rest"}
 LINEAR_NORMALIZATIONS = {"none", "standardize"}
 ROW_HEADS = [name for name, spec in HEADS.items() if spec.reads == "rows"]
 OWN_DECODERS = [name for name in DECODERS if name != "vocabulary"]  # which a saved head has not

@@ -1,0 +1,231 @@
+"""Metrics of each label by itself: F1 over labels, and how well scores rank rows for a label.
+
+Rows have one class each, or any number of labels (`LabelSets`). Scores are scikit-learn's; but
+where its score of a label is not defined, `Ranking` leaves the label out.
+"""
+
+from abc import abstractmethod
+from typing import ClassVar
+
+import numpy as np
+from jaxtyping import Bool, Float64
+
+from probekit.metrics.class_metrics import Accuracy
+from probekit.metrics.contract import (
+    AnyGold,
+    ClassMetric,
+    Consumes,
+    Counts,
+    Gold,
+    Ids,
+    LabelScores,
+    LabelSets,
+    Metric,
+    Parts,
+    Resampler,
+    Scores,
+    padded,
+    per_example,
+    ratio,
+)
+from probekit.metrics.number_metrics import Ordered
+
+Columns = Bool[np.ndarray, "rows labels"]
+Along = Float64[np.ndarray, "groups samples"]
+"""A number of each sample, at each score from the highest on."""
+
+_AT_ONCE = 1 << 21  # rows of a block of samples
+
+
+def _columns(gold: Gold | LabelSets, predicted: Ids | LabelScores) -> tuple[Columns, Columns]:
+    """Return which rows have each label, and which are said to."""
+    if isinstance(gold, LabelSets):
+        return gold.matrix, padded(predicted, *gold.matrix.shape) > 0
+    gold.check(predicted)
+    classes = np.arange(len(gold.names))
+    return gold.ids[:, None] == classes, predicted[:, None] == classes
+
+
+class MacroF1(ClassMetric):
+    """Mean over labels of F1; of a label that no row has or is said to have it is 0.
+
+    Of rows with one class each, such a class is left out, as scikit-learn does. Beside it are given
+    what `MicroF1` scores, and ``f1/LABEL``.
+    """
+
+    name: ClassVar[str] = "macro-f1"
+    text: ClassVar[str] = "macro F1"
+    summary: ClassVar[str] = "mean over labels of their F1"
+    of_sets: ClassVar[bool] = True
+
+    def parts(self, predicted: Ids | LabelScores) -> Parts:
+        """Return of each example the right, the gold and the predicted rows of each label."""
+        gold, said = _columns(self.gold, predicted)
+        return per_example(np.hstack([gold & said, gold, said]), self.gold.offsets)
+
+    def combine(self, sums: Float64[np.ndarray, "samples parts"]) -> Scores:
+        """Return the mean of F1."""
+        f1, counts = self._by_label(sums)
+        return ratio((f1 * counts).sum(1), counts.sum(1))
+
+    def _by_label(
+        self, sums: Float64[np.ndarray, "samples parts"]
+    ) -> tuple[Float64[np.ndarray, "samples labels"], Bool[np.ndarray, "samples labels"]]:
+        """Return F1, and which labels count."""
+        right, gold, said = np.split(sums, 3, axis=1)
+        return ratio(2 * right, gold + said), (gold + said > 0) | isinstance(self.gold, LabelSets)
+
+    def score(self, predicted: Ids | LabelScores) -> dict[str, float]:
+        """Return ``macro-f1``, those of `MicroF1`, and ``f1/LABEL``."""
+        sums = self.parts(predicted).sum(0, keepdims=True)
+        scores = {MacroF1.name: float(self.combine(sums)[0])} | MicroF1(self.gold).score(predicted)
+        (f1,), (counts,) = self._by_label(sums)
+        by_label = zip(self.gold.names, f1.tolist(), counts, strict=True)
+        return scores | {f"f1/{name}": value for name, value, counted in by_label if counted}
+
+
+class MicroF1(Accuracy):
+    """F1 from the true and false positives and negatives of all labels, added up.
+
+    With one label per text a wrong prediction is one false positive and one false negative, so
+    this is the accuracy; it has the name under which intent classification is reported. Joined
+    intents ("flight#airfare") are classes of their own.
+    """
+
+    name: ClassVar[str] = "micro-f1"
+    text: ClassVar[str] = "micro F1"
+    summary: ClassVar[str] = "F1 over all labels together; with one label per text, the accuracy"
+    of_sets: ClassVar[bool] = True
+
+    def parts(self, predicted: Ids | LabelScores) -> Parts:
+        """Return what is right in each example, and all of it; right labels count twice."""
+        if not self._of_sets:
+            return super().parts(predicted)
+        gold, said = _columns(self.gold, predicted)
+        rows = np.stack([2 * (gold & said).sum(1), gold.sum(1) + said.sum(1)], axis=1)
+        return per_example(rows, self.gold.offsets)
+
+    def score(self, predicted: Ids | LabelScores) -> dict[str, float]:
+        """Return ``micro-f1``, and ``accuracy`` of rows with one class each."""
+        share = float(self.combine(self.parts(predicted).sum(0, keepdims=True))[0])
+        return {MicroF1.name: share} | ({} if self._of_sets else {Accuracy.name: share})
+
+    @property
+    def _of_sets(self) -> bool:
+        return isinstance(self.gold, LabelSets)
+
+
+class Ranking(Metric):
+    """Mean over labels of how well scores rank the rows that have the label above the others.
+
+    Of two classes the second alone counts, of more each against the rest. A label that no row has
+    is left out, and by `AUROC` one that all rows have.
+
+    Attributes:
+        undefined: score where no label is left.
+    """
+
+    consumes: ClassVar[Consumes] = "scores"
+    of_sets: ClassVar[bool] = True
+    undefined: ClassVar[float]
+    gold: Gold | LabelSets
+
+    @abstractmethod
+    def of_label(self, right: Along, wrong: Along) -> Scores:
+        """Return the score of a label in each sample, 0 / 0 where it is not defined.
+
+        Args:
+            right: rows with the label whose score is at least as high.
+            wrong: rows without it, likewise.
+        """
+
+    def resampler(self, predicted: LabelScores) -> Resampler:
+        """Return a function that sums along the ranks of each label, sorted once."""
+        names, lengths = self.gold.names, np.diff(self.gold.offsets)
+        n_rows, of_sets = int(self.gold.offsets[-1]), isinstance(self.gold, LabelSets)
+        scores = padded(predicted, n_rows, len(names))
+        numbers = range(len(names)) if of_sets or len(names) != 2 else [1]
+        labels = [(self._with(label), Ordered.of(-scores[:, label])) for label in numbers]
+
+        def of_block(counts: Counts) -> Scores:
+            rows = np.repeat(np.ascontiguousarray(counts.T), lengths, axis=0)
+            total, defined = np.zeros(len(counts)), np.zeros(len(counts))
+            for gold, ordered in labels:
+                in_order = rows[ordered.order]
+                every = np.cumsum(np.add.reduceat(in_order, ordered.starts), axis=0)
+                in_order[~gold[ordered.order]] = 0.0
+                right = np.cumsum(np.add.reduceat(in_order, ordered.starts), axis=0)
+                with np.errstate(invalid="ignore"):
+                    of_label = self.of_label(right, every - right)
+                total += np.nan_to_num(of_label)
+                defined += ~np.isnan(of_label)
+            return np.where(defined > 0, ratio(total, defined), self.undefined)
+
+        at_once = max(1, _AT_ONCE // n_rows)
+        return lambda counts: np.concatenate(
+            [of_block(counts[n : n + at_once]) for n in range(0, len(counts), at_once)]
+        )
+
+    def _with(self, label: int) -> Bool[np.ndarray, " rows"]:
+        """Return which rows have a label."""
+        gold = self.gold
+        return gold.matrix[:, label] if isinstance(gold, LabelSets) else gold.ids == label
+
+    def score(self, predicted: LabelScores) -> dict[str, float]:
+        """Return the mean over labels, under the metric's name."""
+        every = np.ones((1, len(self.gold.offsets) - 1))
+        return {self.name: float(self.resampler(predicted)(every)[0])}
+
+
+class AUROC(Ranking):
+    """How often a row with the label scores above one without it; ties count half."""
+
+    name: ClassVar[str] = "auroc"
+    text: ClassVar[str] = "AUROC"
+    summary: ClassVar[str] = "area under the ROC curve; over labels, the mean of one against rest"
+    undefined: ClassVar[float] = 0.5
+
+    def of_label(self, right: Along, wrong: Along) -> Scores:
+        """Return the area by trapezoids."""
+        steps = np.diff(wrong, axis=0, prepend=0.0)
+        heights = right - np.diff(right, axis=0, prepend=0.0) / 2
+        return (steps * heights).sum(0) / (right[-1] * wrong[-1])
+
+
+class AveragePrecision(Ranking):
+    """Sum over scores, from the highest on, of the gain in recall times the precision there."""
+
+    name: ClassVar[str] = "average-precision"
+    text: ClassVar[str] = "average precision"
+    summary: ClassVar[str] = "mean precision at each row with the label; over labels, the mean"
+    undefined: ClassVar[float] = 0.0
+
+    def of_label(self, right: Along, wrong: Along) -> Scores:
+        """Return the sum."""
+        gains = np.diff(right, axis=0, prepend=0.0)
+        return (gains * ratio(right, right + wrong)).sum(0) / right[-1]
+
+
+def at_best_thresholds(gold: AnyGold, predicted: np.ndarray) -> np.ndarray:
+    """Return the scores of sets of labels less their `best_thresholds`; all else as it is."""
+    if isinstance(gold, LabelSets):
+        return predicted - best_thresholds(gold, predicted)
+    return predicted
+
+
+def best_thresholds(gold: LabelSets, scores: LabelScores) -> Float64[np.ndarray, " labels"]:
+    """Return for each label the score above which its F1 is best, half-way to the next lower one.
+
+    Of equals the highest; 0 of a label that no row has.
+    """
+    thresholds = np.zeros(scores.shape[1])
+    for label, column in enumerate(np.nan_to_num(scores.astype(np.float64)).T):
+        has, ordered = gold.matrix[:, label], Ordered.of(-column)
+        if has.any():
+            ends = np.append(ordered.starts[1:], len(column))  # rows at least as high as each score
+            right = np.cumsum(has[ordered.order])[ends - 1]
+            best = int((2 * right / (ends + has.sum())).argmax())
+            distinct = column[ordered.order[ordered.starts]]
+            lower = [*distinct[best + 1 :][:1], distinct[best] - 1]
+            thresholds[label] = (distinct[best] + lower[0]) / 2
+    return thresholds

@@ -221,6 +221,7 @@ def _sweep(model: str, out: Path, **varied: Sequence[object]) -> "list[Record]":
         out=out / f"{DEMO_TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),
+        predictions="new",
         progress=progress_wanted(),
     )
 

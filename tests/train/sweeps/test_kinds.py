@@ -152,7 +152,7 @@ def test_seeds_whose_draws_allow_fewer_folds_belong_to_one_setting(untested, swe
     (row,) = summarise(records)
     assert row.seeds == tuple(range(6))
     few_folds = sum(n < 5 for n in folds)
-    assert f"folds in {few_folds} of 6 runs, whose draws have no" in notes(records)[-1]
+    assert f"{few_folds} of 6 runs used 4 folds: no class" in notes(records)[-1]
 
 
 def test_fewer_folds_are_written_as_they_are_read():

@@ -122,8 +122,9 @@ class EntrySession(ABC):
         return entry
 
     def say_taken(self) -> None:
-        """Say what was taken of the user's own data, once."""
-        for note in self.request.task.notes:
+        """Say what was taken of the user's own data, once; workers leave it to who starts them."""
+        is_worker = self.target.shard is not None and self.target.workers > 1
+        for note in () if is_worker else self.request.task.notes:
             info_once(logger, "%s", note)
 
     def address(self, split: Split) -> EntryAddress:

@@ -93,6 +93,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     left = [split for split in splits if session.finished(session.address(split)) is None]
     if not left:
         return
+    session.say_taken()
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
     devices = _devices(target) if runs_here(run_jobs) else [target.device] * target.workers

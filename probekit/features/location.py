@@ -67,7 +67,8 @@ class Location(TextOptions):
         try:
             return get_task(name, self._read_as(name), label, self.group)
         except (UnknownNameError, MissingFileError):
-            task = _cached_task(typed_path(self.cache), name, label)
+            there = name.partition("/")[0] in TASKS or Path(name).expanduser().exists()
+            task = None if there else _cached_task(typed_path(self.cache), name, label)
             if task is None:
                 raise
             return task

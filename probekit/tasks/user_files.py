@@ -196,8 +196,8 @@ def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
         if form != RUNNING:
             raise
         raise DataError(
-            f"{error} It is read as columns, a word per line; where it is running text, give "
-            "--kind language-modelling."
+            f"{path} is read as columns, a word per line; where it is running text, give --kind "
+            f"language-modelling. {error}"
         ) from error
 
 

@@ -217,7 +217,7 @@ def _sweep(model: str, out: Path, **varied: Sequence[object]) -> "list[Record]":
     base = TrainSpec(model=model, task=DEMO_TASK, head="last", select=SELECT)
     plan = product(base, varied)
     return sweep(
-        [spec if spec.head in SOLVED else replace(spec, epochs=EPOCHS) for spec in plan],
+        [s if s.head in SOLVED else replace(s, fit="adam", epochs=EPOCHS) for s in plan],
         out=out / f"{DEMO_TASK}.jsonl",
         location=Location(cache=out / "cache"),
         workers=min(2, usable_cores()),

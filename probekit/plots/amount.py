@@ -23,7 +23,7 @@ Amount = Literal["shots", "fraction"]
 
 _AXES: Mapping[Amount, tuple[str, int, str]] = {
     "shots": (
-        "shots K (K x C sentences,\ndrawn without strata)",
+        "shots K (K x classes sentences,\ndrawn at random)",
         1,
         "a few-shot curve needs records of at least two numbers of shots; run `probekit sweep` "
         "with --shots 8,16,32,64,128 first.",

@@ -384,14 +384,16 @@ def reach_of(values: np.ndarray) -> float:
 
 def _power_norm(middle: float, linear: float, reach: float) -> Normalize:
     """Return a norm around a middle: linear near it, and by powers from there (``asinh``)."""
-    return FuncNorm(
-        (
-            lambda values: np.arcsinh((values - middle) / linear),
-            lambda places: middle + linear * np.sinh(places),
-        ),
-        middle - reach,
-        middle + reach,
-    )
+    ways = (functools.partial(_bent, middle, linear), functools.partial(_unbent, middle, linear))
+    return FuncNorm(ways, middle - reach, middle + reach)
+
+
+def _bent(middle: float, linear: float, values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.arcsinh((values - middle) / linear))
+
+
+def _unbent(middle: float, linear: float, places: np.ndarray) -> np.ndarray:
+    return np.asarray(middle + linear * np.sinh(places))
 
 
 def _power_ticks(linear: float, reach: float, base: int) -> dict[float, str]:

@@ -65,7 +65,7 @@ def test_text_of_a_picture_is_text():
     assert {"8", "32", "p32", "test span F1 (%)"} <= set(read.texts("text"))
     points = [attrs for tag, attrs in read.elements if tag == "circle"]
     assert len(points) == 2 == len(curve.rows)
-    assert "shots K (K x C sentences, drawn without strata): 8" in read.texts("circle")[0]
+    assert "shots K (K x classes sentences, drawn at random): 8" in read.texts("circle")[0]
     colours = re.findall("(?<=: )#[0-9a-f]{6}", curve.svg)
     assert not {"#000000", "#ffffff", "#d9d9d9"} & set(colours)
     assert "currentColor" in curve.svg and "var(--ground)" in curve.svg

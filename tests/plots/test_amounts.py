@@ -33,7 +33,7 @@ def test_hollow_points_of_amounts_lie_on_their_curve(plot, option, amounts):
 def test_fewshot_axis_and_intervals():
     axes = plot_fewshot(fewshot_records(heads=("last",))).axes[0]
     label = " ".join(axes.get_xlabel().split())
-    assert label == "shots K (K x C sentences, drawn without strata)"
+    assert label == "shots K (K x classes sentences, drawn at random)"
     assert axes.get_xscale() == "log"
     assert [t.get_text() for t in axes.get_xticklabels()] == ["8", "32", "128"]
     curve, *bars = axes.lines

@@ -1,5 +1,6 @@
 """Width, title, font size and axes of one's own, in every figure."""
 
+import pickle
 from inspect import signature
 
 import pytest
@@ -32,6 +33,7 @@ def test_every_figure_takes_a_look_and_axes(name):
     figure.axes[0].set_title("mine")  # takes the place of the one that is there
     titles = [figure.axes[0].get_title(loc=loc) for loc in ("left", "center", "right")]
     assert titles == ["", "mine", ""]
+    assert len(pickle.loads(pickle.dumps(figure)).axes) == len(figure.axes)
 
 
 @pytest.mark.parametrize("name", PLOTS)

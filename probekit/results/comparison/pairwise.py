@@ -212,8 +212,9 @@ def method_text(pairs: Sequence[Judged], samples: int = SAMPLES) -> list[str]:
     unknown = [pair for pair in pairs if pair.p is None]
     if unknown:
         lines.append(
-            f"nothing is known of {_listed(unknown)}: one seed, or seeds that are all alike, and "
-            f"not over sentences ({unknown[0].why_not}). Train with --predictions, or more seeds"
+            f"no test of {_listed(unknown)}: one seed, or seeds that all score alike, and "
+            f"sentences were not compared ({unknown[0].why_not}). Train with --predictions, or "
+            "more seeds"
         )
     return [line for line in lines if line]
 
@@ -227,7 +228,7 @@ def _by_text(pairs: Sequence[Judged], samples: int) -> str:
     """Return how some comparisons over the same were made."""
     drawn = [pair.drawn for pair in pairs if pair.drawn is not None]
     if not drawn:
-        return "p over seeds alone (flipped signs)"
+        return "p over seeds alone (sign-flip test)"
     units = drawn_text(drawn)
     how = f"paired bootstrap, {samples:,} samples"
     if pairs[0].over != drawn[0].noun:
@@ -245,9 +246,9 @@ def _few_seeds(tested: Sequence[Judged]) -> list[str]:
     if not few:
         return []
     return [
-        f"{range_text(few)} seeds alone cannot go below p = {least_p(max(few)):.2g}, so that "
-        f"{_listed([pair for pair in alone if pair.n_seeds in few])} can have no verdict; not over "
-        f"sentences: {alone[0].why_not}. Train with --predictions, or more seeds"
+        f"no verdict for {_listed([pair for pair in alone if pair.n_seeds in few])}: with "
+        f"{range_text(few)} seeds p is {least_p(max(few)):.2g} or more, and sentences were not "
+        f"compared ({alone[0].why_not}). Train with --predictions, or more seeds"
     ]
 
 

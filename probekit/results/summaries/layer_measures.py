@@ -32,7 +32,7 @@ def caution_text(records: Sequence[Record]) -> str:
         record.head in _MIXTURES and record.fitter in SOLVERS and record.normalize == "none"
         for record in records
     )
-    return "raw layers: L2 favours large ones" if favoured else ""
+    return "layers not normalised: L2 favours those with large values" if favoured else ""
 
 
 def distance(weights: Mapping[int, float], others: Mapping[int, float]) -> float:

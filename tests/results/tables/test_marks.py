@@ -128,7 +128,8 @@ def test_weights_of_troubled_runs_are_marked():
 
 
 def test_the_caption_of_weights_says_what_they_are_not():
-    solved, caution = {"fitter": "lbfgs", "select": "cv:5"}, "raw layers: L2 favours large ones"
+    solved = {"fitter": "lbfgs", "select": "cv:5"}
+    caution = "layers not normalised: L2 favours those with large values"
     record = make_record("p32", **solved)
     assert f"softmax; {caution}; one seed" in weights_table([record]).caption
     assert all(caution in notes_of(plot_weights([record], raw=raw)) for raw in (False, True))

@@ -104,6 +104,8 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
 def _of_lists(fields: Fields, choice: Choice) -> Columns:
     """Return the columns of records with a list of words and one of labels each."""
     names, lists = list(fields.values), list_columns(fields)
+    if choice.kind is None:
+        check_lists(fields, choice)
     if choice.text is not None:
         word = names[place_of(fields.where, "--text", choice.text, names)]
     elif not lists:
@@ -119,6 +121,21 @@ def _of_lists(fields: Fields, choice: Choice) -> Columns:
         word = only
     free = [name for name in lists if name != word]
     return Columns((word,), _choose_label(fields.where, choice, names, free))
+
+
+def check_lists(fields: Fields, choice: Choice) -> None:
+    """Refuse one column of lists beside texts, unless it is called or named as words: which is it.
+
+    Raises:
+        OptionError: it may hold words, or the labels of the texts.
+    """
+    lists, texts = list_columns(fields), _prose_columns(fields, choice)
+    unsaid = choice.text is None and len(lists) == 1 and lists[0].lower() not in LISTS_OF_WORDS
+    if unsaid and texts:
+        raise OptionError(
+            f"{fields.where}: no --kind was given. If {lists[0]!r} holds the labels of the texts "
+            f"in {texts[0]!r}, give --kind multilabel; if it holds words, --text {lists[0]}."
+        )
 
 
 def _of_lines(fields: Fields, choice: Choice) -> Columns:

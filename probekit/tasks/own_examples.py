@@ -331,11 +331,11 @@ def _class(fields: Fields, number: int, column: str) -> str:
         return ""
     text = class_text(value)
     if not isinstance(text, str):
-        raise fields.fault(
-            number,
-            f"expected a class in column {column!r}, found {value!r}. For numbers use --kind "
-            "regression.",
-        )
+        kind = "several labels use --kind multilabel"
+        if not isinstance(value, list):
+            kind = "numbers use --kind regression"
+        fault = f"expected a class in column {column!r}, found {value!r}. For {kind}."
+        raise fields.fault(number, fault)
     return trim(text)
 
 

@@ -13,7 +13,13 @@ from probekit.base.kinds import KINDS, SPLITS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.column_choice import WORDS, choose_columns, choose_texts, list_columns
+from probekit.tasks.column_choice import (
+    WORDS,
+    check_lists,
+    choose_columns,
+    choose_texts,
+    list_columns,
+)
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.records import load_json, load_jsonl, value_fields
@@ -306,8 +312,8 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
     read_as = f"its columns look like --kind {kind}"
     if kind is None:
         read_as = (
-            "it is read as tagging, labels of words; texts with a label are --kind sentence, pair "
-            "or regression, texts alone language-modelling"
+            "it is read as tagging, labels of words; texts with labels are --kind sentence, "
+            "multilabel, pair or regression, texts alone language-modelling"
         )
     raise type(unread)(f"{name}: no --kind was given, and {read_as}. {unread}") from None
 
@@ -497,6 +503,7 @@ def _kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
 def _kind_of_text(fields: Fields, choice: Choice) -> str:
     """Return tagging, sentence or pair."""
     if list_columns(fields):
+        check_lists(fields, choice)
         return "tagging"
     try:  # a regression takes one text or two
         texts = choose_texts(fields, replace(choice, kind="regression"))

@@ -86,6 +86,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", labelled(0, 1, -1), SENTENCE, r"line 3: no label in column 'label' \(-1 means no"),
     ("a.jsonl", labelled("a", "b", ""), SENTENCE, r"line 3: no label in column 'label'"),
     ("a.jsonl", labelled(["a"], [], ["b"]), SENTENCE, r"line 2: no label in column 'label'"),
+    ("a.jsonl", labelled("a", ["x", "y"]), f"{SENTENCE} label=label", "line 2: .*kind multilabel"),
     ("a.jsonl", labelled(1, 0.5, 1), SENTENCE, r"line 2: expected a class .*found 0.5.*regression"),
     *(
         ("a.tsv", f"text\tlabel\na b\tx\nc\t{mark}\n", SENTENCE, "line 3: no .*--skip-unlabelled")
@@ -210,6 +211,12 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
         "fine .,x,3.8\nbad .,y,1.2\n",
         "",
         r"kind sentence\. .*which column holds the text\?",
+    ),
+    (
+        "a.jsonl",
+        [{"text": "a b", "tags": ["x"]}],
+        "",
+        r"'tags' holds the labels .* --kind multilabel",
     ),
     ("a.csv", f"text,x,y\n{FINE.replace(',', ',p,')}", "", r"a\.csv: no --kind .*columns: x, y"),
     ("a.csv", "text,z\nfine,p\n", f"{SENTENCE} label=y", r"--label column of .*a.csv 'y'"),

@@ -47,7 +47,7 @@ _DASHES: tuple[Any, ...] = (
     (0, (4, 1.2, 1.2, 1.2)),
     (0, (5, 1, 1, 1, 1, 1)),
 )
-_TURNS = (11, 12, 0, 7, 3, 2, 6, 5, 8, 4, 1, 9, 10)
+_TURNS = (11, 12, 13, 0, 7, 3, 2, 6, 5, 8, 4, 1, 9, 10)
 """Style of each of ``head_order()``; of a head after these, the place in that order."""
 
 MAX_CURVES = 12

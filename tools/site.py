@@ -82,11 +82,8 @@ def commands() -> str:
 
 
 def _command(name: str, command: Any) -> str:
-    words = [
-        one.metavar or one.name.upper()
-        for one in command.params
-        if one.param_type_name == "argument"
-    ]
+    arguments = [one for one in command.params if one.param_type_name == "argument"]
+    words = [f"{one.metavar or one.name.upper()}{'...' * (one.nargs < 0)}" for one in arguments]
     call = " ".join(["probekit", name, *words])
     text = f"## probekit {name}\n\n`{call}`\n\n{inspect.cleandoc(command.help)}\n"
     panels: dict[str, list[Any]] = {}

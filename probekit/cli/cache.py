@@ -32,7 +32,7 @@ app = typer.Typer(
 
 Entries = Annotated[
     list[str],
-    typer.Argument(metavar="ENTRY...", help="Paths of entries, or MODEL TASK [SPLIT]."),
+    typer.Argument(metavar="ENTRY", help="Paths of entries, or MODEL TASK [SPLIT]."),
 ]
 
 
@@ -124,7 +124,7 @@ def merge(
     source: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[SOURCE]...", help="Caches of shards, or folders of entries they have begun."
+            metavar="SOURCE", help="Caches of shards, or folders of entries they have begun."
         ),
     ] = None,
     cache: arguments.Cache = Path("cache"),
@@ -141,7 +141,7 @@ def merge(
 def rm(
     entry: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[ENTRY]...", help="Paths of entries, or MODEL TASK [SPLIT]."),
+        typer.Argument(metavar="ENTRY", help="Paths of entries, or MODEL TASK [SPLIT]."),
     ] = None,
     layers: Annotated[
         str | None,

@@ -108,7 +108,7 @@ def _say(done: str, path: Path, there: bool, nbytes: int) -> None:
 States = Annotated[
     list[str],
     typer.Argument(
-        metavar="STATES...",
+        metavar="STATES",
         help="SPLIT=PATH of a folder of vLLM's files for each split; PATH alone serves all splits "
         "of --split.",
     ),
@@ -210,7 +210,7 @@ DryRun = Annotated[
 def push(
     entry: Annotated[
         list[str],
-        typer.Argument(metavar="ENTRY...", help="Paths or keys of entries, or MODEL TASK [SPLIT]."),
+        typer.Argument(metavar="ENTRY", help="Paths or keys of entries, or MODEL TASK [SPLIT]."),
     ],
     url: Url,
     split: Split = None,

@@ -28,7 +28,7 @@ _TABLES = ("scores", "depth", "weights", "initial", "shares", "ablation")
 Runs = Annotated[
     list[Path],
     typer.Argument(
-        metavar="RUNS...",
+        metavar="RUNS",
         help="Records files (runs/<model>/<task>.jsonl), or folders of them (runs/<model>).",
     ),
 ]

@@ -44,7 +44,7 @@ def test_verify_with_rows(bert, corpus, cache):
     assert outcome.err == f"{relative(cache, 'dev')}: all 5 chunks match their checksums\n"
     assert outcome.out.splitlines()[0].split()[0] == "layer"
     assert outcome.out.splitlines()[1].startswith("0 = emb")
-    assert " rows against float32 pass, one sentence: within tolerance" in outcome.out
+    assert " rows against a float32 pass of one sentence at a time: within tolerance" in outcome.out
     (report,) = done("cache", "verify", bert, corpus, "dev", "--rows", "20", "--json").rows
     assert report["passed"]
     assert list(report["median"]) == ["0", "1", "2", "3"]

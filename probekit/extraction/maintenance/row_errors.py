@@ -236,7 +236,7 @@ def verify_rows(
         backbone = replace(backbone, unnormed=True)
     fresh = _fresh_rows(backbone, entry, sample)
     computed = entry.manifest.compute_dtype
-    return _compare(entry, sample, fresh, "float32 pass, one sentence", computed)
+    return _compare(entry, sample, fresh, "a float32 pass of one sentence at a time", computed)
 
 
 def _of_import(entry: Entry, name: str) -> Any:

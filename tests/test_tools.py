@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-WAYS = ("family", "spread", "eight", "four")
 PAGE = (ROOT / "docs" / "models.md").read_text("utf-8")
 
 
@@ -20,15 +19,29 @@ def large(tools):
     return importlib.import_module("large_models")
 
 
-def test_the_table_of_large_models_is_what_its_tool_prints(large):
-    kept = PAGE.split(large.BEGIN)[1].split(large.END)[0]
-    lines = [line for line in kept.splitlines() if line.startswith("| ")][1:]
-    rows = [large.Row(**dict(zip(WAYS, line[2:-2].split(" | "), strict=True))) for line in lines]
-    assert kept == f"\n{large.table(rows)}\n"
+def test_the_table_of_large_models_is_what_its_tool_writes(large, tmp_path):
+    table = ROOT / "docs" / "large_models.csv"
+    rows = large.table_of(ROOT / "docs" / "models.md")
+    assert PAGE.split(large.BEGIN)[1].split(large.END)[0] == f"\n{large.summary(rows)}\n"
+    large.write_table(rows, tmp_path / "again.csv")
+    assert (tmp_path / "again.csv").read_bytes() == table.read_bytes()
     assert [row.family for row in rows] == list(large.FAMILIES)
-    cells = [cell for row in rows for cell in (row.spread, row.eight, row.four)]
+    cells = [cell for row in rows for cell in (row.on_disk, row.in_8_bits, row.in_4_bits)]
     assert all(cell.startswith("works") for cell in cells)
-    assert all(row.eight.startswith("works one at a time; ") for row in rows)
+    assert all(row.in_8_bits.startswith("works one at a time; ") for row in rows)
+
+
+def test_a_summary_tells_outcomes_and_how_far_rows_move(large):
+    rows = [
+        large.Row(family=str(moved), on_disk="works", in_8_bits=f"works; rows move by {moved}%",
+                  in_4_bits="refused: no")
+        for moved in (1.5, 2.0, 9.0)
+    ]  # fmt: skip
+    assert large.summary(rows).splitlines()[2:] == [
+        "| blocks on the disk | 3 work | |",
+        "| `8bit` | 3 work | 1.5 to 9.0 %, median 2.0 % |",
+        "| `4bit` | 3 refused: no | |",
+    ]
 
 
 def test_a_family_on_the_disk(large, tmp_path):

@@ -2,7 +2,7 @@
 
 Of each architecture a tiny random checkpoint is saved, inspected, loaded and extracted; the rows of
 the cache are compared with plain transformers, which reads one sentence at a time. Each one has a
-process and a limit of time of its own. This writes `docs/models.csv`, and the list of families of
+process and a limit of time of its own. This writes `docs/models.csv`, and the summary in
 `docs/models.md` from it:
 
     python tools/architectures.py --write docs/models.md
@@ -59,6 +59,20 @@ ENCODER, DECODER = "encoders", "decoders"
 ENCODER_HALF, INSIDE = "encoders of encoder-decoders, `--part encoder`", "text models inside others"
 _WORKING = (WORKS, ONE_LENGTH, ALONE)
 """Outcomes of families that are listed by what they are."""
+
+_NAMED = frozenset(
+    {
+        *("albert", "bert", "camembert", "deberta", "deberta-v2", "distilbert", "electra", "esm"),
+        *("eurobert", "longformer", "modernbert", "mpnet", "roberta", "xlm-roberta", "xlnet"),
+        *("bloom", "cohere2", "deepseek_v3", "falcon", "gemma2", "gemma3_text", "gpt2", "gpt_neox"),
+        *("gpt_oss", "granite", "llama", "mistral", "mixtral", "olmo2", "opt", "phi3", "qwen2"),
+        *("qwen3", "qwen3_moe", "smollm3"),
+        *("bart", "m2m_100", "marian", "mbart", "mt5", "pegasus", "t5"),
+        *("gemma3", "llama4", "llava", "mistral3", "qwen2_5_vl", "qwen2_vl", "qwen3_vl"),
+        *("canine", "fsmt", "funnel", "mamba", "mamba2", "perceiver", "reformer", "rwkv"),
+    }
+)
+"""Families that the page names; the table beside it has all of them."""
 
 LIMIT = 120
 """Seconds that one architecture may take."""
@@ -285,23 +299,31 @@ def _read(done: Path | None) -> list[Row]:
 
 
 def listed(rows: Sequence[Row]) -> str:
-    """Return the families as a Markdown table, by what they are; a star: not in any batches."""
+    """Return how many families of each kind there are, and the best known, as a Markdown table."""
     families: dict[str, list[str]] = {}
     for row in rows:
-        star = r"\*" if row.outcome in _WORKING and row.outcome != WORKS else ""
-        families.setdefault(row.kind, []).append(f"{row.family}{star}")
+        families.setdefault(row.kind, []).append(row.family)
     order = [ENCODER, DECODER, ENCODER_HALF, INSIDE, REFUSED]
     kinds = [*order, *sorted(families.keys() - {*order})]
-    lines = [f"| {kind} | {', '.join(families[kind])} |" for kind in kinds if kind in families]
-    return "\n".join([_counts(rows), "", "| | families |", "|---|---|", *lines])
+    lines = [
+        f"| {kind} | {len(families[kind])} | {', '.join(_named(families[kind]))} |"
+        for kind in kinds
+        if kind in families
+    ]
+    total = f"{len(rows)} architectures: {said(row.outcome for row in rows)}."
+    return "\n".join([total, "", "| | families | among them |", "|---|---|---|", *lines])
 
 
-def _counts(rows: Sequence[Row]) -> str:
-    """Return how many architectures there are, and of each outcome, in a sentence."""
-    counts = Counter(row.outcome for row in rows)
+def _named(families: Sequence[str]) -> Sequence[str]:
+    """Return the best known ones, or all where none is."""
+    return [name for name in families if name in _NAMED] or families
+
+
+def said(outcomes: Iterable[str]) -> str:
+    """Return how often each outcome came, in words."""
+    counts = Counter(outcomes)
     order = [*_SAID, *sorted(counts.keys() - _SAID.keys())]
-    said = [f"{counts[name]} {_SAID.get(name, name)}" for name in order if counts[name]]
-    return f"{len(rows)} architectures: {', '.join(said)}."
+    return ", ".join(f"{counts[name]} {_SAID.get(name, name)}" for name in order if counts[name])
 
 
 def table_of(page: Path) -> list[Row]:
@@ -311,12 +333,17 @@ def table_of(page: Path) -> list[Row]:
 
 
 def write(rows: Sequence[Row], page: Path) -> None:
-    """Write the table beside a page, and the list of families in it."""
-    with page.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, [one.name for one in fields(Row)], lineterminator="\n")
+    """Write the table beside a page, and the summary in it."""
+    write_table(rows, page.with_suffix(".csv"))
+    put_between(BEGIN, END, listed(rows), page)
+
+
+def write_table(rows: Sequence[Any], path: Path) -> None:
+    """Write rows, which are dataclasses, as CSV."""
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, [one.name for one in fields(rows[0])], lineterminator="\n")
         writer.writeheader()
         writer.writerows(map(asdict, rows))
-    put_between(BEGIN, END, listed(rows), page)
 
 
 def put_between(begin: str, end: str, text: str, page: Path) -> None:

@@ -2,22 +2,35 @@
 
 Of each a tiny random checkpoint is extracted with all its blocks on the disk, and with its linear
 layers in 8 and in 4 bits; the rows are compared with those of plain transformers in the same way,
-one sentence at a time. The second table of `docs/models.md` is what this prints:
+one sentence at a time. This writes `docs/large_models.csv`, and the second table of
+`docs/models.md` from it:
 
     python tools/large_models.py --write docs/models.md
 """
 
 import argparse
+import csv
 import logging
+import re
+import statistics
 import tempfile
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
-from architectures import TOLERANCE, WRONG, extracted, outcome, put_between, row_differences
+from architectures import (
+    TOLERANCE,
+    WRONG,
+    extracted,
+    outcome,
+    put_between,
+    row_differences,
+    said,
+    write_table,
+)
 from tiny_models import save_tiny
 
 from probekit.backbone import part_to_name
@@ -47,13 +60,13 @@ class Row:
     """One line of the table: a family, and the outcome of each way."""
 
     family: str
-    spread: str
-    eight: str
-    four: str
+    on_disk: str
+    in_8_bits: str
+    in_4_bits: str
 
-    def to_line(self) -> str:
-        """Return the row of the Markdown table."""
-        return "| " + " | ".join(astuple(self)) + " |"
+
+_WAYS = {"on_disk": "blocks on the disk", "in_8_bits": "`8bit`", "in_4_bits": "`4bit`"}
+"""What the page calls each way."""
 
 
 def examine(family: str) -> Row:
@@ -63,11 +76,11 @@ def examine(family: str) -> Row:
         with quiet_transformers():
             save_tiny(family, folder, _WIDER)
         part = part_to_name(str(folder))
-        spread = tried(folder, part, {}, device_map=ON_DISK)
+        on_disk = tried(folder, part, {}, device_map=ON_DISK)
         eight, four = (
             tried(folder, part, _quantized(bits), quantize=bits) for bits in QUANTIZATIONS
         )
-        return Row(family=family, spread=spread, eight=eight, four=four)
+        return Row(family=family, on_disk=on_disk, in_8_bits=eight, in_4_bits=four)
 
 
 def _quantized(bits: str) -> Mapping[str, Any]:
@@ -89,24 +102,42 @@ def tried(folder: Path, part: str | None, options: Mapping[str, Any], **how: Any
     return f"{found}; rows move by {moved:.1%}" if options else found
 
 
-def table(rows: Sequence[Row]) -> str:
-    """Return the Markdown table."""
-    head = ["| family | blocks on the disk | `8bit` | `4bit` |", "|---|---|---|---|"]
-    return "\n".join([*head, *(row.to_line() for row in rows)])
+def summary(rows: Sequence[Row]) -> str:
+    """Return a Markdown table of what came of each way, over all families."""
+    head = ["| | families | rows of the last layer move by |", "|---|---|---|"]
+    return "\n".join(
+        [*head, *(_line(title, [getattr(row, way) for row in rows]) for way, title in _WAYS.items())]
+    )
+
+
+def _line(title: str, cells: Sequence[str]) -> str:
+    outcomes = said(cell.partition("; ")[0] for cell in cells)
+    moved = [float(found[1]) for cell in cells if (found := re.search(r"move by ([\d.]+)%", cell))]
+    if not moved:
+        return f"| {title} | {outcomes} | |"
+    middle = statistics.median(moved)
+    return f"| {title} | {outcomes} | {min(moved)} to {max(moved)} %, median {middle:.1f} % |"
+
+
+def table_of(page: Path) -> list[Row]:
+    """Return the rows of the table beside a page."""
+    with page.with_name("large_models.csv").open(encoding="utf-8", newline="") as file:
+        return [Row(**line) for line in csv.DictReader(file)]
 
 
 def main() -> None:
     """Examine and print."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("families", nargs="*", help="all, if none is named")
-    parser.add_argument("--write", type=Path, help="the page whose table is replaced")
+    parser.add_argument("--write", type=Path, help="the page, beside which the table lies")
     args = parser.parse_args()
     warnings.simplefilter("ignore")
     logging.getLogger("probekit").setLevel(logging.ERROR)
-    text = table([examine(family) for family in args.families or FAMILIES])
-    print(text)
+    rows = [examine(family) for family in args.families or FAMILIES]
+    print(*rows, summary(rows), sep="\n")
     if args.write is not None:
-        put_between(BEGIN, END, text, args.write)
+        write_table(rows, args.write.with_name("large_models.csv"))
+        put_between(BEGIN, END, summary(rows), args.write)
 
 
 if __name__ == "__main__":

@@ -105,9 +105,8 @@ def tried(folder: Path, part: str | None, options: Mapping[str, Any], **how: Any
 def summary(rows: Sequence[Row]) -> str:
     """Return a Markdown table of what came of each way, over all families."""
     head = ["| | families | rows of the last layer move by |", "|---|---|---|"]
-    return "\n".join(
-        [*head, *(_line(title, [getattr(row, way) for row in rows]) for way, title in _WAYS.items())]
-    )
+    ways = (_line(title, [getattr(row, way) for row in rows]) for way, title in _WAYS.items())
+    return "\n".join([*head, *ways])
 
 
 def _line(title: str, cells: Sequence[str]) -> str:

@@ -119,7 +119,7 @@ def test_an_exported_probe_is_read_as_written(here):
     (said,) = done("export", "ner", "--json").rows
     assert said["path"] == str(here / "ner.npz") and said["layers"] == [1, 2, 3]
     head = TrainedHead.from_pretrained("ner")
-    text, _ = blocks("python")  # the other one steers the model of the demo
+    text, *_ = blocks("python")
     space = {}
     text = text.replace('"minilm-l6", "demo-ner"', '"planted", "conll"')
     exec(compile(text, "command-line.md", "exec"), space)

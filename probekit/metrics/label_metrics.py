@@ -32,7 +32,7 @@ from probekit.metrics.number_metrics import Ordered
 
 Columns = Bool[np.ndarray, "rows labels"]
 Along = Float64[np.ndarray, "groups samples"]
-"""A number of each sample, at each score from the highest on."""
+"""A number of each sample, at some scores from the highest on."""
 
 _AT_ONCE = 1 << 21  # rows of a block of samples
 
@@ -131,32 +131,43 @@ class Ranking(Metric):
     gold: Gold | LabelSets
 
     @abstractmethod
-    def of_label(self, right: Along, wrong: Along) -> Scores:
+    def of_label(self, gained: Along, here: Along, above: Along, total: Scores) -> Scores:
         """Return the score of a label in each sample, 0 / 0 where it is not defined.
 
         Args:
-            right: rows with the label whose score is at least as high.
-            wrong: rows without it, likewise.
+            gained: rows with the label, at each score that some of them have.
+            here: all rows with that score.
+            above: all rows whose score is at least as high.
+            total: all rows.
         """
 
     def resampler(self, predicted: LabelScores) -> Resampler:
         """Return a function that sums along the ranks of each label, sorted once."""
-        names, lengths = self.gold.names, np.diff(self.gold.offsets)
-        n_rows, of_sets = int(self.gold.offsets[-1]), isinstance(self.gold, LabelSets)
-        scores = padded(predicted, n_rows, len(names))
-        numbers = range(len(names)) if of_sets or len(names) != 2 else [1]
-        labels = [(self._with(label), Ordered.of(-scores[:, label])) for label in numbers]
+        gold, lengths = self.gold, np.diff(self.gold.offsets)
+        n_rows, n_labels = int(gold.offsets[-1]), len(gold.names)
+        if isinstance(gold, LabelSets):
+            columns = dict(enumerate(gold.matrix.T))
+        else:
+            columns = {n: gold.ids == n for n in ([1] if n_labels == 2 else range(n_labels))}
+        scores = padded(predicted, n_rows, n_labels)
+        ranked = [(has, Ordered.of(-scores[:, n])) for n, has in columns.items() if has.any()]
 
         def of_block(counts: Counts) -> Scores:
             rows = np.repeat(np.ascontiguousarray(counts.T), lengths, axis=0)
             total, defined = np.zeros(len(counts)), np.zeros(len(counts))
-            for gold, ordered in labels:
-                in_order = rows[ordered.order]
-                every = np.cumsum(np.add.reduceat(in_order, ordered.starts), axis=0)
-                in_order[~gold[ordered.order]] = 0.0
-                right = np.cumsum(np.add.reduceat(in_order, ordered.starts), axis=0)
+            for has, ordered in ranked:
+                # Scores 9 7 7 5, of which the label has the second and the last: of the groups 9, 7
+                # and 5 the last two have some (`at`), which are places 1 to 3 and 3 to 4 of all,
+                # and begin at 0 and 1 of `having`.
+                having = ordered.order[has[ordered.order]]
+                at, first = np.unique(ordered.group[having], return_index=True)
+                sums = np.cumsum(rows[ordered.order], axis=0)
+                start, stop = ordered.starts[at], np.append(ordered.starts, n_rows)[at + 1]
+                above = sums[stop - 1]
+                here = above - np.where(start[:, None] > 0, sums[start - 1], 0.0)
                 with np.errstate(invalid="ignore"):
-                    of_label = self.of_label(right, every - right)
+                    gained = np.add.reduceat(rows[having], first)
+                    of_label = self.of_label(gained, here, above, sums[-1])
                 total += np.nan_to_num(of_label)
                 defined += ~np.isnan(of_label)
             return np.where(defined > 0, ratio(total, defined), self.undefined)
@@ -165,11 +176,6 @@ class Ranking(Metric):
         return lambda counts: np.concatenate(
             [of_block(counts[n : n + at_once]) for n in range(0, len(counts), at_once)]
         )
-
-    def _with(self, label: int) -> Bool[np.ndarray, " rows"]:
-        """Return which rows have a label."""
-        gold = self.gold
-        return gold.matrix[:, label] if isinstance(gold, LabelSets) else gold.ids == label
 
     def score(self, predicted: LabelScores) -> dict[str, float]:
         """Return the mean over labels, under the metric's name."""
@@ -185,11 +191,12 @@ class AUROC(Ranking):
     summary: ClassVar[str] = "area under the ROC curve; over labels, the mean of one against rest"
     undefined: ClassVar[float] = 0.5
 
-    def of_label(self, right: Along, wrong: Along) -> Scores:
-        """Return the area by trapezoids."""
-        steps = np.diff(wrong, axis=0, prepend=0.0)
-        heights = right - np.diff(right, axis=0, prepend=0.0) / 2
-        return (steps * heights).sum(0) / (right[-1] * wrong[-1])
+    def of_label(self, gained: Along, here: Along, above: Along, total: Scores) -> Scores:
+        """Return the share of pairs, of a row with the label and one without, in that order."""
+        right = np.cumsum(gained, axis=0)
+        others = total - right[-1]
+        below = others - (above - right) + (here - gained) / 2
+        return (gained * below).sum(0) / (right[-1] * others)
 
 
 class AveragePrecision(Ranking):
@@ -200,10 +207,10 @@ class AveragePrecision(Ranking):
     summary: ClassVar[str] = "mean precision at each row with the label; over labels, the mean"
     undefined: ClassVar[float] = 0.0
 
-    def of_label(self, right: Along, wrong: Along) -> Scores:
+    def of_label(self, gained: Along, here: Along, above: Along, total: Scores) -> Scores:
         """Return the sum."""
-        gains = np.diff(right, axis=0, prepend=0.0)
-        return (gains * ratio(right, right + wrong)).sum(0) / right[-1]
+        right = np.cumsum(gained, axis=0)
+        return (gained * ratio(right, above)).sum(0) / right[-1]
 
 
 def at_best_thresholds(gold: AnyGold, predicted: np.ndarray) -> np.ndarray:

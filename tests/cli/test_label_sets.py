@@ -239,6 +239,19 @@ def test_a_label_of_one_text_and_a_dev_without_labels_are_scored(bert, here, fit
     assert record["diagnosis"]["thresholds"] == [0.5] * 3
 
 
+def test_of_more_than_200_labels_what_was_decided_is_kept_alone(bert, here):
+    train = small([[f"l{n}", f"l{n + 1}"] for n in range(200)])
+    command = extracted(bert, here, train=train, dev=train[:20])
+    for l2 in ("1", "9"):
+        done("train", *command, "--l2", l2, "--predictions")
+    first, _ = records_of(here / "own.jsonl")
+    _, splits = read_predicted(first["predictions"])
+    assert splits["dev"].odds is None and splits["dev"].kept.shape == (20, 10)
+    pair = ("own.jsonl#l2=1", "own.jsonl#l2=9")
+    assert done("compare", *pair, "--json").rows[0]["metric"] == "macro-f1"
+    assert "kept of up to 200 classes" in refused("compare", *pair, "--metric", "auroc")
+
+
 def test_classes_are_compared_by_their_ranks(bert, here):
     examples = rows(40, 3)
     lines = [f"{row['text']}\t{'water' in row['labels']}".lower() for row in examples]

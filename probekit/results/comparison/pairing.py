@@ -155,11 +155,11 @@ def _check_scorable(
         return
     lacking = {"probabilities": ("classes", "sets", "losses"), "scores": ("classes", "sets")}
     if predicted.content in lacking.get(kind.consumes, ()):
+        few = " (they are kept of up to 200 classes)" if kind.consumes == "scores" else ""
         raise RecordError(
-            f"{_origin(run, record)}: {metric} is a score of probabilities, and its predictions "
-            "hold none, or not all, as an earlier version of probekit wrote them, or as they were "
-            f"too many; delete {record.predictions} and train again with --predictions, on fewer "
-            "texts or labels."
+            f"{_origin(run, record)}: {metric} is a score of probabilities{few}, and its "
+            "predictions hold none, as an earlier version of probekit wrote them; delete "
+            f"{record.predictions} and train again with --predictions."
         )
     kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
     fitting = [name for name, scorer in kinds.items() if _scorable(scorer, predicted)]

@@ -14,7 +14,6 @@ from probekit.cli.config_option import parameters_of
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
-    from probekit import tasks
     from probekit.engines import Engine
     from probekit.plots.style import Look
     from probekit.tasks import TextOptions
@@ -255,18 +254,6 @@ def check_order(model: str, task: str | None) -> None:
             f"{model!r} is a task, and {task!r} is none. The model comes first: write "
             f"{task} {model}."
         )
-
-
-def named_task(model: str, task: str, own: OwnText, label: str | None) -> "tasks.Task":
-    """Return the task that is typed, where the model may be one as well.
-
-    Errors are those of `get_task` and `checkpoint.named_path`.
-    """
-    from probekit.backbone.checkpoint import named_path
-    from probekit.tasks import get_task
-
-    named_path(model)
-    return get_task(task, own.parse(), label)
 
 
 def is_task(name: str) -> bool:

@@ -290,8 +290,12 @@ def extract(
     shared: ExtractOptions,
 ) -> None:
     """Run MODEL over TASK's text once and write every layer's hidden states to the cache."""
+    from probekit.backbone.checkpoint import named_path
+    from probekit.tasks import get_task
+
     arguments.check_order(model, task)
-    named = arguments.named_task(model, task, text, label)  # slips, before torch is imported
+    named_path(model)  # slips are told before torch is imported
+    named = get_task(task, text.parse(), label)
     from probekit.extraction import ExtractTarget, Shard, extract_splits, forecast, open_session
 
     engine = crew.chosen()

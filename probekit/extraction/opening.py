@@ -145,11 +145,9 @@ def read_task(target: ExtractTarget, task: Task | None = None) -> Task:
     Raises:
         OptionError: a folder of published files for data of the user's own.
     """
-    if task is not None:
-        pass
-    elif target.examples is None:
+    if task is None and target.examples is None:
         task = get_task(target.task, target.own, target.label)
-    else:
+    elif task is None:
         choice = Choice(label=target.label, **target.own.given)
         task = examples_task(target.examples, target.task, choice)
     if target.data is not None and is_own(task):

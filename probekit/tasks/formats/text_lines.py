@@ -168,8 +168,8 @@ def _of_folder(folder: Path, formats: Collection[str]) -> dict[str, tuple[Path, 
             ending.setdefault(split, []).append(file)
     every = {format_of(file) for files in (*splits.values(), *ending.values()) for file in files}
     for split, files in ending.items():
-        notes = every != {RUNNING} == set(map(format_of, files))  # beside data, such as a README
-        if split not in splits and not notes and len(set(map(_without_shard, files))) == 1:
+        prose = every != {RUNNING} == set(map(format_of, files))  # beside data
+        if split not in splits and not prose and len(set(map(_without_shard, files))) == 1:
             splits[split] = files
     return {split: _files(folder, split, files, formats) for split, files in splits.items()}
 

@@ -29,7 +29,7 @@ Key = tuple[Any, ...]
 USUAL_EVALS = 10
 """What the record of a training without ``evals`` had; a baseline has none."""
 
-DATA = ("model", "task", "label", "method", "normalize", "fitter")
+DATA = ("model", "task", "label", "shots", "fraction", "method", "normalize", "fitter")
 """Options that a name says wherever they differ: two values of one are two things."""
 
 _AMOUNTS = ("shots", "fraction", "depth")

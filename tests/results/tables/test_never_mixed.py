@@ -17,6 +17,8 @@ VALUES = {
     "model": ("org/one", "org/two"),
     "task": ("wikiann/de", "wikiann/en"),
     "label": ("ner", "pos"),
+    "shots": (2, 16),
+    "fraction": (0.1, 0.5),
     "method": ("full", "lora"),
     "normalize": ("none", "standardize"),
     "fitter": ("adam", "lbfgs"),
@@ -33,7 +35,10 @@ OTHERS = {
 }
 """More options, which a name tells unless something else that it tells settles them."""
 
-AXES = {"shots": (8, 128), "fraction": (0.1, 0.5), "depth": (1, 2)}
+AMOUNTS = {"shots": (8, 128), "fraction": (0.1, 0.5)}
+AXES = {**AMOUNTS, "depth": (1, 2)}
+ALONG = [pair for pair in itertools.product(VALUES, AXES) if not {*pair} <= {*AMOUNTS}]
+"""Options, and axes along which they change; a run has shots or a fraction."""
 
 
 def records(option, axis, heads=("p32", "p32")):
@@ -42,11 +47,15 @@ def records(option, axis, heads=("p32", "p32")):
     return [make_record(head, **{option: value, axis: place}) for head, value, place in pairs]
 
 
+def shown(value):
+    return SHOWN.get(value, str(value).rpartition("/")[2])
+
+
 def test_all_data_are_tried():
     assert set(VALUES) == set(DATA)
 
 
-@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, ("shots", "fraction"))])
+@pytest.mark.parametrize(("option", "axis"), [pair for pair in ALONG if pair[1] in AMOUNTS])
 def test_a_row_of_a_pivot_is_of_one(option, axis):
     text = pivot(records(option, axis), axis, split="dev").text("jsonl")
     assert [json.loads(line)[option] for line in text.splitlines()] == list(VALUES[option])
@@ -66,17 +75,17 @@ def test_no_other_option_changes_along_an_axis(option, axis):
 def test_a_column_of_a_depth_table_is_of_one_and_says_so(option, heads):
     heading = depth_table(records(option, "depth", heads)).text().splitlines()[0]
     for value in VALUES[option]:
-        assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
+        assert shown(value) in heading, heading
 
 
-@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
+@pytest.mark.parametrize(("option", "axis"), ALONG)
 def test_a_column_of_weights_is_of_one_and_says_so(option, axis):
     heading = weights_table(records(option, axis)).text().splitlines()[0]
     for value in VALUES[option]:
-        assert SHOWN.get(value, value.rpartition("/")[2]) in heading, heading
+        assert shown(value) in heading, heading
 
 
-@pytest.mark.parametrize(("option", "axis"), [*itertools.product(VALUES, AXES)])
+@pytest.mark.parametrize(("option", "axis"), ALONG)
 def test_a_curve_is_of_one(option, axis):
     assert len(series(records(option, axis), given=[axis])) == 2
 
@@ -84,9 +93,10 @@ def test_a_curve_is_of_one(option, axis):
 @pytest.mark.parametrize("option", [*VALUES])
 @pytest.mark.parametrize("heads", [("p32", "p32"), ("p32", "mean")])
 def test_a_row_of_scores_is_of_one_and_says_so(option, heads):
-    text = score_table(records(option, "shots", heads)).text("csv")
+    axis = "depth" if option in AMOUNTS else "shots"
+    text = score_table(records(option, axis, heads)).text("csv")
     told = {line[option].rpartition("/")[2] for line in csv.DictReader(io.StringIO(text))}
-    assert told == {value.rpartition("/")[2] for value in VALUES[option]}
+    assert told == {str(value).rpartition("/")[2] for value in VALUES[option]}
 
 
 NEAR = {

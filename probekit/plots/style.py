@@ -97,11 +97,12 @@ class Drawing(Figure):
 
     def draw(self, renderer: Any) -> None:
         """Draw; letters that no font has are named in a line, but of SVG, where text stays text."""
+        missing = give_fonts(self)
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", MISSING_GLYPH)
             super().draw(renderer)
         if self.canvas.get_default_filetype() != "svg":
-            name_missing(self)
+            name_missing(missing)
 
 
 def note_mark(

@@ -54,6 +54,7 @@ def test_an_installed_font_draws_what_the_usual_one_lacks(monkeypatch, tmp_path,
     (label,) = (text for text in figure.axes[0].get_yticklabels() if LETTERS in text.get_text())
     assert label.get_fontfamily() == [fonts.USUAL, "Boxes"]
     assert figure.axes[0].xaxis.label.get_fontfamily() == [fonts.USUAL]
+    figure.axes[0].set_title(LETTERS)  # of the user's, in a font of his own
     save_figure(figure, tmp_path / f"w.{kind}")
     with warnings.catch_warnings(action="error"):
         Figure.draw(figure, figure.canvas.get_renderer())  # as matplotlib warns of it

@@ -260,4 +260,4 @@ def _listed(pairs: Sequence[Judged]) -> str:
     names = list(dict.fromkeys(pair.a for pair in pairs))
     if len(names) > _MANY:
         return f"{len(pairs)} comparisons"
-    return ", ".join(names)
+    return ("; " if any(", " in name for name in names) else ", ").join(names)

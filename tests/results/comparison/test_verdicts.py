@@ -84,7 +84,7 @@ def test_without_predictions_seeds_are_all_there_is(file):
     differences = np.subtract(scores["concat"], scores["last"])
     assert one.difference == pytest.approx(differences.mean())
     text = " ".join(verdicts(load_records(file), samples=500).lines)
-    assert "no verdict for concat, 8 shots, concat, all" in text
+    assert "no verdict for concat, 8 shots; concat, all" in text
     assert "with 5 seeds p is 0.062 or more" in text
     assert "sentences were not compared (no predictions were kept)" in text
 

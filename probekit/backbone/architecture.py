@@ -129,7 +129,7 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
         if not list_of(text)(config.architectures or []):
-            raise TypeError("its architectures are no list of names")
+            raise TypeError("its architectures are not a list of names")
         if checkpoint.trusted:
             register_own(checkpoint, config)
     except Exception as error:  # JSON, key, value and library errors, by damage; the code's own
@@ -173,8 +173,8 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
         model_class = model_class if holds else None
     if config is not whole and (config is None or model_class is None):
         raise BackboneError(
-            f"model {name!r} ({kind}) holds several models (text and images or sound), of which "
-            "transformers gives no text model that runs by itself. Choose its text-only release."
+            f"model {name!r} ({kind}) combines several models (text with images or sound), and "
+            "transformers cannot load its text model alone. Choose its text-only release."
         )
     if config is None or model_class is None:
         raise BackboneError(
@@ -183,8 +183,8 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
         )
     if not takes(model_class, "input_ids"):
         raise BackboneError(
-            f"model {name!r} ({kind}): {model_class.__name__} reads no token ids, so it is no "
-            "model of texts. Choose one that is."
+            f"model {name!r} ({kind}): {model_class.__name__} does not take token ids, so it is "
+            "not a text model. Choose a text model."
         )
     return config
 
@@ -221,15 +221,15 @@ def check_trusted(checkpoint: Checkpoint) -> None:
         )
     if missing := [kind for kind in _NEEDED if kind not in named]:
         raise BackboneError(
-            f"model {name!r}: the auto_map of its config.json names no {missing[0]}, without which "
-            "its hidden states cannot be asked for. Choose another model."
+            f"model {name!r}: the auto_map of its config.json has no {missing[0]}, which probekit "
+            "needs to get its hidden states. Choose another model."
         )
     elsewhere = [source for source in map(str, named.values()) if "--" in source]
     if elsewhere:
         raise BackboneError(
-            f"model {name!r}: its code lies in another repository ({elsewhere[0].split('--')[0]}), "
-            "of which no revision is fixed. Copy its .py files into the model's folder, and take "
-            "the repository out of the auto_map of config.json."
+            f"model {name!r}: its code is in another repository ({elsewhere[0].split('--')[0]}), "
+            "and config.json pins no revision of it. Copy its .py files into the model's folder, "
+            "and remove the repository from auto_map in config.json."
         )
 
 
@@ -251,8 +251,8 @@ def refusal(checkpoint: Checkpoint) -> str | None:
     files = ", ".join(sorted(path.name for path in checkpoint.folder.glob("*.py")))
     where = f"{checkpoint.folder}: {files}" if files else "the .py files of its repository"
     return (
-        f"model {checkpoint.name!r} is computed by code of its own, which could do "
-        f"anything on this machine. Read it ({where}); if you trust it, give --trust-remote-code."
+        f"model {checkpoint.name!r} runs its own code, which could do anything on this machine. "
+        f"Read it ({where}); if you trust it, give --trust-remote-code."
     )
 
 

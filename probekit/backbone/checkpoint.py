@@ -79,7 +79,7 @@ def refuse_adapter(model: str, adapter: Path) -> None:
     if form is not None:
         way = "Merge it (peft's merge_and_unload), or move" if form in _MERGEABLE else "Move"
         raise BackboneError(
-            f"model {model!r}: beside its weights lies an adapter of {form}, which is not read. "
+            f"model {model!r}: probekit cannot apply the adapter beside its weights ({form}). "
             f"{way} {_ADAPTER} away to read the model without it."
         )
 
@@ -321,13 +321,13 @@ def _hub_repository(model: str, revision: str | None, weights: bool, trusted: bo
             return _from_listing(model, "hub", listing.folder, files, weights, commit)
         except BackboneError as error:
             raise HubError(
-                f"the Hub cannot be asked, and the cached copy of {model!r} at {commit[:8]} is "
-                "incomplete: its weights are not all there. Run once with the network, or give a "
+                f"the Hub is not available, and the cached copy of {model!r} at {commit[:8]} is "
+                "incomplete: some weights are missing. Run once with network access, or give a "
                 "local folder or a .gguf file."
             ) from error
     if "config.json" not in files:
         raise BackboneError(
-            f"model {model!r}: the repository holds no config.json, so it is no transformers "
+            f"model {model!r}: the repository has no config.json, so it is not a transformers "
             "model. Choose another repository, or a .gguf file on this disk."
         )
     # the Hub cache then knows which commit a branch or tag names, for a later run offline

@@ -341,9 +341,8 @@ class Inspection:
         longest = self.info.identity.max_length
         if method.positions >= longest:
             raise OptionError(
-                f"--method {method.name}: {method.positions} virtual tokens leave nothing of the "
-                f"{longest} positions of {self.info.name!r}. Give fewer: --method "
-                f"{method.name}:length=20."
+                f"--method {method.name}: {method.positions} virtual tokens fill all {longest} "
+                f"positions of {self.info.name!r}. Give fewer: --method {method.name}:length=20."
             )
         identity = replace(self.info.identity, max_length=longest - method.positions)
         return replace(self, info=replace(self.info, identity=identity))

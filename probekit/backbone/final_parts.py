@@ -53,7 +53,7 @@ def read_final_norm(module: nn.Module, dim: int) -> FinalNorm | None:
     for norm in _norms(module_32, dim):
         if torch.allclose(norm(rows), expected, rtol=1e-4, atol=1e-4):
             return norm
-    _log.warning("the final norm %s is of an unknown form.", type(module).__name__)
+    _log.warning("probekit cannot reproduce the final norm %s.", type(module).__name__)
     return None
 
 
@@ -88,7 +88,9 @@ def read_output_head(inspection: Inspection) -> OutputHead:
     if config is not inspection.config and type(config) not in known:
         known, kind = MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING, AutoModelForImageTextToText
     if inspection.info.identity.part is not None:
-        raise BackboneError(_no_head(name, causal, "that of the whole model is the decoder's"))
+        raise BackboneError(
+            _no_head(name, causal, "the head of the whole model belongs to its decoder")
+        )
     if type(config) not in known:
         raise BackboneError(
             _no_head(name, causal, f"transformers has none for {config.model_type}")

@@ -121,14 +121,14 @@ def _picked(what: str, states: object, layers: Sequence[int] | None) -> list[Ten
         )
     if layers is not None and max(layers) >= len(states):
         raise BackboneError(
-            f"{what} returns {len(states)} hidden states, of which number {max(layers)} is asked "
-            "for. Choose a model of another family."
+            f"{what} returns {len(states)} hidden states, too few to read layer {max(layers)}. "
+            "Choose a model of another family."
         )
     picked = list(states) if layers is None else [states[layer] for layer in layers]
     if not all(isinstance(state, Tensor) for state in picked):
         kinds = ", ".join(sorted({type(state).__name__ for state in picked}))
         raise BackboneError(
-            f"{what} returns hidden states that are no tensors ({kinds}). Choose a model of "
+            f"{what} returns hidden states that are not tensors ({kinds}). Choose a model of "
             "another family."
         )
     return picked

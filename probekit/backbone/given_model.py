@@ -68,9 +68,9 @@ class GivenModel:
         check_usable(name, model)
         if any(module.training for module in given.backbone.modules()):
             raise BackboneError(
-                f"model {name!r} is in training mode, in which dropout makes its states random, "
-                "and an entry holds those of a model that is not being trained: call model.eval() "
-                "first (and model.train() afterwards, to go on)."
+                f"model {name!r} is in training mode, so dropout would make its hidden states "
+                "random. Call model.eval() first (and model.train() afterwards to go on "
+                "training)."
             )
         return given
 
@@ -93,9 +93,9 @@ class GivenModel:
         inner = backbone_of(self.model) or encoder_of(self.model)
         if inner is None:
             raise BackboneError(
-                f"model {self.name!r}: {type(self.model).__name__} is, or holds, no model of "
-                f"transformers' own whose hidden states are known ({self.config.model_type} "
-                "models without a head). Give one that AutoModel.from_pretrained loads."
+                f"model {self.name!r}: {type(self.model).__name__} neither is nor contains a "
+                f"transformers model that probekit can read ({self.config.model_type} models "
+                "without a head). Give one that AutoModel.from_pretrained loads."
             )
         return inner
 
@@ -203,8 +203,9 @@ def no_tokenizer(tokenizer: object) -> str:
             "a model in memory needs its tokenizer: tokenizer=AutoTokenizer.from_pretrained(...)."
         )
     return (
-        f"{type(tokenizer).__name__} is no fast tokenizer (PreTrainedTokenizerFast), which the "
-        "alignment of words and subwords needs. Give one that AutoTokenizer.from_pretrained loads."
+        f"{type(tokenizer).__name__} is not a fast tokenizer (PreTrainedTokenizerFast), which "
+        "probekit needs to align words with subwords. Give one that "
+        "AutoTokenizer.from_pretrained loads."
     )
 
 
@@ -221,13 +222,13 @@ def check_usable(name: str, model: PreTrainedModel) -> None:
     count = Counter(str(tensor.device) for tensor in model.state_dict().values())
     if "meta" in count:
         raise BackboneError(
-            f"model {name!r}: {count['meta']} of its {count.total()} tensors have no numbers (they "
+            f"model {name!r}: {count['meta']} of its {count.total()} tensors have no values (they "
             "are on the meta device, or offloaded). Load it whole, onto one device."
         )
     if len(count) > 1:
         said = ", ".join(f"{number} tensors on {device}" for device, number in count.items())
         raise BackboneError(
-            f"model {name!r} lies on several devices ({said}). Move it to one: model.to('cpu')."
+            f"model {name!r} is on several devices ({said}). Move it to one: model.to('cpu')."
         )
     for part, module in model.named_modules():
         if type(module).__module__.startswith("peft."):
@@ -266,10 +267,10 @@ def check_classes(
         if not (alike and actual.__module__ == family):
             is_now, built = (getattr(kind, "__name__", "missing") for kind in (actual, expected))
             raise BackboneError(
-                f"model {name!r}: its module {part!r} is {is_now} where its configuration "
-                f"builds {built}. A model that was quantised, pruned or edited is not "
-                "what its configuration says, by which an entry is known; give one whose weights "
-                "alone were changed."
+                f"model {name!r}: its module {part!r} is {is_now}, but its configuration builds "
+                f"{built}. probekit identifies a model by its configuration and weights, so it "
+                "cannot read one that was quantised, pruned or edited. Give one in which only "
+                "the weights changed."
             )
         exchanged.append(part)
 
@@ -289,14 +290,15 @@ def check_forward(name: str, model: nn.Module) -> None:
     for part, module in modules:
         if "forward" in vars(module) and "_hf_hook" not in vars(module):  # accelerate's
             raise BackboneError(
-                f"model {name!r}: the forward method of {_place(part)} was replaced, and an entry "
-                "is known by tensors and configuration alone. Give a model with its own."
+                f"model {name!r}: the forward method of {_place(part)} was replaced, and probekit "
+                "identifies a model by its tensors and configuration alone. Give a model with "
+                "its original forward method."
             )
     hooked = [_place(part) for part, module in modules if _has_hooks(module)]
     if hooked:
         warn_once(
             logger,
-            "model %r: hooks of its own (of %s) do not run: an entry is of its tensors and "
+            "model %r: its hooks (on %s) do not run: probekit uses only its tensors and "
             "configuration.",
             name,
             ", ".join(hooked[:3]),
@@ -340,9 +342,10 @@ def check_vocabulary(
     largest = max((i for i in tokenizer.get_vocab().values() if i not in special), default=0)
     if largest >= rows:
         raise BackboneError(
-            f"model {name!r}: its tokenizer knows the token id {largest} "
-            f"({tokenizer.convert_ids_to_tokens(largest)!r}), and it has {rows} embeddings. The "
-            "tokenizer belongs to another model, or model.resize_token_embeddings was not called."
+            f"model {name!r}: its tokenizer has the token id {largest} "
+            f"({tokenizer.convert_ids_to_tokens(largest)!r}), but the model has only {rows} "
+            "embeddings. The tokenizer belongs to another model, or "
+            "model.resize_token_embeddings was not called."
         )
     given = plain_config(config)
     expected = {role: given.get(f"{role}_token_id") for role in _ROLES}
@@ -357,8 +360,8 @@ def check_vocabulary(
         said = ", ".join(f"{role} {roles[role]}, expected {expected[role]}" for role in known)
         warn_once(
             logger,
-            "model %r: its tokenizer gives other ids to special tokens than its configuration (%s);"
-            " is it that of another model?",
+            "model %r: its tokenizer and its configuration disagree on the ids of special "
+            "tokens (%s). Does the tokenizer belong to another model?",
             name,
             said,
         )
@@ -382,7 +385,7 @@ def as_given(
         return GivenModel.of(model, tokenizer, name)
     if tokenizer is not None:
         raise OptionError(
-            f"tokenizer= belongs to a model in memory, and {str(model)!r} comes with its own. "
-            "Leave it out."
+            f"tokenizer= is for a model in memory, and {str(model)!r} comes with its own. Leave "
+            "it out."
         )
     return None if model is None else str(model)

@@ -139,8 +139,8 @@ MODEL = RepoWords(
 DATA_SET = RepoWords(
     "Hub data set",
     "datasets/",
-    "does not exist, or is not open to you. Check the name (OWNER/NAME), and log in with `hf auth "
-    "login`, or set HF_TOKEN.",
+    "does not exist, or you have no access to it. Check the name (OWNER/NAME), and log in with "
+    "`hf auth login`, or set HF_TOKEN.",
     "branch, tag or commit",
     "Leave out @REVISION for the main branch.",
 )
@@ -191,15 +191,15 @@ def _in_words(repo: str, revision: str | None, error: BaseException, words: Repo
         case errors.RevisionNotFoundError():
             return HubError(f"{named} has no {words.revision} {revision!r}. {words.main}")
         case errors.HFValidationError():
-            return HubError(f"{repo!r} is no name of a {words.what}, OWNER/NAME: {first_line}")
+            return HubError(f"{repo!r} is not a {words.what} name (OWNER/NAME): {first_line}")
         case errors.RemoteEntryNotFoundError():
             at = f" at revision {revision!r}" if revision else ""
-            return HubError(f"{named}{at} lost a file: {first_line}")
+            return HubError(f"{named}{at} lacks a file: {first_line}")
         case errors.HfHubHTTPError() if _status(error) in (401, 403):
             return HubError(
-                f"the Hub refuses this for {named} (HTTP {_status(error)}). Run `hf auth login` or "
-                f"set HF_TOKEN, and accept the terms at {terms} if it is gated; a push needs a "
-                "token that may write."
+                f"the Hub refused access to {named} (HTTP {_status(error)}). Run `hf auth login` "
+                f"or set HF_TOKEN, and accept the terms at {terms} if it is gated. A push needs a "
+                "token with write access."
             )
         case errors.HfHubHTTPError():
             return UnreachableError(f"the Hub answers HTTP {_status(error)} for {repo!r}")

@@ -87,7 +87,7 @@ def inspect_backbone(
     if isinstance(model, GivenModel):
         if trust_remote_code:
             raise OptionError(
-                "--trust-remote-code is for code in a model's folder, and the model is given in "
+                "--trust-remote-code is for code in a model's folder, and this model is in "
                 "memory. Leave it out."
             )
         return _inspect(model, model.config, random_init, part, quantize)
@@ -211,8 +211,8 @@ def _check_held(checkpoint: Checkpoint | GivenModel, skeleton: PreTrainedModel) 
     n_values = sum(value.numel() for value in skeleton.parameters())
     if n_values > _PER_BYTE * held + _FREE_WEIGHTS:
         raise BackboneError(
-            f"model {checkpoint.name!r}: its configuration asks for {n_values:,} weights, and its "
-            f"files are {held:,} bytes. They belong to another model or version."
+            f"model {checkpoint.name!r}: its configuration needs {n_values:,} weights, but its "
+            f"weight files have only {held:,} bytes. They belong to another model or version."
         )
 
 
@@ -239,17 +239,21 @@ def longest_input(
     known = [tokenizer.model_max_length, *(counted or positions)[:1]]
     known = [int(n) for n in known if isinstance(n, int | float) and n < UNLIMITED]
     if not known:
-        logger.info("%s names no longest input; %d subwords are taken.", name, DEFAULT_LENGTH)
+        logger.info(
+            "%s: the model states no maximum input length; %d subwords are used.",
+            name,
+            DEFAULT_LENGTH,
+        )
     return min(known, default=DEFAULT_LENGTH)
 
 
 _AGAIN = (
-    "Give it again: model=MODEL, tokenizer=TOKENIZER in Python; for the command line save both "
-    "with save_pretrained, and say where they lie: --model FOLDER."
+    "Give it again with model=MODEL, tokenizer=TOKENIZER in Python. For the command line, save "
+    "both with save_pretrained and give --model FOLDER."
 )
 
 
-_MOVED = "If it has moved, say where it lies now: --model."
+_MOVED = "If it has moved, give its new path with --model."
 
 
 def find_again(
@@ -274,8 +278,8 @@ def find_again(
     expected, name, source = Identity(**about["identity"]), about["name"], about.get("source")
     if apart := about.get("apart"):
         raise BackboneError(
-            f"{made} was made of states of {name!r} that were imported, and a pass of the model "
-            f"makes other ones: {apart}. Extract the entry with probekit instead."
+            f"{made} was made from imported states of {name!r}, and running the model gives "
+            f"different ones: {apart}. Extract the entry with probekit instead."
         )
     how: dict[str, Any] = {
         "random_init": expected.random_init,
@@ -291,7 +295,11 @@ def find_again(
         inspection = inspect_backbone(model, **how)
     if differences := expected.differences(inspection.info.identity):
         known = isinstance(model, GivenModel) and source != "memory"
-        hint = " A model in memory is known by its tensors, one in files by these." if known else ""
+        hint = (
+            " A model in memory is identified by its tensors, a model on disk by its files."
+            if known
+            else ""
+        )
         advice = remedy or "Give the right model with --model."
         raise BackboneError(
             f"model {inspection.info.name!r} is not the one that {made} was made with "
@@ -365,18 +373,18 @@ def inspect_run(
     for name, value in asked.items():
         if value is not None and value != known.get(name):
             raise OptionError(
-                f"--{name.replace('_', '-')} {value}: the model of a saved run is what it was "
-                f"trained as ({run.name}). Leave it out."
+                f"--{name.replace('_', '-')} {value}: the model of a saved run ({run.name}) runs "
+                "as it was trained. Leave the option out."
             )
     base = find_again(
         run.base,
         made=f"the saved run {run.name}",
         remedy=f"A whole model is saved there: give {run.folder} as MODEL."
         if run.packaging.whole
-        else "What the run trained is added to that model, which must lie where it did; a relative "
-        "path is one from the folder in which the run was started. If it has moved: of "
-        "lora, bitfit and diff-prune a whole model is made by "
-        f"`probekit merge {run.name} FOLDER --model PATH`.",
+        else "The run needs its base model at the same path (a relative path starts at the "
+        "folder in which the run was started). If the model has moved, `probekit merge "
+        f"{run.name} FOLDER --model PATH` writes a whole model from lora, bitfit and "
+        "diff-prune runs.",
         trust_remote_code=trust_remote_code,
     )
     structure = shortened(base.structure, run.deepest)

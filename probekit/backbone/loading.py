@@ -79,9 +79,9 @@ def check_memory(inspection: Inspection, dtype: torch.dtype) -> None:
         return
     name, kind = inspection.info.name, str(dtype).removeprefix("torch.")
     raise BackboneError(
-        f"model {name!r}: its {inspection.n_values:,} weights take {human_bytes(needed)} in {kind},"
-        f" and {human_bytes(free)} of memory are free. Choose a smaller model, --compute-dtype "
-        "bfloat16, --quantize, or --device-map auto."
+        f"model {name!r}: its {inspection.n_values:,} weights need {human_bytes(needed)} in "
+        f"{kind}, and only {human_bytes(free)} of memory are free. Choose a smaller model, "
+        "--compute-dtype bfloat16, --quantize, or --device-map auto."
     )
 
 
@@ -206,7 +206,8 @@ def _check_text(name: str, whole: PreTrainedModel, model: PreTrainedModel) -> No
     if len(together) != len(alone) or row_error(together, alone) > ROUNDING[model.dtype]:
         raise BackboneError(
             f"model {name!r} ({whole.config.model_type}): its text model {type(model).__name__} "
-            "has other states by itself than in the whole. Choose its text-only release."
+            "gives different states alone than inside the whole model. Choose its text-only "
+            "release."
         )
 
 

@@ -47,10 +47,7 @@ logger = logging.getLogger(__name__)
 OVERFLOW = "The forward pass overflowed: rerun with --compute-dtype float32."
 """What to do about states of a pass that are not finite."""
 
-_NOT_FINITE = (
-    "The forward pass gives them in float32 as well: weights of the model are damaged, or far too "
-    "large."
-)
+_NOT_FINITE = "They occur in float32 as well: weights of the model are damaged, or far too large."
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -143,8 +140,8 @@ class Backbone:
         for layer, state in zip(wanted, states, strict=True):
             if state.shape != expected:
                 raise BackboneError(
-                    f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)} "
-                    f"for a batch whose layers should have {expected}. Choose another model."
+                    f"model {self.info.name!r}: layer {layer} has the shape {tuple(state.shape)}, "
+                    f"expected {expected}. Choose another model."
                 )
         return states
 
@@ -235,8 +232,8 @@ def load_backbone(
     """
     if inspection.tuned is not None and device_map is not None:
         raise OptionError(
-            f"--device-map {device_map}: the model of a saved run ({inspection.info.name}) runs on "
-            "one device: give --device."
+            f"--device-map {device_map}: the model of a saved run ({inspection.info.name}) runs "
+            "on one device. Give --device instead."
         )
     keep_few_kernels()
     target = torch.device(choose_device(inspection, device))

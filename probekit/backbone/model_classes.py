@@ -94,15 +94,15 @@ def without_memory(config: PretrainedConfig, name: str = "") -> Iterator[None]:
             if side >= number and side % number < _PADDED:
                 raise _of_no_model(
                     model,
-                    f"{option} = {number:,}, by which {type(owner).__name__}.{part} has a side of "
-                    f"{side:,}, and no model has more than {MOST_ROWS:,}",
+                    f"{option} = {number:,}, which makes {type(owner).__name__}.{part} {side:,} "
+                    f"rows or columns large, and no model has more than {MOST_ROWS:,}",
                 )
         if len(owner._modules) >= MOST_PARTS:
             number, option = numbers[-1]
             raise _of_no_model(
                 model,
-                f"{option} = {number:,}, by which {type(owner).__name__} has so many parts, and no "
-                f"model has more than {MOST_PARTS:,}",
+                f"{option} = {number:,}, which gives {type(owner).__name__} that many parts, and "
+                f"no model has more than {MOST_PARTS:,}",
             )
 
     hooks = (
@@ -161,7 +161,8 @@ def _gguf_options(file: Path) -> dict[str, Any] | None:
 
 def _of_no_model(model: str, why: str) -> BackboneError:
     return BackboneError(
-        f"model {model!r}: its configuration says {why}. The file is damaged, or of no model."
+        f"model {model!r}: its configuration says {why}. The file is damaged, or does not "
+        "describe a model."
     )
 
 
@@ -251,13 +252,14 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
     halved = auto is AutoModel and _has_decoder(config) and text_config(config) is config
     if halved and not config.is_encoder_decoder:  # as BartForCausalLM is saved
         raise BackboneError(
-            f"model {name!r} is part of an encoder-decoder ({kind}), such as the decoder alone, "
-            "and probekit reads the encoder of a whole one. Choose that, or another family."
+            f"model {name!r} is only part of an encoder-decoder ({kind}), such as its decoder, "
+            "and probekit reads the encoder of a whole one. Give the whole model, or another "
+            "family."
         )
     if part is not None and not whole:
         raise OptionError(
-            f"--part {part}: model {name!r} ({kind}) is no encoder-decoder that was saved whole, "
-            "so it is read as it is. Leave --part out."
+            f"--part {part}: model {name!r} ({kind}) is not a whole encoder-decoder, so it has no "
+            "parts to choose from. Leave --part out."
         )
     if whole and model is None:
         raise BackboneError(
@@ -266,8 +268,8 @@ def check_part(name: str, config: PretrainedConfig, part: str | None) -> None:
         )
     if whole and part is None:
         raise OptionError(
-            f"model {name!r} is an encoder-decoder ({kind}), of which probekit reads the encoder: "
-            f"say so with --part {ENCODER}."
+            f"model {name!r} is an encoder-decoder ({kind}), and probekit reads only its encoder. "
+            f"Confirm with --part {ENCODER}."
         )
 
 

@@ -105,8 +105,8 @@ def prove_batching(
         if isinstance(trouble, BackboneError):
             raise trouble
         raise BackboneError(
-            f"model {info.name!r} ({info.identity.architecture}) cannot run on a few "
-            f"subwords ({reason_of(trouble)}). Choose another model."
+            f"model {info.name!r} ({info.identity.architecture}) cannot run on a short input "
+            f"({reason_of(trouble)}). Choose another model."
         ) from trouble
     if (batching := _found[key]) != PADDED:
         warn_once(logger, "%s", _describe(info, batching))
@@ -135,9 +135,9 @@ def _verdict(inspection: Inspection, trial: "_Trial") -> Batching:
         return PADDED if trial.straddled else Batching(padded_to=lowest)
     if (error := trial.repeat_error(ladder)) > trial.rounding:
         raise _Unfit(
-            f"model {info.name!r} ({info.identity.architecture}): the same text gives "
-            f"other states each time it is read ({error:.0%} off), so they cannot be stored and "
-            "found again. Choose another model."
+            f"model {info.name!r} ({info.identity.architecture}): the same text gives different "
+            f"states each time ({error:.0%} apart), so they cannot be cached. Choose another "
+            "model."
         )
     return Batching(
         padded_to=lowest if among_short else 0,
@@ -146,7 +146,7 @@ def _verdict(inspection: Inspection, trial: "_Trial") -> Batching:
 
 
 def _describe(info: BackboneInfo, batching: Batching) -> str:
-    why = "what else is in the batch" if batching.alone else "padding"
+    why = "the rest of the batch" if batching.alone else "padding"
     how = "one at a time" if batching.alone else "in batches of one length"
     which = f" of over {batching.padded_to} subwords" if batching.padded_to else ""
     return (

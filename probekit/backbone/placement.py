@@ -45,7 +45,7 @@ def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None
     """
     if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
         raise OptionError(
-            f"--device-map {device_map!r} is none of: {', '.join(DEVICE_MAPS)}. For one device "
+            f"--device-map {device_map!r} is not one of: {', '.join(DEVICE_MAPS)}. For one device "
             "give --device."
         )
     places = () if isinstance(device_map, str) else device_map.values()
@@ -54,12 +54,12 @@ def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None
             pick_device(device_name)
     if device != "auto":
         raise OptionError(
-            f"--device-map {device_map}: --device {device} is one device: give one of the two."
+            f"--device-map {device_map} and --device {device} were both given; choose one."
         )
     if given:
         raise OptionError(
-            f"--device-map {device_map}: the model is given in memory, and lies where it is. Save "
-            "it, and name its folder."
+            f"--device-map {device_map}: a model in memory stays on its device. Save it, and give "
+            "its folder."
         )
     if find_spec("accelerate") is None:
         raise BackboneError(
@@ -185,8 +185,9 @@ def check_quantizable(
     said = f"{asked}: model {checkpoint.name!r}"
     if isinstance(checkpoint, GivenModel):
         raise OptionError(
-            f"{said} is given in memory, and weights are quantized as they are read. Leave it out "
-            "and give a model that was loaded so, or save the model and name its folder."
+            f"{said} is in memory, and weights can only be quantized while they are loaded. Leave "
+            "the option out and give a model that was loaded quantized, or save the model and "
+            "give its folder."
         )
     if checkpoint.kind == "gguf":
         raise OptionError(

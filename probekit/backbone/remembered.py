@@ -52,7 +52,7 @@ def identity_at(model: str) -> dict[str, Any] | None:
         part = backbone.part_to_name(model)
         return inspect_and_remember(model, part=part).info.identity.to_json()
     except BackboneError as error:
-        warn_once(logger, "%s Entries that were extracted from there are looked for.", error)
+        warn_once(logger, "%s Looking for entries that were extracted from it.", error)
         return None
 
 

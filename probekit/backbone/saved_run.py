@@ -85,25 +85,25 @@ class SavedRun:
             return None
         if is_changed(said):
             raise BackboneError(
-                f"{path / 'config.json'} is damaged: it is not as the run wrote it. Train it again "
-                "with --save."
+                f"{path / 'config.json'} is damaged: it has changed since the run wrote it. Train "
+                "it again with --save."
             )
         packaging = PACKAGINGS.get(str(said.get("backbone")))
         if packaging is None:
             raise BackboneError(
-                f"{model} holds a saved head, whose run trained nothing of its model "
-                f"({said.get('model', {}).get('name')}): give that one."
+                f"{model} is a saved head on a frozen model. Give that model instead "
+                f"({said.get('model', {}).get('name')})."
             )
         folder = path / BACKBONE_FOLDER
         if not (file := folder / packaging.file).is_file():
             raise MissingFileError(
-                f"{file} is missing, and with it what the run trained of its model. Train it again "
-                "with --save."
+                f"{file} is missing: it held the weights that the run trained in its model. Train "
+                "it again with --save."
             )
         wrong = [*(name for name in _SAID if name not in said), *mistyped(said, _SAID)]
         if wrong:
             raise BackboneError(
-                f"{path / 'config.json'}: not what a saved run says of its model "
+                f"{path / 'config.json'}: the facts about its model are missing or wrong "
                 f"({', '.join(wrong)}). Train it again with --save."
             )
         return cls(
@@ -126,7 +126,7 @@ class SavedRun:
         path = self.folder / self.packaging.file
         if self.written not in (None, self._sha256):
             raise RecordError(
-                f"{path}: not the file that the run wrote, and its scores are of that one. Train "
+                f"{path} has changed since the run wrote it, so its scores no longer apply. Train "
                 "it again with --save."
             )
         return path
@@ -178,6 +178,6 @@ def _check_above(model: str | Path) -> None:
     names = sorted(path.parent.name for path in inner if (path.parent / "config.json").is_file())
     if names:
         raise MissingFileError(
-            f"{model}: no model here, but saved runs in its folders: {human_list(names)}. Give one "
-            "of them."
+            f"{model}: no model here, but there are saved runs in its folders: "
+            f"{human_list(names)}. Give one of them."
         )

@@ -73,8 +73,8 @@ class Structure:
             )
         for layer in sorted(set(layers) & self.odd.keys()):
             raise OptionError(
-                f"model {name!r}: layer {layer} is {self.odd[layer]} and the others "
-                f"{self.dim} wide, and an entry holds layers of one width. Give those: --layers "
+                f"model {name!r}: layer {layer} is {self.odd[layer]}, the others are {self.dim} "
+                "wide, and an entry holds layers of one width. Extract only those: --layers "
                 f"{','.join(map(str, self.usable))}."
             )
 
@@ -99,8 +99,9 @@ def read_structure(name: str, config: PretrainedConfig) -> Structure:
     before = hidden_states(name, model, torch.cat([changed[:, -1:], text[:, 1:]], dim=1))
     if all(are_same(states[layer][:, 1:], before[layer][:, 1:]) for layer in plain):
         raise BackboneError(
-            f"model {name!r}: no position of {type(model).__name__} sees another on this machine "
-            "(its own kernels may be missing). Choose a model of another family."
+            f"model {name!r}: in {type(model).__name__}, no token's state depends on another "
+            "token on this machine (its custom kernels may be missing). Choose a model of "
+            "another family."
         )
     last = len(states) - 1
     made = [norm for norm, output in norms if last not in odd and torch.equal(output, states[-1])]
@@ -148,9 +149,9 @@ def _watched(
     tensors = [out for out in from_first_block[-1:] if isinstance(out, Tensor)]
     if any(out.shape == states[0].shape and are_same(out, states[0]) for out in tensors):
         raise BackboneError(
-            f"model {name!r}: the first of the hidden states of {type(model).__name__} is what its "
-            "first block makes, and not the embeddings, so that every layer would have the number "
-            "of the one before. Choose a model of another family."
+            f"model {name!r}: the hidden states of {type(model).__name__} start with the output "
+            "of its first block, not with the embeddings, so every layer number would be off by "
+            "one. Choose a model of another family."
         )
     return states, norms
 
@@ -175,7 +176,7 @@ def shorten(name: str, model: "PreTrainedModel", structure: Structure, deepest: 
         return structure
     blocks = blocks_of(model, structure.n_blocks)
     if blocks is None:
-        raise cannot_be_cut(name, deepest, "its blocks do not lie in one list")
+        raise cannot_be_cut(name, deepest, "its blocks are not in one list")
     kept = cut.n_blocks
     del blocks[kept:]
     if structure.final_norm is not None:

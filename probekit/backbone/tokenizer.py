@@ -86,8 +86,8 @@ def read_tokenizer(checkpoint: Checkpoint | GivenModel) -> PreTrainedTokenizerFa
         ) from error
     if not isinstance(tokenizer, PreTrainedTokenizerFast):
         raise BackboneError(
-            f"model {checkpoint.name!r}: {type(tokenizer).__name__} has no fast version, which the "
-            "alignment of words and subwords needs. Choose a model with a tokenizer.json."
+            f"model {checkpoint.name!r}: {type(tokenizer).__name__} has no fast version, which "
+            "probekit needs to align words with subwords. Choose a model with a tokenizer.json."
         )
     backend(tokenizer)  # which switches padding and truncation off
     return tokenizer

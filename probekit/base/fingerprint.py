@@ -216,8 +216,8 @@ class PluginOrigin:
         code = f"version {version}" if version is not None else source_hash(value)
         if code is None and not package:
             raise PluginError(
-                f"{import_path(value)}: its source cannot be found, which tells a changed class "
-                'from the one of an earlier run; say its version when you register it: version="1".'
+                f"{import_path(value)}: its source cannot be found, so a change to it would go "
+                'unnoticed. Give its version when you register it: version="1".'
             )
         return cls(path=import_path(value), code=code or "", package=package)
 

@@ -90,7 +90,7 @@ def pick_device(name: str) -> str:
     except RuntimeError:
         raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda or cuda:1.") from None
     if device.type == "mps":
-        raise OptionError("--device mps has no float64, in which sums are taken. Use cpu.")
+        raise OptionError("--device mps has no float64, which sums need. Use cpu.")
     if device.type not in ("cpu", "cuda"):
         raise OptionError(f"--device {name!r} is not supported. Write cpu, cuda or cuda:1.")
     count = torch.cuda.device_count()

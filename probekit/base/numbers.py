@@ -49,7 +49,7 @@ def parse_seeds(given: int | str | Iterable[int]) -> list[int]:
     else:
         seeds = [operator.index(seed) for seed in given]
     if not seeds:
-        raise OptionError(f"--seeds {given}: this names none. Write 3, or 0,3,7.")
+        raise OptionError(f"--seeds {given} names no seed. Write 3, or 0,3,7.")
     return list(dict.fromkeys(seeds))
 
 
@@ -58,7 +58,8 @@ def _seed_range(item: str) -> range:
     first, colon, stop = item.partition(":")
     if not first.isdecimal() or (colon and not stop.isdecimal()):
         raise OptionError(
-            f"--seeds: {item!r} is no seed. Write how many (3), which (0,3,7) or a range (10:15)."
+            f"--seeds: {item!r} is not a seed. Write how many (3), which (0,3,7) or a range "
+            "(10:15)."
         )
     return range(int(first), int(stop) if colon else int(first) + 1)
 

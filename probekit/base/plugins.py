@@ -72,7 +72,7 @@ class _Offered(_Plugin):
     def load(self) -> tuple[Any, PluginOrigin]:
         if len(self.points) > 1:
             names = " and ".join(sorted(map(_package, self.points)))
-            raise PluginError(f"{names} offer it both; uninstall one of them.")
+            raise PluginError(f"{names} both offer it; uninstall one of them.")
         (point,) = self.points
         try:
             value = point.load()
@@ -259,7 +259,7 @@ class Registry(Mapping[str, T]):
         if now is None or now.code != origin.get("code", ""):
             warn_once(
                 logger,
-                "the %s %s (%s) has changed since: what it computes may not be what it was.",
+                "the %s %s (%s) has changed since the file was written, so its results may differ.",
                 *(self.kind, name, path),
             )
 
@@ -281,8 +281,8 @@ class Registry(Mapping[str, T]):
             ) from error
         if not (isinstance(value, type) and issubclass(value, tuple(map(_at, self._contracts)))):
             raise UnknownNameError(
-                f"unknown {self.kind} {name!r}: {path!r}, which the file names, is no class of a "
-                f"{self.kind}. Call probekit.register_{self.kind} first if it makes one."
+                f"unknown {self.kind} {name!r}: {path!r}, which the file names, is not a "
+                f"{self.kind} class. If it makes one, call probekit.register_{self.kind} first."
             )
         return value
 
@@ -293,8 +293,8 @@ class Registry(Mapping[str, T]):
             if name in self._own or name in self._reserved:
                 warn_once(
                     logger,
-                    "the package %s offers a %s %r, which is probekit's own name: it is left out. "
-                    "The package must call it something else.",
+                    "the package %s offers a %s %r, a name that probekit uses itself: it is "
+                    "left out. The package must rename it.",
                     *(_package(offered.points[0]), self.kind, name),
                 )
             else:
@@ -325,8 +325,8 @@ class Registry(Mapping[str, T]):
         """Refuse a name that is taken, or that nobody could type."""
         if not _NAME.fullmatch(name):
             raise PluginError(
-                f"{self.kind} {name!r}: a name begins with a letter or digit, and has letters, "
-                "digits, '.', '_' and '-' alone."
+                f"{self.kind} {name!r}: a name starts with a letter or digit, and contains only "
+                "letters, digits, '.', '_' and '-'."
             )
         taken = f"{self.kind} {name!r} exists: it is "
         if name in self._own or name in self._reserved:
@@ -384,8 +384,8 @@ def take_over(load: bytes) -> None:
         given = pickle.loads(load)
     except (ImportError, AttributeError) as error:
         raise PluginError(
-            f"a plug-in that was registered cannot be imported by a worker ({reason_of(error)}): "
-            "put it into a module on PYTHONPATH, or give workers=1."
+            f"a worker cannot import a registered plug-in ({reason_of(error)}): put it into a "
+            "module on PYTHONPATH, or give workers=1."
         ) from error
     for kind, plugins in given.items():
         for name, plugin in plugins.items():

@@ -107,7 +107,7 @@ def encode_predicted(
 
 def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
     if form not in FORMS:
-        raise OptionError(f"the form {form!r} is none of: {', '.join(FORMS)}.")
+        raise OptionError(f"the form {form!r} is not one of: {', '.join(FORMS)}.")
     if every < 1:
         raise OptionError(f"--every {every}: give 1 (every position) or more.")
     if not 0 < rate <= 1:
@@ -116,7 +116,7 @@ def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
         raise OptionError(f"--passes {passes}: give 1 or more.")
     if passes > 1 and form == "next":
         raise OptionError(
-            f"--passes {passes} draws other masks in each pass, and next-token prediction masks "
+            f"--passes {passes} draws new masks in each pass, but next-token prediction masks "
             "nothing. Leave it out."
         )
 

@@ -43,7 +43,7 @@ def check_limits(max_length: int, specials: int, overlong: str, least: int = 1) 
             f"{specials} special tokens; give at least {specials + least}."
         )
     if overlong not in OVERLONG:
-        raise OptionError(f"--overlong {overlong!r} is none of: {', '.join(OVERLONG)}.")
+        raise OptionError(f"--overlong {overlong!r} is not one of: {', '.join(OVERLONG)}.")
 
 
 def refuse_overlong(

@@ -118,15 +118,15 @@ def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
     codes = {process.exitcode or 0 for process in processes} - {0, -signal.SIGTERM}
     if _UNGUARDED in codes:
         return (
-            "the workers import your script, and it starts its work at once, without a main guard: "
-            "put the work under `if __name__ == '__main__':`, or give workers=1."
+            "workers import your script, and without a main guard the import would start its "
+            "work again: put the work under `if __name__ == '__main__':`, or give workers=1."
         )
     kept = "What is finished is kept: run the command again"
     if (code := max(codes, default=0)) > 0:
         return (
-            f"a worker process died of an error (exit code {code}), which it printed above. {kept} "
-            "when that is mended, or with fewer --workers (1 starts none). Workers import your "
-            "script: it must be a file that starts its work under `if __name__ == '__main__':`."
+            f"a worker process failed (exit code {code}); it printed the error above. {kept} once "
+            "that is fixed, or with fewer --workers (1 starts none). Workers import your script: "
+            "it must be a file that starts its work under `if __name__ == '__main__':`."
         )
     name = signal.Signals(-min(codes, default=-signal.SIGKILL)).name
     why = ", most likely for lack of memory" if name == "SIGKILL" else f" of {name}"

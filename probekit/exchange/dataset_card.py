@@ -32,8 +32,8 @@ Hidden states are made from a text by a model, and probekit knows the licence of
 publishes this repository has to check that both allow it, and say so in `license` above. {text}"""
 _WITH_TEXT = "The words of the text lie in `examples.parquet`, and its labels in `labels/`."
 _WITHOUT_TEXT = (
-    "Words and labels were left out of {which}: give your own copy of the text. Hidden states "
-    "still tell much of the text they are of, those of layer 0 nearly all."
+    "Words and labels were left out of {which}: supply your own copy of the text. Hidden states "
+    "still reveal much of their text; those of layer 0 reveal nearly all of it."
 )
 
 
@@ -131,9 +131,8 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     return [
         f"# Hidden states of {card_text(str(model['name']))}",
         "",
-        "Entries of a cache of `probekit`: what a frozen "
-        "model makes of a text, every row of every layer, to train heads and probes on "
-        "without the model.",
+        "Entries of a `probekit` cache: the hidden states of a frozen model, for every row and "
+        "layer, to train heads and probes on without running the model.",
         "",
         card_table(["", ""], [[k, v] for k, v in _about(first).items()]),
         "",
@@ -143,12 +142,12 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
         "",
         "```sh",
         f"probekit cache pull {url}{data}",
-        f"probekit cache pull {url} --split {shlex.quote(first.split)} --layers {some}{data}"
-        "   # their bytes alone",
+        f"probekit cache pull {url} --split {shlex.quote(first.split)} --layers {some}{data}   # "
+        "downloads only these",
         f"probekit train {words}",
         "```",
         "",
-        "Layer i is `hidden_states[i]` of transformers: 0 are the embeddings. Chunks are "
+        "Layer i is `hidden_states[i]` of transformers: layer 0 is the embeddings. Chunks are "
         "checked against their checksums when they are pulled.",
         "",
         "## Licence",
@@ -286,17 +285,17 @@ def restore(file: Path, split: Split, rows: Mapping[str, int]) -> ExampleTable:
         EntryError: it is damaged, or does not tell of these examples.
     """
     if checksum(file.read_bytes()) != withheld_sum(file.name):
-        raise EntryError(f"{file} is not as it was written. {REMEDY}")
+        raise EntryError(f"{file} has changed since it was written. {REMEDY}")
     needed, optional = (
         pa.schema([item for item in schema if item.name not in _TEXT_COLUMNS])
         for schema in (EXAMPLE_SCHEMA, OPTIONAL_SCHEMA)
     )
     table, examples = read_table(file, needed, optional), split.examples
     if len(table) != len(examples):
-        raise EntryError(f"{file} does not tell of the {len(examples):,} examples of its text.")
+        raise EntryError(f"{file} does not describe the {len(examples):,} examples of its text.")
     counts = [len(example.words) for example in examples]
     if any(counts) and table["n_rows"].to_pylist() != counts:
-        raise EntryError(f"{file} tells of other words than its text has.")
+        raise EntryError(f"{file} does not match the words of its text.")
     columns = {name: table[name].combine_chunks() for name in table.column_names} | {
         "id": [example.id for example in examples],
         "words": [list(example.words) for example in examples],

@@ -163,8 +163,8 @@ def _chosen(
     """
     if not folders:
         raise EntryError(
-            f"{remote} holds no entries: no MODEL/TASK/SPLIT-KEY/manifest.json is in it. `probekit "
-            "cache push` sends some."
+            f"{remote} holds no entries: it has no MODEL/TASK/SPLIT-KEY/manifest.json. `probekit "
+            "cache push` puts some there."
         )
     named = {folder: split_and_key(folder.rpartition("/")[2]) or ("", "") for folder in folders}
     known = dict.fromkeys(split for split, _ in named.values())

@@ -215,11 +215,11 @@ class Push:
             there = remote.path.resolve()
             for path in folders:
                 if there in path.resolve().parents:
-                    raise OptionError(f"{path} lies in {remote} already: push it elsewhere.")
+                    raise OptionError(f"{path} is already in {remote}: push it elsewhere.")
             for above in (there, *there.parents):
                 if (above / MANIFEST).is_file():
                     raise OptionError(
-                        f"{remote} lies in an entry, {above}: push to another folder."
+                        f"{remote} is inside an entry, {above}: push to another folder."
                     )
         return cls(remote, [PushedEntry.of(path, text=text) for path in folders], private)
 
@@ -298,7 +298,7 @@ class Push:
         try:
             old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
         except UnicodeDecodeError:
-            raise EntryError(f"{hub}: {CARD} is not UTF-8. Put it right or remove it.") from None
+            raise EntryError(f"{hub}: {CARD} is not UTF-8. Fix or remove it.") from None
         return write_card(hub.url, sorted(cards, key=lambda card: card.folder), old)
 
 

@@ -106,7 +106,7 @@ class RemoteEntry(VerifiedEntry):
         self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
         if f"{folder}/{OLD_FORM}" in sizes:
             raise EntryVersionError(
-                f"{remote}: {folder} was pushed by an earlier version, as a file for each layer. "
+                f"{remote}: {folder} was pushed by an earlier version, with one file per layer. "
                 "Pull it with a checkout of probekit from before December 2026, or ask whoever "
                 "pushed it to push it again."
             )
@@ -231,7 +231,7 @@ class RemoteEntry(VerifiedEntry):
         spans = chunk_spans(chunks)[str(file)]
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
-            raise EntryError(f"{file} holds {besides:,} bytes that are no chunks. {REMEDY}")
+            raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
         self._check_memory(besides)
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
 
@@ -251,8 +251,8 @@ class RemoteEntry(VerifiedEntry):
         """Refuse to hold so many bytes, which are copied twice, where there is no memory for it."""
         if 3 * nbytes > (free := available_memory()):
             raise StorageError(
-                f"{self.remote}: of {self.folder}, {human_bytes(nbytes)} have to be held at once, "
-                f"and {human_bytes(free)} of memory are free. Free some memory, or "
+                f"{self.remote}: pulling {self.folder} needs {human_bytes(nbytes)} of memory at "
+                f"once, and only {human_bytes(free)} are free. Free some memory, or "
                 f"{PUSH_AGAIN[0].lower()}{PUSH_AGAIN[1:]}"
             )
 

@@ -144,8 +144,8 @@ class Folder(Writable):
 
     def _unread(self, error: OSError) -> StorageError:
         return StorageError(
-            f"{error.filename or self.path} cannot be read ({error.strerror}). Look at the disk, "
-            "or the network that it is on."
+            f"{error.filename or self.path} cannot be read ({error.strerror}). Check the disk, or "
+            "the network that it is on."
         )
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
@@ -203,7 +203,7 @@ class Bucket(Writable):
         try:
             return cls(url, from_url(url, client_options=client, retry_config=retries))
         except (BaseError, ValueError) as error:
-            raise OptionError(f"{url} is no name of a bucket ({reason_of(error)}).") from error
+            raise OptionError(f"{url} is not a valid bucket URL ({reason_of(error)}).") from error
 
     def sizes(self) -> Mapping[str, int]:
         """Return the bytes of every object."""
@@ -267,19 +267,19 @@ class Bucket(Writable):
             if any(word in text for word in _NO_BUCKET):
                 raise StorageError(
                     f"{self.url}: there is no such bucket (or container). Make it first, or "
-                    "correct the name; AWS_ENDPOINT_URL says which server is asked."
+                    "correct the name; AWS_ENDPOINT_URL sets which server is used."
                 ) from error
             refused = isinstance(error, PermissionDeniedError | UnauthenticatedError)
             if refused or any(word in text for word in _REFUSED):
                 # the address of a cloud's own machines, asked where the environment has none
                 state = "missing" if "169.254." in text else f"refused ({reason_of(error)})"
                 raise StorageError(
-                    f"{url}: the credentials are {state}. They are those of the environment: set "
+                    f"{url}: the credentials are {state}. They come from the environment: set "
                     f"{_CREDENTIALS[self.url.partition(':')[0]]}."
                 ) from error
             raise StorageError(
-                f"{url}: the bucket does not answer as it should ({reason_of(error)}). Run the "
-                "same command again: what is finished is kept."
+                f"{url}: the bucket returned an error ({reason_of(error)}). Run the same command "
+                "again: what is finished is kept."
             ) from error
 
 
@@ -293,7 +293,7 @@ def _endpoint() -> str:
         if url := os.environ.get(name, ""):
             if not re.fullmatch(r"https?://[^\s/]+\S*", url):
                 raise OptionError(
-                    f"{name}={url} is no URL: write http://HOST:PORT or https://HOST."
+                    f"{name}={url} is not a URL: write http://HOST:PORT or https://HOST."
                 )
             return url
     return ""

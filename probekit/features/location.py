@@ -93,8 +93,8 @@ class Location(TextOptions):
                 for read in task_ways
             )
             raise OptionError(
-                f"{name} was read in several ways ({listed}). Name one as the cache calls it, "
-                f"{next(iter(ways_by_task))} for instance, or say --kind or --text."
+                f"the cache holds {name} read in several ways ({listed}). Give its name in the "
+                f"cache, such as {next(iter(ways_by_task))}, or give --kind or --text."
             )
         return self.or_as(ways[0]) if ways else self
 
@@ -216,8 +216,8 @@ def _opened(path: Path) -> Entry | None:
 
 def _absent(split: str, data: Path | None) -> Sentences:
     raise MissingFileError(
-        f"the files of split {split!r} are not at hand, only what the cache keeps of them. Give "
-        "the path of the files in place of the task."
+        f"the files of split {split!r} are needed, and the cache keeps only part of them. Give "
+        "the path of the files instead of the task."
     )
 
 
@@ -234,7 +234,9 @@ def find_split_entries(
     """
     if isinstance(model, str):
         if task is None:
-            raise OptionError(f"{model!r} of which task? Name it; or give entries in their place.")
+            raise OptionError(
+                f"{model!r}: which task? Give one, or give entries instead of the model."
+            )
         about = location.task(task, label)
         _check_labelled(about)
         typed = location.typed
@@ -246,7 +248,7 @@ def find_split_entries(
             about = replace(about, name=name, slug=name)
         return about, by_split
     if task is not None:
-        raise OptionError(f"entries say themselves which task they are of: leave {task!r} out.")
+        raise OptionError(f"entries already name their task: leave {task!r} out.")
     given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
     about = location.task_of(list(given.values()), label)
     _check_labelled(about)
@@ -286,7 +288,7 @@ def _say_mixed(by_split: dict[str, Entry]) -> dict[str, Entry]:
     if len(set(sources.values())) > 1:
         warn_once(
             logger,
-            "the states of the splits are not of one source: %s.",
+            "the states of the splits come from different sources: %s.",
             ", ".join(f"{split} {source}" for split, source in sources.items()),
         )
     return by_split
@@ -311,8 +313,8 @@ def entries_by_split(entries: Sequence[Entry], fit_on: str) -> dict[str, Entry]:
         _check_same(first, entry)
         if entry.manifest.split in entry_of:
             raise OptionError(
-                f"{entry_of[entry.manifest.split].path} and {entry.path} are of one split; give "
-                "one entry per split."
+                f"{entry_of[entry.manifest.split].path} and {entry.path} are of the same split; "
+                "give one entry per split."
             )
         entry_of[entry.manifest.split] = entry
     if fit_on not in entry_of:

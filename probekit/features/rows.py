@@ -186,7 +186,7 @@ class CachedRows:
             ValueError: a copy is forbidden, and reading makes one.
         """
         if copy is False:
-            raise ValueError("reading rows of a cache makes a copy of them.")
+            raise ValueError("reading rows of a cache always makes a copy of them.")
         return self.read().astype(dtype or self.dtype, copy=False)
 
     def read(self, layers: Sequence[int] | None = None) -> Float32[np.ndarray, "rows layers dim"]:

@@ -252,7 +252,7 @@ def _by_label(labels: LabelSet, where: str) -> dict[str, str]:
     """
     if any(len(values) != 1 for values in labels.values):
         raise DataError(
-            f"{where}: column {labels.file.column!r} labels words, and a group is of whole "
+            f"{where}: column {labels.file.column!r} labels words, but groups consist of whole "
             "sentences; give another --group."
         )
     return {name: values[0] for name, values in zip(labels.ids, labels.values, strict=True)}

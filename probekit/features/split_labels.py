@@ -74,8 +74,8 @@ def load_labels(
         where += f" from {split.origin}"
         if not split.labels:
             raise DataError(
-                f"{where}: this split has none, and no head can be fitted without. Choose another "
-                "one with --fit-on, or give labels that it has with --data DIR."
+                f"{where}: this split has no labels, so no head can be fitted on it. Choose "
+                "another split with --fit-on, or give labels with --data DIR."
             )
         values = choose("label column", column, split.labels)
         _check_text(entry, split, where)
@@ -87,7 +87,7 @@ def load_labels(
         files = labels_for(entry, column)
         if not files:
             raise DataError(
-                f"{where}: none are stored beside {entry.path}, and no head can be fitted without. "
+                f"{where}: none are stored beside {entry.path}, so no head can be fitted on it. "
                 "Give the folder with the label files, --data DIR, or choose another split, "
                 "--fit-on."
             )
@@ -190,8 +190,8 @@ def control_labels(
     """
     if KINDS[kind].per != "word":
         raise OptionError(
-            "a control task gives every word type a random label, so it needs labels of words; "
-            f"these are of kind {kind}."
+            "a control task gives every word type a random label, so it needs labels of words, "
+            f"and these are of kind {kind}."
         )
     counts = sorted(Counter(filter(None, labels["train"].values)).items())
     names = [name for name, _ in counts]
@@ -272,8 +272,8 @@ def as_numbers(labels: Sequence[str], where: str) -> Float64[np.ndarray, " rows"
     wrong = next((label for label in labels if not is_number(label)), None)
     if wrong is not None:
         raise DataError(
-            f"{where}: {wrong!r} is no number of at most 3.4e38, and a regression needs numbers. "
-            "For classes give --kind sentence or pair."
+            f"{where}: {wrong!r} is not a number of at most 3.4e38, and a regression needs "
+            "numbers. For classes give --kind sentence or pair."
         )
     return np.array([float(label) for label in labels], np.float64)
 

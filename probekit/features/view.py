@@ -187,7 +187,7 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
             "of their own."
         )
     if pooling is not None and pooling not in POOLED:
-        raise OptionError(f"--pooling {pooling!r} is none of: {', '.join(POOLED)}.")
+        raise OptionError(f"--pooling {pooling!r} is not one of: {', '.join(POOLED)}.")
     array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
     if array not in entry.arrays:
         raise DataError(f"the cache has no {array!r} rows: {missing_array(entry, array)}")

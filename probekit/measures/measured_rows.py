@@ -109,8 +109,8 @@ class MeasuredRows:
         if not bool(finite.all()):
             layer = self.layers[int(torch.nonzero(~finite)[0])]
             raise EntryError(
-                f"{self.where}: layer {layer} holds values that are not finite, of which nothing "
-                "can be measured; extract again with --dtype float32."
+                f"{self.where}: layer {layer} holds values that are not finite, so it cannot be "
+                "measured; extract again with --dtype float32."
             )
 
 

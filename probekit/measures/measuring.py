@@ -174,7 +174,9 @@ def _find_measured(
     """
     of_entry = (typed_path(model) / MANIFEST).is_file()
     if task is not None and of_entry:
-        raise OptionError(f"{model}: an entry's path, which says its task: leave TASK out.")
+        raise OptionError(
+            f"{model}: this path is an entry, which already names its task: leave TASK out."
+        )
     if task is None:
         if not of_entry:
             raise OptionError(
@@ -329,8 +331,8 @@ class PairedRows:
         if first.of_rows != second.of_rows:
             raise DataError(
                 f"{after.path} and {before.path} have {first.of_rows:,} and {second.of_rows:,} "
-                f"{name} with a state: their models read the texts otherwise, and their rows are "
-                "not the same."
+                f"{name} with a state: their models tokenise the texts differently, so their rows "
+                "do not correspond."
             )
         return cls(after=first, before=second, layers=layers)
 
@@ -377,7 +379,6 @@ def _check_same_texts(after: Entry, before: Entry) -> None:
     texts = [entry.manifest.request["text"] for entry in (after, before)]
     if texts[0] != texts[1]:
         raise DataError(
-            f"{after.path} and {before.path} are of other texts, and rows can only be compared "
-            "where both models read the same ones: extract both from the same files, with the "
-            "same --limit."
+            f"{after.path} and {before.path} hold different texts, so their rows cannot be "
+            "compared: extract both from the same files, with the same --limit."
         )

@@ -74,7 +74,7 @@ class F1(ClassMetric):
         names = gold.names
         if len(names) > 2:
             raise OptionError(
-                f"f1 scores two classes, of which one is positive; found {len(names)}: "
+                f"f1 needs two classes, one of them positive; found {len(names)}: "
                 f"{', '.join(names[:5])}{', ...' if len(names) > 5 else ''}. Choose micro-f1 or "
                 "accuracy."
             )
@@ -201,7 +201,9 @@ class CalibrationError(ProbabilityMetric):
 
     name: ClassVar[str] = "ece"
     text: ClassVar[str] = "expected calibration error"
-    summary: ClassVar[str] = "how far confidence lies from the share that is right, 15 bins"
+    summary: ClassVar[str] = (
+        "gap between confidence and accuracy, 15 bins the share that is right, 15 bins"
+    )
     scale: ClassVar[Scale] = Scale(greater_is_better=False)
     worst: ClassVar[float] = 1.0
 

@@ -51,7 +51,7 @@ _SHARES: Mapping[str, Line] = {
         "color": _RED, "linestyle": (0, (4, 1.5)), "linewidth": 1.0,
     },
 }  # fmt: skip
-_SURE = "filled: surely more than expected (5 %, Holm over the depths)"
+_SURE = "filled: significantly more than expected (5 %, Holm over the depths)"
 _BAND = 0.16  # opacity of the band of an estimate
 
 _RULES: Mapping[str, Line] = {

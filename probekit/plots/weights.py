@@ -295,7 +295,7 @@ def _left_out(
         elif 1 in sizes:
             reason = "one layer"
         else:
-            reason = _NONE[what] if sizes == {0} else "truncated depths alone"
+            reason = _NONE[what] if sizes == {0} else "only truncated depths"
         reasons.setdefault(reason, []).append(head)
     texts = [f"{', '.join(heads)} ({reason})" for reason, heads in reasons.items()]
     return [f"left out: {', '.join(texts)}"] if texts else []
@@ -426,11 +426,11 @@ class _Drawing:
 def _notes(records: Sequence[Record], what: str) -> str:
     """Return what else must be said of some numbers."""
     if what == "raw":
-        return "numbers in cells are undivided"
+        return "cells show the raw values"
     if what == "weights" and any(record.head == "concat" for record in records):
         return "concat: share of the logits"
     if what == "shares":
-        return "below 0: against the others"
+        return "below 0: works against the others"
     if what == "ablation":
         squared = {record.decoder.startswith("regression") for record in records}
         unit = {False: "nats", True: "squared error"}

@@ -244,7 +244,9 @@ def tidy(out: Path) -> None:
 def _let_go(path: Path, owner: Owner | None) -> None:
     """Remove a file of a run whose owner, if it had one, is lost."""
     if owner is not None:
-        warn_once(logger, "%s did not record all that it had begun: taken over", owner)
+        warn_once(
+            logger, "%s stopped before it recorded all runs that it had begun: taken over", owner
+        )
     path.unlink(missing_ok=True)
 
 

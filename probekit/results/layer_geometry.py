@@ -187,15 +187,14 @@ def geometry_table(geometry: Geometry) -> Table:
     ]
     drawn = f"{geometry.sample:,} drawn rows"
     if different:
-        drawn = f"{range_text(different)} that differ of {drawn}, with its 95 % interval"
+        drawn = f"{range_text(different)} distinct rows among {drawn}, with its 95 % interval"
     few = " Fewer rows than channels: the rank is too low, CKA too high." * (
         geometry.rows < geometry.dim
     )
     caption = (
         f"{geometry.model}, {geometry.rows_text}, {geometry.dim} wide; rank: effective rank of "
-        "their covariance (entropy of its eigenvalues); "
-        f"dimension by TwoNN from {drawn}; massive: over 100 and 1,000 times the layer's median "
-        f"magnitude.{few}"
+        f"their covariance (entropy of its eigenvalues); dimension by TwoNN from {drawn}; "
+        f"massive: magnitude over 100 and over 1,000 times the layer's median.{few}"
     )
     return Table(columns, caption=caption)
 

@@ -240,7 +240,7 @@ def read_records(paths: Iterable[str | Path]) -> tuple[list[Record], dict[str, P
             origins[record.key] = file
             total += 1
     if total > len(by_key):
-        logger.debug("left out %d records whose key occurs again", total - len(by_key))
+        logger.debug("left out %d records: later ones have the same key", total - len(by_key))
     return told_by_text(by_key.values()), origins
 
 
@@ -342,8 +342,9 @@ def _read_file(path: Path) -> list[Record]:
             )
         if is_changed(data):
             raise RecordError(
-                f"{path}, line {number}: damaged, as its checksum says; delete the line, and the "
-                "run is trained again. If you changed it on purpose, delete its checksum."
+                f"{path}, line {number}: its checksum does not match, so it is damaged; delete "
+                "the line to train the run again. If you changed it on purpose, delete its "
+                "checksum."
             )
         without += CHECKSUM not in data
         if data.get("resample") is not None:

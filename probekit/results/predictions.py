@@ -251,8 +251,8 @@ def read_predicted(
         )
     if written is not None and written != digest_file(path):
         raise RecordError(
-            f"{path} is damaged: it is not as it was written. Remove it and run the same command "
-            "again with --predictions."
+            f"{path} is damaged: it has changed since it was written. Remove it and run the same "
+            "command again with --predictions."
         )
     try:
         table = _read_columns(path, texts=texts, probabilities=probabilities)
@@ -306,7 +306,7 @@ def _groups(table: pa.Table) -> dict[str, Any]:
     if all(group is None for group in groups):
         return {}
     if None in groups:
-        raise ValueError("some sentences of a split have no group, and others one")
+        raise ValueError("some sentences of a split have no group, and others have one")
     return {"groups": tuple(groups), "grouped_by": table.schema.metadata[_GROUPED_BY].decode()}
 
 

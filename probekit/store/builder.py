@@ -244,7 +244,7 @@ class EntryBuilder:
             if odd := sorted(n for n in {*sums, *listed} if sums.get(n) != listed.get(n)):
                 raise StorageError(
                     f"{self.partial / odd[0]} does not read back as it was written: the disk "
-                    "does not keep what it is given. Choose another one."
+                    "loses data. Choose another disk."
                 )
             return manifest
 
@@ -307,9 +307,9 @@ class EntryBuilder:
         """
         if left := self.left:
             raise EntryError(
-                f"{self.partial}: {len(left)} of {self._n_units} units are not written "
-                f"(first: {left[0]}). Run the same command again, of shards all that are not done: "
-                "it resumes."
+                f"{self.partial}: {len(left)} of {self._n_units} units are not written (first: "
+                f"{left[0]}). Run the same command again (with --shard, every one that is not "
+                "done): it resumes."
             )
 
     def join(self) -> Entry | None:

@@ -87,7 +87,7 @@ def verify_files(path: Path) -> list[str]:
     wrong = [] if written == manifest.to_json() else [_odd(path / MANIFEST)]
     for name in sorted({*manifest.files, *present}):
         if name not in manifest.files:
-            wrong.append(f"{path / name} is no file of the entry")
+            wrong.append(f"{path / name} is not a file of the entry")
         elif name not in present:
             wrong.append(f"{path / name} is missing")
         elif manifest.files[name] != present[name]:
@@ -158,8 +158,8 @@ def read_checksums(path: Path, manifest: Manifest) -> list[ChunkSum]:
     }
     if len(listed) != len(chunks) or listed != expected:
         raise EntryError(
-            f"{path / CHECKSUMS} does not list the chunks of the manifest's arrays, each once and "
-            f"in its size. {EXTRACT_AGAIN}"
+            f"{path / CHECKSUMS} does not list every chunk of the manifest's arrays once, with "
+            f"its size. {EXTRACT_AGAIN}"
         )
     return chunks
 
@@ -262,7 +262,7 @@ def file_sums(nbytes: int, parts: Iterable[bytes]) -> dict[str, Any]:
 
 
 def _odd(file: Path) -> str:
-    return f"{file} is not as it was written"
+    return f"{file} has changed since it was written"
 
 
 def _odd_ends(places: ChunkPlaces) -> Iterator[Path]:

@@ -381,7 +381,6 @@ def write_copied_chunks(
         written = tuple(pool.map(put, chunks))
     for damage in damaged_chunks(written, places):
         raise StorageError(
-            f"{damage}, where it was just written: the disk does not keep what it is given. Choose "
-            "another one."
+            f"{damage}, just after it was written: the disk loses data. Choose another disk."
         )
     return written

@@ -127,8 +127,8 @@ class FirstReads:
         if len(todo) > most:
             warn_once(
                 logger,
-                "%s: few rows are read of each of many chunks, so not all of these are compared "
-                "with their checksums. `probekit cache verify` compares them.",
+                "%s: only a few rows of each chunk are read, so not all chunks are compared "
+                "with their checksums. `probekit cache verify` compares them all.",
                 self.path,
             )
         for at in todo[:most]:
@@ -362,7 +362,11 @@ class FeatureArray:
         if numbers.ndim == 1 and not len(numbers):
             return range(0)
         if numbers.ndim != 1 or numbers.dtype.kind not in "iu":
-            hint = "; of a mask, np.flatnonzero gives them" if numbers.dtype.kind == "b" else ""
+            hint = (
+                "; np.flatnonzero turns a mask into row numbers"
+                if numbers.dtype.kind == "b"
+                else ""
+            )
             raise OptionError(
                 f"array {self.spec.name!r}: expected row numbers as a 1-d array of whole numbers, "
                 f"such as int64; found {numbers.ndim}-d {numbers.dtype}{hint}."

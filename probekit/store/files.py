@@ -46,7 +46,7 @@ def typed_path(typed: str | Path) -> Path:
         raise OptionError("the path is empty: name a folder.")
     if _URL.fullmatch(str(typed)):
         raise OptionError(
-            f"{typed} is a URL, and a cache is a folder. `probekit cache pull URL` brings entries "
+            f"{typed} is a URL, but a cache is a folder. `probekit cache pull URL` brings entries "
             "into one, and `probekit cache push` sends them to a URL."
         )
     try:

@@ -185,11 +185,11 @@ def _best(
     newest = max(useful.values(), key=lambda m: (m.limit is None, m.created, m.limit or 0))
     parts = {m.limit for m in useful.values() if m.limit is not None} - {newest.limit}
     if parts:
-        first = "whole splits are taken, not their first"
+        first = "using whole splits, not their first"
         if newest.limit is not None:
-            first = f"the newest entry is taken, of {newest.part}, not that of the first"
+            first = f"using the newest entry ({newest.part}), not that of the first"
         listed = " or ".join(map(str, sorted(parts)))
-        warn_once(logger, "%s: %s %s examples (--entry KEY takes those).", where, first, listed)
+        warn_once(logger, "%s: %s %s examples (--entry KEY chooses those).", where, first, listed)
         useful = {folder: m for folder, m in useful.items() if m.limit == newest.limit}
     if not set(_differing(list(useful.values()))) <= set(_HOLDS):
         return useful
@@ -263,12 +263,14 @@ def _why_none(
     beside = [f for f in of_model if f.path.parent in places and f.split == split]
     if beside and wanted.text is not None:
         return (
-            f"the text of {task}, split {split}, has changed since {beside[0].path} was made: "
-            f"labels may change, words make another entry. Type: {command}"
+            f"the text of {task}, split {split}, has changed since {beside[0].path} was made. New "
+            f"labels can reuse an entry, new words need a new one. Type: {command}"
         )
     if of_task:
         splits = ", ".join(sorted({f.split for f in of_task}))
-        other = ", or fit on another: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
+        other = (
+            ", or fit on another split: --fit-on SPLIT --hold-out 0.1" if split == "train" else ""
+        )
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
             f"Type: {_command(root, wanted, of_model, split)}{other}"
@@ -276,17 +278,17 @@ def _why_none(
     by_name = any((f.model, f.task) == (slug, wanted.slug) for f in folders)
     if by_name and wanted.identity is not None:
         return (
-            f"the entries of {slug} {task} in {root} were made with another model "
-            f"than the one that lies at {model} now. Type: {command}"
+            f"the entries of {slug} {task} in {root} were made with a different model than the "
+            f"one that is at {model} now. Type: {command}"
         )
     if wanted.at is not None and any(folder.model == slug for folder in folders):
         return (
-            f"{model} tells no model (config.json or weights are not there), and the entries of "
-            f"{slug} in {root} were made of one that lay elsewhere. Give the path of that model, "
-            f"the path of an entry (`probekit cache ls`), or {slug} alone, as the cache calls it."
+            f"{model} has no config.json or no weights, and the entries of {slug} in {root} were "
+            "made from a model at another path. Give the path of that model, the path of an "
+            f"entry (`probekit cache ls`), or just {slug}, the name in the cache."
         )
     if by_name or (wanted.text is not None and of_model):
-        hint = f" The text of {task} is not in the cache (a changed text is another one)."
+        hint = f" This text of {task} is not in the cache (a changed text counts as a new one)."
     else:
         near = _near(f"{slug} {task}", folders)
         hint = f" The cache holds {near}." if near else ""

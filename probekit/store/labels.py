@@ -189,8 +189,8 @@ def read_label_file(path: Path) -> LabelFile:
     renamed = file.text and path.name != file.called  # in format version 1 no text is named
     if renamed or said not in ("", digest(_described(file))):
         raise EntryError(
-            f"{path} is damaged, or was renamed: by what it says it is {file.called}. Delete it "
-            "and read the labels again with --data."
+            f"{path} is damaged, or was renamed: its contents are those of {file.called}. Delete "
+            "it and read the labels again with --data."
         )
     return file
 
@@ -282,7 +282,7 @@ def _stays(there: Path, labels: LabelSet) -> bool:
     except EntryError:  # power was lost while it was written
         return False
     if stored is not None and (stored.ids, stored.values) != (labels.ids, labels.values):
-        logger.warning("left out: %s has other labels than %s", labels.file.path, there)
+        logger.warning("left out: %s has different labels from %s", labels.file.path, there)
         return True
     return stored is not None and _counts_since(stored.file) >= labels.file.created
 

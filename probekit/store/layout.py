@@ -58,7 +58,7 @@ def model_slug(model: str) -> str:
         name = model.replace("/", "--")
     slug = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.")
     if not slug:
-        raise OptionError(f"cannot make a folder name of the model {model!r}.")
+        raise OptionError(f"cannot make a folder name from the model {model!r}.")
     return slug
 
 
@@ -233,9 +233,9 @@ class ArraySpec:
         many = self.n_row_chunks * len(self.layers) > _MOST_CHUNKS
         if self.rows % self.chunk_rows or many or self.chunk_rows * self.row_nbytes > _MOST_BYTES:
             raise OptionError(
-                f"array {self.name!r}: {self.rows} rows of {len(self.layers)} layers in chunks of "
-                f"{self.chunk_rows} cannot be; rows are a multiple of a chunk's, chunks "
-                f"{_MOST_CHUNKS:,} at most, each of {_MOST_BYTES:,} bytes at most."
+                f"array {self.name!r}: {self.rows} rows of {len(self.layers)} layers do not fit "
+                f"chunks of {self.chunk_rows} rows: the rows must be a multiple of a chunk's, "
+                f"with at most {_MOST_CHUNKS:,} chunks of at most {_MOST_BYTES:,} bytes each."
             )
         if not self.layers or list(self.layers) != sorted(set(self.layers)):
             raise OptionError(

@@ -308,9 +308,7 @@ def _wrong_fields(values: Mapping[str, Any]) -> str:
     if wrong := types.mistyped(values, types.types_of(Manifest)):
         return f"{wrong[0]} cannot be {_shown(values[wrong[0]])}"
     if digest(values["request"]) != values["key"]:
-        return (
-            f"the key {values['key']!r:.80} is not the digest of what was asked for, 64 hex digits"
-        )
+        return f"the key {values['key']!r:.80} is not the digest of its request, 64 hex digits"
     lacking = [name for name in _NEEDED if name not in values["request"]]
     return f"its request does not say {', '.join(lacking)}" if lacking else ""
 

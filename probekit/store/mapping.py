@@ -104,9 +104,9 @@ def check_mappable(backend: Backend, arrays: Iterable[ArraySpec]) -> None:
     needed = sum(backend.n_maps(plain) for spec in arrays for plain in spec.plain())
     if needed > most // 2:
         raise OptionError(
-            f"the entry would be {needed:,} files, and a process can map {most:,}, half of them "
-            "for one entry. Extract with --format hdf5 (one file), or raise the limit: "
-            f"sysctl -w vm.max_map_count={2 * needed}"
+            f"the entry would have {needed:,} files, and one entry may use at most half of the "
+            f"{most:,} that a process can map. Extract with --format hdf5 (one file), or raise "
+            f"the limit: sysctl -w vm.max_map_count={2 * needed}"
         )
 
 
@@ -169,6 +169,6 @@ def _map_file(file: str, length: int, address: int) -> None:
     if mapped is None or mapped == _FAILED:
         reason = os.strerror(ctypes.get_errno())
         raise StorageError(
-            f"cannot memory-map {file}: {reason}. The entry has more chunks than the system maps; "
-            "raise vm.max_map_count (Linux), or extract with --format hdf5."
+            f"cannot memory-map {file}: {reason}. The entry has more chunks than the system can "
+            "map; raise vm.max_map_count (Linux), or extract with --format hdf5."
         )

@@ -130,7 +130,7 @@ class ExampleTable:
             if array in arrays:
                 column_starts: np.ndarray = getattr(self, column)
                 return column_starts
-        raise EntryError(f"no column tells which rows examples have in array {array!r}.")
+        raise EntryError(f"no column says which rows of array {array!r} belong to which example.")
 
     @cached_property
     def texts(self) -> list[tuple[str | None, str | None]]:
@@ -149,7 +149,7 @@ class ExampleTable:
             EntryError: the entry is not one of language modelling.
         """
         if not self.has("targets"):
-            raise EntryError("this entry has no targets: it is not one of language modelling.")
+            raise EntryError("this entry has no targets: it is not a language-modelling entry.")
         return self.flat("targets")
 
     @cached_property
@@ -209,7 +209,7 @@ class ExampleTable:
                 if (np.from_dlpack(columns[name].value_lengths()) != counts).any()
             ]
         if damaged:
-            raise EntryError(f"{where}: column {damaged[0]!r} is not whole. {EXTRACT_AGAIN}")
+            raise EntryError(f"{where}: column {damaged[0]!r} is damaged. {EXTRACT_AGAIN}")
         once = np.ones(len(self), np.int32)
         counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, once), strict=True)
         for (column, names), counts in counted:
@@ -219,7 +219,7 @@ class ExampleTable:
             last = None if slots is None else slots - counts.astype(np.int64)
             if last is not None and ((counts < 0) | (starts < -1) | (starts > last)).any():
                 raise EntryError(
-                    f"{where}: an example has rows that {' or '.join(names)} has not. "
+                    f"{where}: an example points to rows that {' or '.join(names)} does not have. "
                     f"{EXTRACT_AGAIN}"
                 )
 
@@ -254,7 +254,7 @@ def read_table(
     try:
         data = path.read_bytes()
         if written and checksum(data) != written:
-            raise EntryError(f"{path} is not as it was written. {EXTRACT_AGAIN}")
+            raise EntryError(f"{path} has changed since it was written. {EXTRACT_AGAIN}")
         table = read_parquet(data)
         there = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *there])

@@ -149,12 +149,13 @@ def check_resumable(path: Path, plan: Mapping[str, Any]) -> None:
     finished = f"{path}: {len(done)} of {len(begun['units'])} units are finished"
     if isinstance(made_by := begun.get("made_by"), str):
         raise EntryError(
-            f"{finished}, of `probekit {made_by:.20}`. Run that command again to go on with it, or "
-            "give --overwrite to throw them away."
+            f"{finished}, by `probekit {made_by:.20}`. Run that command again to finish it, or "
+            "give --overwrite to discard them."
         )
     raise EntryError(
-        f"{finished}, of another extraction: {'; '.join(plan_differences(begun, plan))}. Give the "
-        "options of that one to go on with it, or --overwrite to throw them away."
+        f"{finished}, by an extraction with other options: "
+        f"{'; '.join(plan_differences(begun, plan))}. Give those options to finish it, or "
+        "--overwrite to discard them."
     )
 
 
@@ -224,8 +225,8 @@ class Draft:
         folder = partial / BUILDING / DRAFT
         if not is_drafted(partial):
             raise EntryNotFoundError(
-                f"{partial} says nothing of the entry but its rows: no `extract --shard` has begun "
-                "it. Run the command that did again: it resumes."
+                f"{partial} was not started by `extract --shard`, so it cannot be finished this "
+                "way. Run the command that started it again: it resumes."
             )
         return cls(
             manifest=manifest_in(folder),
@@ -241,7 +242,7 @@ def is_drafted(partial: Path) -> bool:
         return False
     whole = sums == with_checksum(_sums(folder))
     if not whole:
-        logger.warning("%s is damaged: not as it was written", folder)
+        logger.warning("%s is damaged: it has changed since it was written", folder)
     return whole
 
 
@@ -274,8 +275,8 @@ def check_laid(partial: Path, places: Iterable[ChunkPlaces]) -> None:
         odd = [f"{BUILDING}/{LAID}"]
     if odd:
         raise EntryError(
-            f"{partial / odd[0]} is damaged: it is not as it was written. Remove the folder with "
-            f"`probekit cache rm {partial}`, and extract again."
+            f"{partial / odd[0]} is damaged: it has changed since it was written. Remove the "
+            f"folder with `probekit cache rm {partial}`, and extract again."
         )
 
 
@@ -292,7 +293,7 @@ def refuse_foreign(folder: Path) -> None:
     for name in sorted(inside, key=str):
         if not (_is_of_entry(name, listed) or (folder / name).is_symlink()):
             raise OptionError(
-                f"{folder} holds {name}, which is no part of an entry. Nothing was removed; take "
+                f"{folder} holds {name}, which is not part of an entry. Nothing was removed; move "
                 "it away first."
             )
 

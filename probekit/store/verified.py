@@ -92,11 +92,14 @@ class VerifiedEntry:
         manifest, text = manifest_in(self.path), _text(self.path)
         if text != manifest.to_json():
             raise EntryError(
-                f"{self.path / MANIFEST} is not as it was written: its seal does not fit. {REMEDY}"
+                f"{self.path / MANIFEST} has changed since it was written: its seal does not "
+                f"match. {REMEDY}"
             )
         for name in manifest.files:
             if not _belongs(name, BACKENDS[manifest.backend].filename):
-                raise EntryError(f"{self.path / MANIFEST} lists {name!r:.80}, no file of an entry.")
+                raise EntryError(
+                    f"{self.path / MANIFEST} lists {name!r:.80}, which is not a file of an entry."
+                )
         if missing := sorted({EXAMPLES, CHECKSUMS} - manifest.files.keys()):
             raise EntryError(f"{self.path / MANIFEST} does not list {missing[0]}. {REMEDY}")
         return manifest, text
@@ -202,7 +205,7 @@ class VerifiedEntry:
             raise EntryError(f"{file} cannot be read ({reason_of(error)}). {REMEDY}") from None
         if outline.sums() != self.manifest.files[name]:
             self.check_standing()
-            raise EntryError(f"{file} is not as it was written. {REMEDY}")
+            raise EntryError(f"{file} has changed since it was written. {REMEDY}")
         return outline
 
 
@@ -232,5 +235,5 @@ def _size(file: Path) -> int:
     """
     status = os.lstat(file)
     if not stat.S_ISREG(status.st_mode):
-        raise FileNotFoundError(f"{file.name} is no regular file")
+        raise FileNotFoundError(f"{file.name} is not a regular file")
     return status.st_size

@@ -67,13 +67,13 @@ class Snapshot:
         except FileNotFoundError:
             return None
         if hashlib.sha256(content[_DIGEST:]).digest() != content[:_DIGEST]:
-            logger.warning("%s is damaged: the run begins anew.", self.path)
+            logger.warning("%s is damaged: the run starts again.", self.path)
             return None
         saved = torch.load(io.BytesIO(content[_DIGEST:]), map_location="cpu", weights_only=True)
         if not isinstance(saved, dict) or saved.get("of") != self._of:
-            logger.warning("%s is of another run or version: the run begins anew.", self.path)
+            logger.warning("%s belongs to another run or version: the run starts again.", self.path)
             return None
-        logger.info("%s: going on after step %d.", self.path, saved["state"]["step"])
+        logger.info("%s: resuming after step %d.", self.path, saved["state"]["step"])
         state: Mapping[str, Any] = saved["state"]
         return state
 
@@ -92,7 +92,8 @@ class Snapshot:
                 file.write(content.getbuffer())
         except (OSError, RuntimeError) as error:
             logger.warning(
-                "%s cannot be written (%s): a run that is killed would begin anew.",
+                "%s cannot be written (%s): if the run is killed, it starts again from the "
+                "beginning.",
                 self.path,
                 reason_of(error),
             )
@@ -255,7 +256,7 @@ class _Group:
                 raise
             logger.warning(
                 "interrupted: scoring and recording the finished runs of this group, %d of %d; "
-                "Ctrl-C again drops them",
+                "Ctrl-C again discards them",
                 len(finished),
                 sum(len(stream.members) for stream in self.running),
             )

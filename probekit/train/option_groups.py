@@ -105,13 +105,13 @@ class Steps(Group):
 
     epochs: int | None = option(
         None,
-        f"Passes over the training sentences; {TUNING_EPOCHS} where the model learns too.",
+        f"Passes over the training sentences; {TUNING_EPOCHS} where the model is trained too.",
         unset=DEFAULT_EPOCHS,
         each=int,
     )
     batch_size: int | None = option(None, "Sentences per step.", unset=DEFAULT_BATCH_SIZE, each=int)
     evals: int | None = option(
-        None, "How often dev is scored, evenly spaced, the end included.", unset=DEFAULT_EVALS
+        None, "How many times dev is scored: evenly spaced, and at the end.", unset=DEFAULT_EVALS
     )
 
     def __post_init__(self) -> None:
@@ -141,7 +141,7 @@ class Descent(Group):
 
     lr: float | str | None = option(
         None,
-        "Peak learning rate; of groups of parameters as mixing=0.1,transitions=0.05; auto is the "
+        "Peak learning rate; per parameter group as mixing=0.1,transitions=0.05; auto uses the "
         "head's own, search finds it by trials on other seeds.",
         show_default="auto",
         each=number_or_search,

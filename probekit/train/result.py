@@ -60,7 +60,7 @@ def fit_view(result: "FitResult") -> Markup:
     ]
     scores = html_table(["", *names], rows, [True, *(False for _ in names)])
     measures = {"weight": result.weights, "share": result.shares, "ablation": result.ablation}
-    notes = ["diverged: the loss or a trained value ceased to be finite"] * result.diverged
+    notes = ["diverged: the loss or a trained value is no longer finite"] * result.diverged
     title = f"{named['head']}, fitted"
     return html_view(scores, html_pairs(pairs), html_layers(measures), title=title, notes=notes)
 

@@ -244,8 +244,10 @@ def check_two_classes(view: FeatureView) -> None:
         name = view.all_names[int(present[0])] if len(present) else "none"
         more = "draw more with --shots or --fraction, or take another --seeds."
         if len(view.all_names) < 2:
-            more = "the labels know no other one. Take another label column, or other text."
+            more = (
+                "there is no other class in the labels. Take another label column, or other text."
+            )
         raise OptionError(
-            f"all {view.n_examples} examples that were drawn have one class ({name}), and a probe "
-            f"tells classes apart: {more}"
+            f"all {view.n_examples} examples that were drawn have the same class ({name}), and a "
+            f"probe needs at least two: {more}"
         )

@@ -117,6 +117,6 @@ def _places(model: "PreTrainedModel") -> tuple[list[str], list[str]]:
         if len(attention) == len(feed_forward) == model.config.num_hidden_layers:
             return attention, feed_forward
     raise OptionError(
-        f"--method adapter: where attention and feed-forward end in the blocks of "
-        f"{type(model).__name__} is not known. Choose another method, such as lora:targets=linear."
+        "--method adapter: probekit does not know where attention and feed-forward end in the "
+        f"blocks of {type(model).__name__}. Choose another method, such as lora:targets=linear."
     )

@@ -45,8 +45,8 @@ class Method(ABC):
     group_rates: ClassVar[Mapping[str, float]] = {}
     quantizes: ClassVar[bool] = False
     stays_apart: ClassVar[str | None] = (
-        "what was trained has no place among the model's own values, so there is no whole model "
-        "without it. `predict` and `extract` read the run as it is."
+        "what was trained cannot be merged into the model's own weights. `predict` and `extract` "
+        "read the run as it is."
     )
     source: ClassVar[str]
     summary: ClassVar[str]

@@ -48,7 +48,7 @@ class DiffPrune(Method):
     group_rates: ClassVar[Mapping[str, float]] = {GATES: 0.1}
     stays_apart: ClassVar[str | None] = None
     source: ClassVar[str] = "Guo et al. 2021, section 3; rates and penalty: their code"
-    summary: ClassVar[str] = "a difference of every value, of which a share stays"
+    summary: ClassVar[str] = "a change to every weight; only the largest are kept"
 
     share: float = 0.005
     penalty: float = 1.25e-7

@@ -58,7 +58,7 @@ class Frozen(Method):
     name: ClassVar[str] = "frozen"
     trains: ClassVar[bool] = False
     source: ClassVar[str] = "-"
-    summary: ClassVar[str] = "nothing of the model: what training from the cache does, slowly"
+    summary: ClassVar[str] = "nothing of the model: the same as training from the cache, but slower"
 
     def attach(
         self, model: "PreTrainedModel", generator: torch.Generator
@@ -74,7 +74,7 @@ class Full(Method):
     name: ClassVar[str] = "full"
     learning_rate: ClassVar[float] = 2e-5
     source: ClassVar[str] = "Devlin et al. 2019, appendix A.3"
-    summary: ClassVar[str] = "every value of the model"
+    summary: ClassVar[str] = "every weight of the model"
 
     @property
     def packaging(self) -> Packaging:

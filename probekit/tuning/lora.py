@@ -105,8 +105,8 @@ class LoRA(Method):
                 return list(wanted)
         projections = ", ".join(map(" and ".join, _PROJECTIONS))
         raise OptionError(
-            f"--method {self.name}: no layer of {kind} is called as projections to queries and "
-            f"values are ({projections}). Give --method {self.name}:targets=linear."
+            f"--method {self.name}: no layer of {kind} has a name of a query or value projection "
+            f"({projections}). Give --method {self.name}:targets=linear."
         )
 
     def merge(self, model: "PreTrainedModel") -> None:
@@ -134,12 +134,11 @@ class QLoRA(LoRA):
     name: ClassVar[str] = "qlora"
     learning_rate: ClassVar[float] = 2e-4
     source: ClassVar[str] = "Dettmers et al. 2023, section 3, appendix B.2"
-    summary: ClassVar[str] = "lora beside all linear layers, which are in 4 bits"
+    summary: ClassVar[str] = "lora on all linear layers of a model in 4 bits"
     quantizes: ClassVar[bool] = True
     stays_apart: ClassVar[str | None] = (
-        "the matrices were trained beside weights in 4 bits, and what is added to these is rounded "
-        "to 4 bits. Load the base in 4 bits, and the run's folder backbone with "
-        "PeftModel.from_pretrained."
+        "the matrices were trained beside 4-bit weights, and merging would round them to 4 bits. "
+        "Load the base in 4 bits, and the run's folder backbone with PeftModel.from_pretrained."
     )
 
     targets: Literal["attention", "linear"] = "linear"

@@ -103,8 +103,12 @@ class Packaging:
             if name not in places or places[name].shape != value.shape
         ]  # fmt: skip
         if strange or not tensors:
-            problem = f"has no place for {strange[0]}" if strange else "it is empty"
-            raise RecordError(f"{path}: {type(model).__name__} {problem}. {_AGAIN}")
+            problem = (
+                f"{type(model).__name__} has no place for {strange[0]}"
+                if strange
+                else "it is empty"
+            )
+            raise RecordError(f"{path}: {problem}. {_AGAIN}")
         endless = [name for name, value in tensors.items() if not torch.isfinite(value).all()]
         if endless:
             raise RecordError(

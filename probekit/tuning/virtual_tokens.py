@@ -130,7 +130,7 @@ class Prefix(VirtualTokens):
     name: ClassVar[str] = "prefix"
     learning_rate: ClassVar[float] = 1e-2
     source: ClassVar[str] = "Li and Liang 2021; Liu et al. 2021; rate: their code for RTE"
-    summary: ClassVar[str] = "what attention sees before the text, in every block"
+    summary: ClassVar[str] = "trained keys and values before the text, in every block"
 
     of: Literal["keys", "states"] = "keys"
 
@@ -192,8 +192,8 @@ class Prefix(VirtualTokens):
         blocks = blocks_of(model, model.config.num_hidden_layers)
         if blocks is None:
             raise OptionError(
-                f"--method prefix:of=states: the blocks of {type(model).__name__} do not lie in "
-                "one list. Choose another method, such as prompt."
+                f"--method prefix:of=states: the blocks of {type(model).__name__} are not in one "
+                "list. Choose another method, such as prompt."
             )
         length, width = self.length, model.config.hidden_size
         prefixes = {}
@@ -220,8 +220,8 @@ def _check_reads(model: "PreTrainedModel", keys: Callable[[], Tensor]) -> None:
         model(**arguments)
     except (AttributeError, IndexError, RuntimeError, TypeError, ValueError) as error:
         raise OptionError(
-            f"--method prefix: {type(model).__name__} reads no such keys ({reason_of(error)}). "
-            f"Give {_INSTEAD}."
+            f"--method prefix: {type(model).__name__} does not take keys from outside "
+            f"({reason_of(error)}). Give {_INSTEAD}."
         ) from error
 
 
@@ -277,7 +277,7 @@ class Prompt(VirtualTokens):
     name: ClassVar[str] = "prompt"
     learning_rate: ClassVar[float] = 1e-2
     source: ClassVar[str] = "Lester et al. 2021, section 2; rate: P-Tuning v2's code for RTE"
-    summary: ClassVar[str] = "the embeddings of virtual tokens before the text"
+    summary: ClassVar[str] = "trained embeddings of virtual tokens before the text"
 
     @property
     def packaging(self) -> Packaging:

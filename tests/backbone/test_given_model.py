@@ -157,7 +157,7 @@ def test_hooks_do_not_run_and_that_is_said(folders, bert, caplog):
     given = inspect_backbone(GivenModel.of(model, tokenizer, "hooked"))
     assert torch.equal(states(given), states(inspect_backbone(folders["bert"])))
     assert not ran and len(model.encoder.layer[1]._forward_hooks) == 1
-    assert "'hooked': hooks of its own (of its module 'encoder.layer.1') do not run" in caplog.text
+    assert "'hooked': its hooks (on its module 'encoder.layer.1') do not run" in caplog.text
 
 
 BAD = {
@@ -165,14 +165,14 @@ BAD = {
     "partly training": (lambda m: m.encoder.layer[0].train(), r"in training mode"),
     "edited": (
         lambda m: setattr(m.encoder.layer[1].output, "dense", nn.Identity().eval()),
-        r"module 'encoder.layer.1.output.dense' is Identity .* builds Linear",
+        r"module 'encoder.layer.1.output.dense' is Identity, but .* builds Linear",
     ),
     "pruned": (lambda m: m.encoder.layer.pop(2), r"module 'encoder.layer.2.* is missing"),
     "patched": (
         lambda m: setattr(m.encoder, "forward", print),
         r"forward method of its module 'encoder' was replaced",
     ),
-    "meta": (lambda m: m.embeddings.to("meta"), r"5 of its \d+ tensors have no numbers"),
+    "meta": (lambda m: m.embeddings.to("meta"), r"5 of its \d+ tensors have no values"),
 }
 
 
@@ -221,8 +221,11 @@ class Changed(BertModel):
     [
         (lambda m: nn.ModuleDict({"a": m}), r"found ModuleDict.*get_submodule\('a'\)"),
         (lambda m: nn.Linear(2, 2), r"found Linear"),
-        (lambda m: m.encoder, r"BertEncoder is, or holds, no model|found BertEncoder"),
-        (lambda m: Changed(m.config).eval(), "Changed is, or holds, no model of transformers' own"),
+        (lambda m: m.encoder, r"BertEncoder neither is nor contains|found BertEncoder"),
+        (
+            lambda m: Changed(m.config).eval(),
+            "Changed neither is nor contains a transformers model",
+        ),
     ],
 )
 def test_what_is_no_model_is_said_with_what_to_give(bert, made, message):
@@ -241,19 +244,24 @@ def test_a_tokenizer_is_needed_fast_and_of_the_model(bert, caplog):
     model, tokenizer = bert
     for other, message in (
         (None, "needs its tokenizer"),
-        (tokenizer.backend_tokenizer, "Tokenizer is no fast tokenizer"),
+        (tokenizer.backend_tokenizer, "Tokenizer is not a fast tokenizer"),
     ):
         with pytest.raises(BackboneError, match=message):
             GivenModel.of(model, other, "mine")
     larger = tiny.build_tokenizer("bert")
     larger.add_tokens(["neologism"])
-    with pytest.raises(BackboneError, match=r"\('neologism'\), and it has \d+ embeddings"):
+    with pytest.raises(
+        BackboneError, match=r"\('neologism'\), but the model has only \d+ embeddings"
+    ):
         inspect_backbone(GivenModel.of(model, larger, "mine"))
     padded = tiny.build_tokenizer("bert")
     padded.add_special_tokens({"pad_token": "[EMPTY]"})  # as GPT-2 gets one; it is in no text
     assert inspect_backbone(GivenModel.of(model, padded, "mine")).pad_id < len(padded) - 1
     inspect_backbone(GivenModel.of(model, tiny.build_tokenizer("roberta"), "other"))
-    assert "'other': its tokenizer gives other ids to special tokens" in caplog.text
+    assert (
+        "'other': its tokenizer and its configuration disagree on the ids of special tokens"
+        in caplog.text
+    )
 
 
 def test_model_and_tokenizer_stay_as_they_were(bert):

@@ -119,7 +119,7 @@ def test_offline_with_weights_never_fetched(served, monkeypatch):
     served()
     inspect_backbone("org/tiny")
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    with pytest.raises(HubError, match="incomplete: its weights are not all there"):
+    with pytest.raises(HubError, match="incomplete: some weights are missing"):
         inspect_backbone("org/tiny")
 
 

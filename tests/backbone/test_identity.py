@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import re
 import shutil
 import time
 
@@ -113,23 +114,23 @@ def test_an_adapter_beside_the_weights_is_part_of_the_identity(
 @pytest.mark.parametrize(
     ("said", "form"),
     [
-        ({"use_dora": True}, "DoRA, which is not read. Merge it"),
-        ({"peft_type": "VERA"}, "VeRA, which is not read. Merge it"),
-        ({"peft_type": "ADALORA"}, "AdaLoRA, which is not read. Merge it"),
-        ({"alora_invocation_tokens": [7]}, "activated LoRA, which is not read. Move"),
-        ({"init_lora_weights": "pissa_niter_4"}, "PiSSA with a randomised decomposition, which"),
-        ({"layer_replication": [[0, 2], [1, 3]]}, "LoRA with layer_replication, which is not read"),
+        ({"use_dora": True}, "DoRA). Merge it"),
+        ({"peft_type": "VERA"}, "VeRA). Merge it"),
+        ({"peft_type": "ADALORA"}, "AdaLoRA). Merge it"),
+        ({"alora_invocation_tokens": [7]}, "activated LoRA). Move"),
+        ({"init_lora_weights": "pissa_niter_4"}, "PiSSA with a randomised decomposition)"),
+        ({"layer_replication": [[0, 2], [1, 3]]}, "LoRA with layer_replication)"),
         (
             {"megatron_config": {"a": 1}, "megatron_core": "tests.plugged"},
-            "LoRA for Megatron, which is not read. Move",
+            "LoRA for Megatron). Move",
         ),
-        ({"peft_type": "PROMPT_TUNING"}, "prompt tuning, which is not read. Move adapter_config"),
-        ({"peft_type": "PREFIX_TUNING"}, "prefix tuning, which is not read. Move adapter_config"),
+        ({"peft_type": "PROMPT_TUNING"}, "prompt tuning). Move adapter_config"),
+        ({"peft_type": "PREFIX_TUNING"}, "prefix tuning). Move adapter_config"),
     ],
 )
 def test_an_adapter_of_another_form_is_named(adapted, tmp_path, said, form):
     folder = edited(adapted, tmp_path / "other", "adapter_config.json", **said)
-    with pytest.raises(BackboneError, match=f"beside its weights lies an adapter of {form}"):
+    with pytest.raises(BackboneError, match=re.escape(f"beside its weights ({form}")):
         load_backbone(inspect_backbone(str(folder)))
 
 
@@ -212,7 +213,10 @@ def test_no_model_on_this_disk_has_no_identity(tmp_path, memory, caplog):
     (tmp_path / "model").mkdir()
     (tmp_path / "model" / "config.json").write_text('{"model_type": "bert"}')
     assert remembered.identity_at(str(tmp_path / "model")) is None
-    assert "no weights" in caplog.text and "that were extracted from there are" in caplog.text
+    assert (
+        "no weights" in caplog.text
+        and "Looking for entries that were extracted from it" in caplog.text
+    )
 
 
 def test_other_weights_have_another_identity(tiny_folder, tmp_path):

@@ -69,7 +69,7 @@ def folder(tmp_path, monkeypatch, modules):
 
 
 def test_it_does_not_run_unless_that_is_typed(folder, tmp_path):
-    line = r"computed by code of its own.*Read it \(.*mine: halved\.py, mine\.py\).*trust-remote"
+    line = r"runs its own code.*Read it \(.*mine: halved\.py, mine\.py\).*trust-remote"
     with pytest.raises(BackboneError, match=line):
         inspect_backbone(str(folder))
     assert remembered.identity_at(str(folder)) is None

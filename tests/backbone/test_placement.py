@@ -120,12 +120,15 @@ def test_a_layout_in_words():
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"device_map": "cuda"}, "'cuda' is none of: auto, balanced, balanced_low_0, sequential"),
+        (
+            {"device_map": "cuda"},
+            "'cuda' is not one of: auto, balanced, balanced_low_0, sequential",
+        ),
         ({"device_map": {"": "nowhere"}}, "--device 'nowhere' is unknown"),
         ({"device_map": {"": 99}}, "--device 'cuda:99': . CUDA devices are available"),
-        ({"device_map": "auto", "device": "cpu"}, "--device cpu is one device: give one of"),
+        ({"device_map": "auto", "device": "cpu"}, "--device cpu were both given"),
         ({"device_map": "auto", "workers": 2}, "each of --workers 2 would take all devices"),
-        ({"device_map": "auto", "given": object()}, "is given in memory, and lies where it is"),
+        ({"device_map": "auto", "given": object()}, "a model in memory stays on its device"),
     ],
 )
 def test_what_cannot_be_laid_out(how, message):

@@ -88,7 +88,7 @@ def test_a_model_in_memory_is_not_quantized(model, tmp_path, installed):
 
     given = AutoModel.from_pretrained(model).eval()
     tokenizer = AutoTokenizer.from_pretrained(model, add_prefix_space=True)
-    with pytest.raises(OptionError, match="--quantize 4bit: model 'mine' is given in memory"):
+    with pytest.raises(OptionError, match="--quantize 4bit: model 'mine' is in memory"):
         extract(
             given, "texts", tokenizer=tokenizer, name="mine", examples=TEXTS, cache=tmp_path,
             options=ExtractOptions(quantize="4bit"),

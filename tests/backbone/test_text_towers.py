@@ -126,5 +126,5 @@ def test_a_whole_that_makes_something_else_of_a_text_is_refused(folders, monkeyp
 def test_several_models_of_which_none_is_of_texts_alone_are_refused(tmp_path):
     transformers.CONFIG_MAPPING["t5gemma"]().save_pretrained(tmp_path)
     (tmp_path / "model.safetensors").write_bytes(b"")
-    with pytest.raises(BackboneError, match=r"\(t5gemma\) holds several models"):
+    with pytest.raises(BackboneError, match=r"\(t5gemma\) combines several models"):
         inspect_backbone(str(tmp_path), part="encoder")

@@ -86,13 +86,13 @@ def test_seeds_are_a_number_or_a_list(given, seeds):
     [
         ("0", "--seeds must be at least 1."),
         (0, "--seeds must be at least 1."),
-        ("", "names none"),
-        ("3:3", "names none"),
-        ([], "names none"),
-        ("one", "'one' is no seed"),
-        ("5:", "'5:' is no seed"),
-        ("-1,2", "'-1' is no seed"),
-        ("1:2:3", "'1:2:3' is no seed"),
+        ("", "names no seed"),
+        ("3:3", "names no seed"),
+        ([], "names no seed"),
+        ("one", "'one' is not a seed"),
+        ("5:", "'5:' is not a seed"),
+        ("-1,2", "'-1' is not a seed"),
+        ("1:2:3", "'1:2:3' is not a seed"),
     ],
 )
 def test_what_names_no_seeds_is_refused(given, said):

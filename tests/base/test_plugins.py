@@ -81,8 +81,8 @@ def test_names_that_packages_cannot_have(monkeypatch, caplog):
     with caplog.at_level(logging.WARNING):
         assert "mine" in HEADS
     assert caplog.text.count("expected KIND.NAME") == 2
-    assert "the package c 0.3 offers a head 'last', which is probekit's own" in caplog.text
-    with pytest.raises(PluginError, match=r"a 0\.3 and b 0\.3 offer it both; uninstall one"):
+    assert "the package c 0.3 offers a head 'last', a name that probekit uses" in caplog.text
+    with pytest.raises(PluginError, match=r"a 0\.3 and b 0\.3 both offer it; uninstall one"):
         HEADS["mine"]
 
 
@@ -93,8 +93,8 @@ def test_names_that_packages_cannot_have(monkeypatch, caplog):
         ("majority", "'majority' exists"),
         ("taken", "'taken' exists: it is tests.plugged:Mixed"),
         ("offered", "'offered' exists: it is that of the package mine 0.3"),
-        ("a:b", "a name begins with a letter or digit"),
-        ("", "a name begins"),
+        ("a:b", "a name starts with a letter or digit"),
+        ("", "a name starts"),
     ],
 )
 def test_a_name_that_cannot_be_taken(monkeypatch, name, message):
@@ -144,7 +144,7 @@ def test_a_class_that_cannot_be_carried_is_said():
     register_head("held", Held)
     with pytest.raises(PluginError, match=r"head 'held' .* cannot be sent to worker processes"):
         pickled_plugins()
-    with pytest.raises(PluginError, match="cannot be imported by a worker"):
+    with pytest.raises(PluginError, match="a worker cannot import a registered plug-in"):
         take_over(b"cno_such_module\nX\n.")
     pickle.loads(pickle.dumps(HEADS.origin("held")))
 
@@ -168,9 +168,9 @@ def test_what_a_file_names_is_imported_only_where_it_is_trusted(caplog):
         ("nowhere:X", "cannot be imported .* on PYTHONPATH"),
         ("__main__:Gone", "cannot be imported .* probekit.register_head first"),
         ("", "cannot be imported"),
-        ("tests.plugged:NUMBER", "is no class of a head"),
-        ("http.server:test", "is no class of a head"),
-        ("collections:OrderedDict", "is no class of a head"),
+        ("tests.plugged:NUMBER", "is not a head class"),
+        ("http.server:test", "is not a head class"),
+        ("collections:OrderedDict", "is not a head class"),
     ],
 )
 def test_nothing_but_a_class_of_the_contract_is_called(path, message):
@@ -241,5 +241,5 @@ def test_source_of_a_partial_has_what_it_was_given():
     space = {}
     exec("class NoSource: pass", space)
     assert source_hash(space["NoSource"]) is None
-    with pytest.raises(PluginError, match='say its version when you register it: version="1"'):
+    with pytest.raises(PluginError, match='Give its version when you register it: version="1"'):
         PluginOrigin.of(space["NoSource"])

@@ -69,6 +69,6 @@ def test_what_is_refused(cache, corpus, bert, hub):
     )
     assert "me/states holds no entries" in refused("cache", "pull", "me/states")
     told = refused("train", bert, corpus, "--head", "last", "--cache", "s3://bucket/x")
-    assert "s3://bucket/x is a URL, and a cache is a folder. `probekit cache pull URL`" in told
+    assert "s3://bucket/x is a URL, but a cache is a folder. `probekit cache pull URL`" in told
     assert "no cache entry matches other in cache" in refused("cache", "push", "other", URL)
-    assert "does not exist, or is not open to you" in refused("cache", "pull", URL)
+    assert "does not exist, or you have no access to it" in refused("cache", "pull", URL)

@@ -130,7 +130,7 @@ def test_an_exported_probe_is_read_as_written(here):
     assert shown.err == "x/y.safetensors\n"
     assert shown.out.splitlines()[0].split() == ["layer", *(f"|{one}|" for one in head.labels)]
     message = refused("export", "ner", "--as", "repeng")
-    assert message.startswith("one direction is that of one class: say --class NAME, of B-")
+    assert message.startswith("a direction belongs to one class: give --class NAME, one of B-")
     assert refused("export", "cache").startswith("cache: no saved head here")
 
 

@@ -29,7 +29,10 @@ def test_runs_with_and_without_the_model_in_one_table(extracted):
     assert "1 of 1 runs are recorded" in done("train", *extracted, *steps, *full).err
     assert done("sweep", *extracted, *steps, "--method", "frozen,full").err.count("recorded")
     said = refused("train", *extracted, "--head", "last", "--start", "head")
-    assert "the model was trained with this head (--method full), and no run starts from" in said
+    assert (
+        "this head was trained together with its model (--method full), and no run can start from"
+        in said
+    )
     assert done("predict", "head", "-", text="EU rejects\n").out.count("\t") == 2
 
 

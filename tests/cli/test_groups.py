@@ -66,7 +66,7 @@ def test_the_record_says_what_was_kept_together(train):
             "are 2 among the drawn sentences: give --sel",
         ),
         (("--hold-out", "0.2", "--group", "one"), "leaves one side empty"),
-        (("--l2", "1", "--group", "prompt"), "here nothing is chosen: leave --l2 out"),
+        (("--l2", "1", "--group", "prompt"), "--l2 fixes the only choice: leave --l2 out"),
     ],
 )
 def test_what_cannot_be_kept_together_is_refused(train, options, message):
@@ -145,7 +145,7 @@ def test_documents_of_conll_from_extraction_to_the_tables(bert, conll, here):
     assert "document" not in line
     pair, table = compared(bert, conll, "after")  # without --data
     assert "interval over 4 documents, so few that intervals are rough (jackknife, " in pair
-    assert "p over 4 documents, so few that intervals are rough (the larger one of" in table
+    assert "p over 4 documents, so few that intervals are rough (the larger p of" in table
     depth = ("depth", bert, "conll", "--cache", conll / "cache", "--label", "pos", "--l2", "1")
     done(*depth, "--predictions", "--out", here / "depth.jsonl")
     assert "paired over 4 documents" in done("table", here / "depth.jsonl", "--of", "depth").out

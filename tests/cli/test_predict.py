@@ -63,7 +63,7 @@ def test_what_cannot_be_predicted(head, corpus, here):
     (here / "eng.testb").write_text(f"-DOCSTART- -X- O\n\n{labelled}", "utf-8")
     (here / "latin.txt").write_bytes(b"caf\xe9\n")
     (here / "texts.csv").write_text("text,label\na fine film,good\n")
-    table = "every line ends in a label, so that this is a table"
+    table = "every line ends in a label, so this is a table"
     for file, text, message in (
         ("none.txt", None, "none.txt: no such file."),
         ("latin.txt", None, "latin.txt, line 1: not UTF-8 ("),
@@ -72,7 +72,7 @@ def test_what_cannot_be_predicted(head, corpus, here):
         ("-", labelled, f"stdin: {table}"),
         ("-", "\n \n", "there is no text to label; give one sentence per line."),
         ("-", b"a b\ncaf\xe9\n", "stdin, line 2: not UTF-8 ("),
-        ("-", '{"tokens": ["a"]}\n', "stdin: JSON objects, and running text is expected; name"),
+        ("-", '{"tokens": ["a"]}\n', "stdin holds JSON objects, but plain text is expected; name"),
     ):
         assert refused("predict", head, file, text=text).startswith(message), file
     message = refused("predict", head, "-", "--text", "0", text="a")
@@ -90,7 +90,7 @@ def test_a_model_that_has_moved(head, bert, here, name):
     changed_head(here / "head", weights=config["weights"], model=model)
     message = refused("predict", "head", "-", text="Maria left")
     assert message.startswith(f"model {name!r}: no such file or folder.")
-    assert message.endswith(" If it has moved, say where it lies now: --model.")
+    assert message.endswith(" If it has moved, give its new path with --model.")
     shown = done("predict", "head", "-", "--model", bert, text="Maria left").out
     assert shown.startswith("Maria\t")
 

@@ -34,8 +34,8 @@ TRAIN = ("--head", "last", "--epochs", "1")
         ("extract BERT DATA --shard 1/2 --dry-run", r"--dry-run .*: leave --shard 1/2 out\."),
         ("extract BERT DATA --shard 1/2 --overwrite", r".*`probekit cache rm`.*"),
         ("extract BERT DATA --engine cloud", r"unknown engine 'cloud'\. Choose from: local, ray\."),
-        ("extract BERT DATA --cache ftp://host/x", r"ftp://host/x is a URL, and a cache is a .*"),
-        ("train BERT DATA --cache ftp://host/x", r"ftp://host/x is a URL, and a cache is a .*"),
+        ("extract BERT DATA --cache ftp://host/x", r"ftp://host/x is a URL, but a cache is a .*"),
+        ("train BERT DATA --cache ftp://host/x", r"ftp://host/x is a URL, but a cache is a .*"),
         ("train m conll", r"no entry of m conll in cache\. Type: probekit extract m conll"),
         ("sweep m conll --cache c", r".* Type: probekit extract m conll --cache c"),
         (

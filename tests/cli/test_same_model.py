@@ -42,7 +42,7 @@ def records():
 
 def test_a_model_of_the_same_folder_name_does_not_stand_in(runs):
     message = refused("train", "run2/checkpoint-100", TEXT, *TRAIN)
-    assert "made with another model than the one that lies at run2/checkpoint-100 now" in message
+    assert "made with a different model than the one that is at run2/checkpoint-100 now" in message
     assert "Type: probekit extract run2/checkpoint-100" in message
     assert "no cache entry matches" in refused("cache", "rm", "-y", "run2/checkpoint-100", TEXT)
 
@@ -63,7 +63,7 @@ def test_a_folder_that_tells_no_model_is_none_of_its_name(runs, left):
     """Such as that of a PEFT checkpoint, or one whose weights are still to come."""
     Path("run3/checkpoint-100").mkdir(parents=True)
     shutil.copy(f"run1/checkpoint-100/{left}", "run3/checkpoint-100")
-    told = "run3/checkpoint-100 tells no model (config.json or weights are not there)"
+    told = "run3/checkpoint-100 has no config.json or no weights"
     outcome = run("train", "run3/checkpoint-100", TEXT, *TRAIN)
     assert outcome.code == 1 and told in outcome.err
     outcome = run("cache", "rm", "-y", "run3/checkpoint-100")

@@ -51,7 +51,7 @@ def test_tables_are_those_of_the_library(few, style):
             ("--best-on", "dev", "--verdicts", "--split", "dev"),
             "--best-on dev with verdicts on dev: what was chosen for its dev score is higher there",
         ),
-        (("--also", "ece"), "--also ece: no record holds it. Regressions have a loss alone, and "),
+        (("--also", "ece"), "--also ece: no record holds it. Regressions record only a loss, and "),
         (("--also", "los"), "--also los: no record has such a score; choose from: "),
         (("--where", "head=crf"), "no records with head=crf; head is "),
     ],

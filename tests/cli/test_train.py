@@ -119,12 +119,12 @@ def test_layers_are_left_out_on_request(bert, corpus, entries, here):
     words = ("train", bert, corpus, "--cache", entries, "--out", "r.jsonl")
     quick = ("--head", "last,mean", "--epochs", "1")
     said = done(*words, *quick, "--ablate", "mean").err.splitlines()
-    assert "--ablate: last: one layer is read, and none left out." in said
+    assert "--ablate: last reads a single layer, so none is left out." in said
     assert said[-1] == "losses without a layer: probekit table r.jsonl --of ablation"
     last, mean = load_records("r.jsonl")
     assert (last.ablation, set(mean.ablation)) == ({}, set(mean.layers))
     table = done("table", "r.jsonl", "--of", "ablation").out
-    assert table.startswith("layer") and "(mean, nothing fitted again); one seed" in table
-    assert "share of each layer" in done("table", "r.jsonl", "--of", "shares").out
+    assert table.startswith("layer") and "(mean, nothing refitted); one seed" in table
+    assert "each layer's share" in done("table", "r.jsonl", "--of", "shares").out
     message = refused(*words, *quick, "--ablate", "all")
     assert message.startswith("unknown way to leave a layer out 'all'. Choose from: mean, refit.")

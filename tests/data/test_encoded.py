@@ -120,7 +120,7 @@ def test_overlong_error_names_example_length_and_limit():
 def test_options_that_cannot_be_used():
     with pytest.raises(OptionError, match=r"--max-length 2 leaves no room .* at least 3"):
         _encode("bert", [["EU"]], max_length=2)
-    with pytest.raises(OptionError, match="'cut' is none of: stride, truncate, error"):
+    with pytest.raises(OptionError, match="'cut' is not one of: stride, truncate, error"):
         _encode("bert", [["EU"]], max_length=9, overlong="cut")
 
 

@@ -232,12 +232,12 @@ def test_masking_needs_a_mask_token(name):
 @pytest.mark.parametrize(
     ("options", "text"),
     [
-        ({"form": "causal"}, "'causal' is none of: masked, next"),
+        ({"form": "causal"}, "'causal' is not one of: masked, next"),
         ({"form": "next", "every": 0}, "--every 0"),
         ({"form": "masked", "rate": 0.0}, r"mask rate 0.0 .* \(0, 1\]"),
         ({"form": "masked", "rate": 15.0}, r"mask rate 15.0 .* \(0, 1\]"),
         ({"form": "masked", "passes": 0}, "--passes 0"),
-        ({"form": "next", "passes": 2}, "--passes 2 draws other masks"),
+        ({"form": "next", "passes": 2}, "--passes 2 draws new masks"),
         ({"form": "masked", "max_length": 2}, "--max-length 2 .* at least 3"),
         ({"form": "next", "max_length": 3}, "--max-length 3 .* at least 4"),
     ],

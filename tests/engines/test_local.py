@@ -110,7 +110,7 @@ def test_a_worker_that_dies_is_an_error():
         ((0, None, -signal.SIGTERM, -signal.SIGKILL), MEMORY),
         ((-signal.SIGTERM,), MEMORY),
         ((-signal.SIGSEGV,), r"a worker process died of SIGSEGV.* fewer --workers"),
-        ((3, -signal.SIGSEGV), r"died of an error \(exit code 3\).* fewer --workers"),
+        ((3, -signal.SIGSEGV), r"failed \(exit code 3\).* fewer --workers"),
     ],
 )
 def test_how_a_worker_died_is_said(codes, said):
@@ -136,7 +136,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
         text=True,
     )
     assert found.stdout == ""
-    assert "EngineError: the workers import your script" in found.stderr
+    assert "EngineError: workers import your script" in found.stderr
     assert "if __name__ == '__main__'" in found.stderr and "memory" not in found.stderr
     assert found.stderr.count("Traceback") == 1, "the workers themselves are silent"
 

@@ -22,7 +22,7 @@ def test_engines_of_the_same_options_are_equal(installed):
 
 
 def test_options_that_cannot_be_used(installed):
-    with pytest.raises(OptionError, match="Ray's address ray://head:10001: probekit works from"):
+    with pytest.raises(OptionError, match="Ray's address ray://head:10001: probekit has to run on"):
         RayEngine(address="ray://head:10001")
     for part in (-0.5, 1.5, float("nan")):
         with pytest.raises(OptionError, match=f"gpus_per_worker {part}: expected a part of"):
@@ -41,7 +41,7 @@ def test_what_to_install_is_said(monkeypatch):
 def test_an_environment_of_another_kind(installed, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(is_initialized=lambda: False))
     for address, error, says in (
-        ("http://head:8265", OptionError, "Ray's address http://head:8265: probekit works from"),
+        ("http://head:8265", OptionError, "Ray's address http://head:8265: probekit has to run on"),
         ("127.0.0.1:1", EngineError, "no Ray cluster can be reached at 127.0.0.1:1: Connection"),
     ):
         monkeypatch.setenv("RAY_ADDRESS", address)

@@ -141,10 +141,12 @@ def test_tables_that_tell_of_other_words_are_refused(there, cache, corpus):
     first, second, *others = table["n_rows"].to_pylist()
     counts = pa.array([first + 1, second - 1, *others], pa.int32())
     pq.write_table(table.set_column(table.column_names.index("n_rows"), "n_rows", counts), file)
-    with pytest.raises(EntryError, match=r"withheld-.* is not as it was written. Ask whoever"):
+    with pytest.raises(
+        EntryError, match=r"withheld-.* has changed since it was written. Ask whoever"
+    ):
         Pull.of(there, cache, source=source(corpus)).apply()
     file.rename(file.with_name(f"withheld-{checksum(file.read_bytes())}.parquet"))
-    with pytest.raises(EntryError, match="tells of other words than its text has"):
+    with pytest.raises(EntryError, match="does not match the words of its text"):
         Pull.of(there, cache, source=source(corpus)).apply()
 
 
@@ -165,7 +167,7 @@ def test_texts_are_put_back(tmp_path):
         others = [name for name in restored.column_names if name != "subwords"]
         assert restored.select(others).equals(table.select(others))
         assert ("text_pair" in others) == (task == "glue/rte")
-        with pytest.raises(EntryError, match="does not tell of the 7 examples of its text"):
+        with pytest.raises(EntryError, match="does not describe the 7 examples of its text"):
             restore(file, split.first(7), rows)
 
 

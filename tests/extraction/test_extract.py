@@ -284,7 +284,7 @@ def test_what_is_no_part_of_an_entry_is_not_removed(bert, corpus, tmp_path):
     for folder in (path, *(path.with_name(path.name + end) for end in (".partial", ".replaced"))):
         folder.mkdir(exist_ok=True)
         (folder / "notes.txt").touch()
-        with pytest.raises(OptionError, match=r"holds notes\.txt, which is no part of an entry"):
+        with pytest.raises(OptionError, match=r"holds notes\.txt, which is not part of an entry"):
             run(bert, corpus, tmp_path, overwrite=True)
         (folder / "notes.txt").unlink()
     for end in (".partial", ".replaced"):

@@ -144,10 +144,10 @@ def test_entries_that_do_not_belong_together_are_refused(mine, tmp_path):
     (other,) = mine([(["Oh"], ["O"])])
     for entries, error, says in (
         ([dev, other], OptionError, "different models or tasks"),
-        ([train, train], OptionError, "are of one split"),
+        ([train, train], OptionError, "are of the same split"),
         ([dev], EntryNotFoundError, "no entry of split 'train' was given, only of dev"),
         ([], OptionError, "found neither"),
-        ("mine", OptionError, "of which task"),
+        ("mine", OptionError, "which task"),
     ):
         with pytest.raises(error, match=says):
             open_features(entries)
@@ -213,9 +213,11 @@ def test_heads_are_trained_by_name_and_label_with_the_model_given_again(mine, gi
 
 def test_a_model_in_memory_is_not_proven_to_be_one_of_files(bert, given, corpus, tmp_path):
     entry = run(bert, corpus, tmp_path)
-    with pytest.raises(BackboneError, match=r"known by its tensors, one in files by these"):
+    with pytest.raises(
+        BackboneError, match=r"identified by its tensors, a model on disk by its files"
+    ):
         verify_rows(entry, 3, **given)
-    with pytest.raises(OptionError, match=r"tokenizer= belongs to a model in memory"):
+    with pytest.raises(OptionError, match=r"tokenizer= is for a model in memory"):
         verify_rows(entry, 3, model=bert, tokenizer=given["tokenizer"])
 
 
@@ -253,7 +255,7 @@ def test_calls_that_make_no_sense(mine, given, tmp_path, monkeypatch):
 def test_models_and_texts_that_are_not_there(bert, given, tmp_path):
     with pytest.raises(OptionError, match="give a task, or examples="):
         extract(bert, cache=tmp_path)
-    with pytest.raises(OptionError, match="tokenizer= belongs to a model in memory"):
+    with pytest.raises(OptionError, match="tokenizer= is for a model in memory"):
         extract(bert, tokenizer=given["tokenizer"], examples=sentences(), cache=tmp_path)
     given["model"].train()
     with pytest.raises(BackboneError, match="training mode"):

@@ -46,7 +46,9 @@ def test_the_most_that_is_allowed(tmp_path, monkeypatch):
     limit(tmp_path, monkeypatch, 2 * needed)
     check_mappable(BACKENDS["zarr"], arrays)
     limit(tmp_path, monkeypatch, 2 * needed - 1)
-    with pytest.raises(OptionError, match=rf"would be {needed} files, and a process can map "):
+    with pytest.raises(
+        OptionError, match=rf"would have {needed} files, and one entry may use at most half of the "
+    ):
         check_mappable(BACKENDS["zarr"], arrays)
     check_mappable(BACKENDS["hdf5"], arrays)
     monkeypatch.setattr(mapping, "_MAP_LIMIT", tmp_path / "no such file")

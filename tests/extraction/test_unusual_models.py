@@ -95,7 +95,7 @@ def narrow(tmp_path, monkeypatch):
 
 
 def test_a_last_layer_of_another_width(narrow, corpus, tmp_path):
-    line = r"layer 3 is 24 wide and the others 32 wide, .*: --layers 0,1,2\."
+    line = r"layer 3 is 24 wide, the others are 32 wide, .*: --layers 0,1,2\."
     with pytest.raises(OptionError, match=line):
         run(narrow, corpus, tmp_path / "cache")
     with pytest.raises(OptionError, match=r"--keep tokens: it belongs to layer 3, .* 24 wide"):
@@ -111,7 +111,9 @@ def test_a_model_whose_positions_do_not_see_each_other(corpus, tmp_path, monkeyp
     attention = transformers.models.roformer.modeling_roformer.RoFormerSelfAttention
     monkeypatch.setattr(attention, "forward", lambda self, states, *rest, **more: (states * 0,))
     folder = save_random("roformer", tmp_path / "model")
-    with pytest.raises(BackboneError, match="no position of RoFormerModel sees another"):
+    with pytest.raises(
+        BackboneError, match="in RoFormerModel, no token's state depends on another"
+    ):
         run(folder, corpus, tmp_path / "cache")
 
 
@@ -144,8 +146,8 @@ GEMMA_3N = GROUPED | {
 @pytest.mark.parametrize(
     ("family", "head", "options", "line"),
     [
-        ("bart", "BartForCausalLM", BART, r"is part of an encoder-decoder \(bart\)"),
-        ("pegasus", "PegasusForCausalLM", BART, r"is part of an encoder-decoder \(pegasus\)"),
+        ("bart", "BartForCausalLM", BART, r"is only part of an encoder-decoder \(bart\)"),
+        ("pegasus", "PegasusForCausalLM", BART, r"is only part of an encoder-decoder \(pegasus\)"),
         (  # which keeps four streams of states
             "gemma3n_text",
             "AutoModel",
@@ -159,7 +161,7 @@ GEMMA_3N = GROUPED | {
             r"BrosModel cannot run on 1 x 8 subwords \(ValueError: You have to specify bbox\)\.",
         ),
         # whose states begin after the first block
-        ("mamba", "AutoModel", {}, "the first of the hidden states of MambaModel is what"),
+        ("mamba", "AutoModel", {}, "the hidden states of MambaModel start with"),
     ],
 )
 def test_what_cannot_be_read_is_refused_in_one_line(family, head, options, line, corpus, tmp_path):

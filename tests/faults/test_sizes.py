@@ -85,14 +85,14 @@ def configured(folder, **changes):
 
 def test_a_configuration_wider_than_its_weights(tmp_path):
     model = configured(tmp_path, intermediate_size=1_000_000)
-    with pytest.raises(BackboneError, match=r"asks for 19\d,\d+,\d+ weights, and its files"):
+    with pytest.raises(BackboneError, match=r"needs 19\d,\d+,\d+ weights, but its weight files"):
         inspect_backbone(model)
 
 
 def test_a_random_model_wider_than_memory(tmp_path, monkeypatch):
     model = configured(tmp_path, vocab_size=2**21, hidden_size=2**11)
     monkeypatch.setattr("probekit.backbone.loading.available_memory", lambda: 10**10)
-    with pytest.raises(BackboneError, match=r"GB in float32, and .* of memory are free"):
+    with pytest.raises(BackboneError, match=r"GB in float32, and only .* of memory are free"):
         load_backbone(inspect_backbone(model, random_init=0), compute_dtype="float32")
 
 

@@ -70,7 +70,7 @@ def test_a_model_is_as_far_from_itself_as_nothing(root):
 
 def test_what_cannot_be_compared_is_refused(root, tmp_path):
     place = Location(cache=root)
-    with pytest.raises(DataError, match="are of other texts"):
+    with pytest.raises(DataError, match="hold different texts"):
         probekit.change(AFTER, MODEL, TASK, split="dev", location=place)
     with pytest.raises(OptionError, match="holds words, tokens; choose one of these"):
         probekit.change(AFTER, MODEL, TASK, array="cls", location=place)
@@ -83,7 +83,7 @@ def test_what_cannot_be_compared_is_refused(root, tmp_path):
     place = Location(cache=tmp_path)
     with pytest.raises(OptionError, match=rf"share no layer of one width .layers 3 {DIM} wide"):
         probekit.change("upper", "lower", TASK, location=place)
-    with pytest.raises(DataError, match="their models read the texts otherwise"):
+    with pytest.raises(DataError, match="their models tokenise the texts differently"):
         probekit.change("others", MODEL, TASK, location=place)
 
 

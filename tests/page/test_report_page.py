@@ -177,7 +177,7 @@ def test_scores_stand_in_a_table_and_its_csv(data):
     read = list(csv.DictReader(io.StringIO(table.csv)))
     assert [row["head"] for row in read] == [row[place] for row in table.rows]
     assert all(float(row["test"] or row["dev best"]) > 0 for row in read)
-    assert any("95 % interval" in note or "hence no interval" in note for note in table.notes)
+    assert any("95 % interval" in note or "so no interval" in note for note in table.notes)
 
 
 def test_scores_are_compared_with_what_is_asked_for(folder):

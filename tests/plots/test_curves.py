@@ -50,7 +50,7 @@ def test_the_ring_is_at_the_best_depth_of_dev_whatever_is_drawn(split):
     assert legend_texts(figure) == [
         "last",
         "best depth on dev",
-        "within noise of it (exact ties alone)",
+        "within noise of it (exact ties only)",
     ]
 
 

@@ -102,7 +102,7 @@ def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert row_names(figure.axes[0]) == ["p32"]
     assert _label(figure) == (
-        "weight before the softmax / largest of its row 3 seeds; numbers in cells are undivided; "
+        "weight before the softmax / largest of its row 3 seeds; cells show the raw values; "
         "± 95 % interval, at most 293% of the largest of its row; left out: last, mean, "
         "scalar-mix, attention-fusion, concat, dwatt (none before the softmax)"
     )

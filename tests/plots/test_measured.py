@@ -32,7 +32,9 @@ def test_lines_and_marks_are_those_of_the_table():
         "right, of the rows that the last depth has wrong",
         "expected there by the last depth's own probabilities",
     ]
-    assert "filled: surely more" in " ".join(figure.legends[0].get_title().get_text().split())
+    assert "filled: significantly more" in " ".join(
+        figure.legends[0].get_title().get_text().split()
+    )
 
 
 def test_the_legend_says_what_intervals_are_over():

@@ -149,7 +149,7 @@ class ReadingContract(Backed):
                 (one, whole)
                 for one in (torch.tensor([[1]]), torch.ones(2), np.ones(2), np.array(1))
             ),
-            (np.ones(4, bool), r"found 1-d bool; of a mask, np\.flatnonzero"),
+            (np.ones(4, bool), r"found 1-d bool; np\.flatnonzero turns a mask"),
         ):
             with pytest.raises(OptionError, match=says):
                 array.read(rows)

@@ -105,9 +105,7 @@ def test_the_whole_split_goes_before_a_part_of_it(root, caplog):
     whole = build(root)
     assert find(root).manifest == whole.manifest
     key = part.manifest.key[:8]
-    said = (
-        "tiny demo: whole splits are taken, not their first 5 examples (--entry KEY takes those)."
-    )
+    said = "tiny demo: using whole splits, not their first 5 examples (--entry KEY chooses those)."
     assert sum(said in record.getMessage() for record in caplog.records) == 1
     assert find(root, entry=key).manifest == part.manifest
     build(root, limit=3, format="hdf5")
@@ -121,7 +119,7 @@ def test_of_parts_of_a_split_the_newest_is_meant(root, caplog):
     file = second.path / "manifest.json"
     file.write_text(file.read_text().replace("2026-01-01T", "2026-01-02T"))
     assert find(root).manifest.limit == 3
-    said = "tiny demo: the newest entry is taken, of the first 3 examples, not that of the first 5 "
+    said = "tiny demo: using the newest entry (the first 3 examples), not that of the first 5 "
     assert said in caplog.text
     assert find(root, entry=first.manifest.key[:8]).manifest == first.manifest
     build(root, limit=3, pooling="mean")
@@ -154,7 +152,7 @@ def test_the_model_at_the_path_is_meant_and_not_one_of_its_name(root):
         "demo",
         "train",
         identity=third,
-        says=r"another model than the one .* at \./tiny now",
+        says=r"a different model than the one .* at \./tiny now",
     )
 
 
@@ -179,7 +177,7 @@ def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
         "train",
         slug="renamed-9a9b9c9d",
         text=text,
-        says=r"The text of renamed\.conll is not in the cache",
+        says=r"This text of renamed\.conll is not in the cache",
     )
 
 

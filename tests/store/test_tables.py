@@ -48,7 +48,7 @@ def test_absent_columns_are_null():
     assert table.texts == [(None, None)] * 2
     assert table.pooled_start.tolist() == [-1, -1]
     assert not any(map(table.has, MORE))
-    with pytest.raises(EntryError, match="not one of language modelling"):
+    with pytest.raises(EntryError, match="not a language-modelling entry"):
         _ = table.targets
 
 
@@ -130,5 +130,5 @@ def test_a_table_is_as_it_was_written(tmp_path):
     file = tmp_path / "examples.parquet"
     file.write_bytes(table_bytes(ExampleTable.from_columns(BASE).table))
     assert read_table(file, EXAMPLE_SCHEMA, written=checksum(file.read_bytes())).num_rows == 2
-    with pytest.raises(EntryError, match=r"examples\.parquet is not as it was written"):
+    with pytest.raises(EntryError, match=r"examples\.parquet has changed since it was written"):
         read_table(file, EXAMPLE_SCHEMA, written=checksum(b""))

@@ -100,7 +100,7 @@ class TestShards(WritingContract):
         file = self.store(fresh.path) / "words" / "c.1.0.0"
         data = file.read_bytes()
         file.write_bytes(data[:-1] + b"\x01")
-        assert verify_files(fresh.path) == [f"{file} is not as it was written"]
+        assert verify_files(fresh.path) == [f"{file} has changed since it was written"]
         file.write_bytes(data[:800] + b"\x01" + data[801:])
         (damage,) = verify_checksums(fresh.path)
         assert (damage.chunk.row_chunk, damage.chunk.layer_index, damage.offset) == (1, 1, 768)

@@ -146,7 +146,10 @@ def test_several_saved_heads_are_listed(saved, tmp_path):
     for content in ('{"model_type": "bert"}', "[]"):
         (tmp_path / "model").mkdir(exist_ok=True)
         (tmp_path / "model" / "config.json").write_text(content)
-        with pytest.raises(MissingFileError, match=r"no saved head here \(its config.json is no s"):
+        with pytest.raises(
+            MissingFileError,
+            match=r"no saved head here \(its config.json does not belong to a saved head",
+        ):
             TrainedHead.from_pretrained(tmp_path / "model")
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "config.json").write_text("{")
@@ -206,5 +209,7 @@ def test_weights_that_are_no_heads_are_not_replaced(tmp_path):
     file.write_bytes(file.read_bytes()[:9])
     check(tmp_path)
     save_file({"embeddings.weight": torch.zeros(1)}, file)
-    with pytest.raises(OptionError, match=r"its model\.safetensors is no saved head's"):
+    with pytest.raises(
+        OptionError, match=r"its model\.safetensors does not belong to a saved head"
+    ):
         check(tmp_path)

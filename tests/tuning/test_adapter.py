@@ -69,7 +69,7 @@ def test_one_in_a_block_and_where_a_family_ends_its_layers_must_be_known(tmp_pat
     _, values = adapted(tiny.build("bert", tmp_path), "adapter:size=4:after=feed-forward")
     places = {name.partition(".adapter.")[0] for name in values if ".adapter." in name}
     assert places == {f"encoder.layer.{block}.output.dropout" for block in range(3)}
-    with pytest.raises(OptionError, match=r"blocks of AlbertModel is not known\. Choose another"):
+    with pytest.raises(OptionError, match=r"blocks of AlbertModel\. Choose another"):
         adapted(save_random("albert", tmp_path / "albert", embedding_size=16))
     with pytest.raises(OptionError, match="size must be at least 1; found 0"):
         Adapter(size=0)

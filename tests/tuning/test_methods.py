@@ -117,7 +117,9 @@ def test_keys_that_a_model_cannot_read_are_refused(family, options, tmp_path):
     installed("prefix")
     folder = save_random(family, tmp_path, tokenizer="gpt2", **options)
     model = learning(str(folder)).model
-    with pytest.raises(OptionError, match=r"reads no such keys .* Give --method prefix:of=states"):
+    with pytest.raises(
+        OptionError, match=r"does not take keys from outside .* Give --method prefix:of=states"
+    ):
         attached("prefix:length=3", model)
     assert attached("prefix:length=3:of=states", learning(str(folder)).model)
 
@@ -165,7 +167,7 @@ def test_a_model_that_projects_its_last_layer_keeps_the_ones_before(deepest, tmp
 def test_a_model_whose_blocks_are_not_found_is_not_cut(models):
     backbone = learning(models["bert"])
     backbone.model.encoder.layer = torch.nn.Sequential(*backbone.model.encoder.layer)
-    with pytest.raises(BackboneError, match="cannot be cut to 1 blocks: its blocks do not lie in"):
+    with pytest.raises(BackboneError, match="cannot be cut to 1 blocks: its blocks are not in"):
         cut(backbone, 1)
 
 

@@ -172,12 +172,11 @@ class RayCrew:
         if self._lost[position] >= _MOST_LOST:
             what = "before it began to work" if run is None else "at the same job"
             raise EngineError(
-                f"{_MOST_LOST} workers in turn were lost {what}, the last one so: {why}. "
-                "What is finished is kept: run the command again with fewer "
-                "--workers."
+                f"{_MOST_LOST} workers in a row were lost {what}; the last reason was: {why}. "
+                "What is finished is kept: run the command again with fewer --workers."
             ) from error
         if run is not None:
-            logger.warning("a worker was lost, and another one takes over its job: %s", why)
+            logger.warning("a worker was lost, and another takes over its job: %s", why)
             self._report(-run.steps)
             self._lost_at[run.place] = time.monotonic()
             self._queue.appendleft(run.place)
@@ -235,5 +234,5 @@ def _check_version(version: str) -> None:
     if version != __version__:
         raise EngineError(
             f"a node of the Ray cluster has probekit {version}, and this machine {__version__}: "
-            "install the same on all."
+            "install the same version on both."
         )

@@ -149,8 +149,8 @@ def _check_address(address: str) -> None:
     """
     if "://" in address:
         raise OptionError(
-            f"Ray's address {address}: probekit works from a node of the cluster. Run it on one of "
-            "them, with auto, or HOST:6379 as `ray start` prints it."
+            f"Ray's address {address}: probekit has to run on a node of the cluster. Run it "
+            "there, with the address auto, or HOST:6379 as `ray start` prints it."
         )
 
 
@@ -186,8 +186,8 @@ def _connected(address: str | None, workers: int) -> Iterator[None]:
     except _REFUSALS as error:
         why = reason_of(error)
         raise EngineError(
-            f"no Ray cluster can be reached at {address}: {why}. `ray status` says what runs; "
-            f"without {ADDRESS} one is started here."
+            f"no Ray cluster can be reached at {address}: {why}. `ray status` shows what is "
+            f"running; without {ADDRESS}, probekit starts Ray here."
             if address
             else f"Ray cannot be started here: {why}."
         ) from error

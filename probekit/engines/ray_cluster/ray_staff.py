@@ -284,10 +284,10 @@ class Staff:
             return
         self._since = self._since or time.monotonic()
         waited = time.monotonic() - self._since
-        room = f"{self._share}, which a worker takes"
+        room = f"{self._share} for a worker"
         if waited >= self._patience:
             raise EngineError(
-                f"for {waited:.0f} s no node of the Ray cluster has had {room}: see `ray status`. "
+                f"no node of the Ray cluster has had {room} for {waited:.0f} s: see `ray status`. "
                 "What is finished is kept: run the command again when there is room, or with "
                 "another --workers or gpus_per_worker."
             )

@@ -72,7 +72,7 @@ class Adam(Fitter):
     """AdamW or Adam, for every head and decoder; what it finds depends on rate and steps."""
 
     name: ClassVar[str] = "adam"
-    summary: ClassVar[str] = "AdamW for a number of steps, at a rate; the best checkpoint is kept"
+    summary: ClassVar[str] = "AdamW for a fixed number of steps; the best checkpoint is kept"
     numerics: ClassVar[int] = 1
     solves: ClassVar[bool] = False
 
@@ -86,7 +86,7 @@ class LBFGS(Fitter):
     """Full-batch L-BFGS: convex for a decoder alone, from several starts with a mixture."""
 
     name: ClassVar[str] = "lbfgs"
-    summary: ClassVar[str] = "L-BFGS to the optimum, the strength of L2 chosen on a path"
+    summary: ClassVar[str] = "L-BFGS to the optimum, with L2 tuned along a path"
     numerics: ClassVar[int] = 2
     solves: ClassVar[bool] = True
 

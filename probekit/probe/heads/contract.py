@@ -260,7 +260,7 @@ def check_size(layers: tuple[int, ...], dim: int) -> None:
     """
     if not layers or list(layers) != sorted(set(layers)):
         raise OptionError(
-            f"a head needs one layer or more, ascending and each once; found {layers}."
+            f"a head needs at least one layer, in ascending order without repeats; found {layers}."
         )
     if dim < 1:
         raise OptionError(f"a head needs a positive width of its input; found dim={dim}.")

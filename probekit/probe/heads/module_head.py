@@ -144,7 +144,7 @@ class ModuleSpec(HeadSpec):
         with torch.device("cpu"), seeded(seed):
             module = self.make(**options)
             if not isinstance(module, nn.Module):
-                raise PluginError(f"it made {module!r:.60}, which is no torch.nn.Module.")
+                raise PluginError(f"it made {module!r:.60}, which is not a torch.nn.Module.")
             kind = WeighingModuleHead if isinstance(module, WeighsLayers) else ModuleHead
             return kind(layers, dim, module, seed)
 
@@ -167,9 +167,9 @@ def spec_of_module(name: str, factory: ModuleFactory) -> type[ModuleSpec]:
             continue
         elif parameter.default is parameter.empty:
             raise PluginError(
-                f"{import_path(factory)} wants {parameter.name!r}; a head is made with n_layers "
-                "and dim, and what else it takes needs a default: register a functools.partial "
-                f"with {parameter.name}=..."
+                f"{import_path(factory)} needs {parameter.name!r}; probekit passes only n_layers "
+                "and dim, so everything else needs a default: register a functools.partial with "
+                f"{parameter.name}=..."
             )
         elif type(parameter.default) in _PLAIN:
             default = parameter.default

@@ -191,7 +191,7 @@ def comparison_table(compared: Comparison) -> Table:
 
 def _seeds_text(over: Interval, decimals: int) -> str:
     if over.n == 1:
-        return "one seed each: how much another seed would change is not known"
+        return "one seed each, so the variation between seeds is unknown"
     if over.half is None:
         return f"the same difference with each of {over.n} seeds: {over.mean:+z.{decimals}f}"
     mean, half = f"{over.mean:+z.{decimals}f}", f"{over.half:.{decimals}f}"
@@ -254,7 +254,7 @@ def noise_text(best: Sequence[BestDepth]) -> str:
     sentences = [curve.drawn for curve in best if curve.drawn is not None]
     units = " and ".join(drawn_text(each) for each in (seeds, sentences) if each)
     if not units:
-        return "exact ties alone"
+        return "exact ties only"
     ties = any(not curve.n_seeds and curve.drawn is None for curve in best)
     return f"paired over {units}" + ", elsewhere exact ties" * ties
 

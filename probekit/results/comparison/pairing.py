@@ -293,14 +293,14 @@ def _check_same(first: Predicted, second: Predicted, origin: str, other: str) ->
     for e, (left, right) in enumerate(zip(first.ids, second.ids, strict=True)):
         if left != right:
             raise RecordError(
-                f"sentence {e + 1} of {origin} is {left!r}, of {other} {right!r}; runs are "
-                "compared on the same ones (another --hold-out holds out others)."
+                f"sentence {e + 1} is {left!r} in {origin}, but {right!r} in {other}; runs are "
+                "compared on the same sentences (another --hold-out holds out other ones)."
             )
     uneven = np.flatnonzero(first.offsets != second.offsets)
     if len(uneven):
         raise RecordError(
-            f"sentence {first.ids[uneven[0] - 1]!r} has another number of rows in {origin} than in "
-            f"{other}; runs are compared on the same ones."
+            f"sentence {first.ids[uneven[0] - 1]!r} has different numbers of rows in {origin} and "
+            f"{other}; runs are compared on the same sentences."
         )
     if first.gold is None or second.gold is None:
         return

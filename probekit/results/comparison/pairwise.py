@@ -232,11 +232,11 @@ def _by_text(pairs: Sequence[Judged], samples: int) -> str:
     units = drawn_text(drawn)
     how = f"paired bootstrap, {samples:,} samples"
     if pairs[0].over != drawn[0].noun:
-        more = f"the larger one of a {how}, and of crossed variance components"
+        more = f"the larger p of a {how} and of crossed variance components"
         return f"p over seeds and {units} ({more})"
     if drawn[0].noun != "sentences":
-        how = f"the larger one of a {how}, and of a jackknife"
-    return f"p over {units} ({how}), where there is one seed or none differs"
+        how = f"the larger p of a {how} and of a jackknife"
+    return f"p over {units} ({how}), where there is one seed or all seeds agree"
 
 
 def _few_seeds(tested: Sequence[Judged]) -> list[str]:

@@ -132,9 +132,9 @@ def shared_groups(named: Iterable[tuple[str, Groups]]) -> Groups:
             first, groups = origin, other
         elif other.numbers is not None and not np.array_equal(other.numbers, groups.numbers):
             raise RecordError(
-                f"{first} knows other groups of the sentences ({groups.grouped_by}) than {origin} "
-                f"({other.grouped_by}), and whole groups are resampled. Delete the predictions of "
-                "both, and train again with --predictions and the same --group."
+                f"{first} and {origin} group the sentences differently ({groups.grouped_by} and "
+                f"{other.grouped_by}), and intervals resample whole groups. Delete the "
+                "predictions of both, and train again with --predictions and the same --group."
             )
     return groups
 

@@ -192,7 +192,7 @@ def all_pairs(runs: Mapping[Key, RecordedRun]) -> dict[Key, list[Pair]]:
         none = (
             "one setting, and a pair needs two"
             if len(runs) == 1
-            else f"{len(runs)} settings, no two of which were run on the same data"
+            else f"{len(runs)} settings, but no two were run on the same data"
         )
         raise RecordError(
             f"{none}: pairs share model, task, labels, shots and fraction. Give the records of "
@@ -235,8 +235,8 @@ def with_reference(
             pairs[data] = [(run, _nearest(run, near, condition)) for run in others]
     if not pairs:
         raise RecordError(
-            f"--against {condition}: no other setting was run on the same data, and to the same "
-            "depth, as one of these. Give records that differ in head or options."
+            f"--against {condition}: no other setting was run on the same data and at the same "
+            "depth. Give records that differ in head or options."
         )
     return pairs
 
@@ -300,7 +300,7 @@ def reference_text(pairs: Mapping[Key, Sequence[Pair]], records: Sequence[Record
     firsts = {id(reference): reference.records[0] for _, reference in every}.values()
     names = {_brief(record, records) for record in firsts}
     heads = " or ".join(sorted({record.head for record in firsts}))
-    name = names.pop() if len(names) == 1 else f"{heads} at the options nearest to a row's,"
+    name = names.pop() if len(names) == 1 else f"{heads} with the options closest to a row's,"
     varied = dict.fromkeys(
         option
         for run, reference in every

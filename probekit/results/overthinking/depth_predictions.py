@@ -108,7 +108,8 @@ def _check_depths(name: str, by_depth: Mapping[int, RecordedRun]) -> None:
     last, first = max(by_depth), by_depth[min(by_depth)]
     if len(by_depth) < 2:
         raise RecordError(
-            f"{name}: there is a probe of depth {last} alone, and depths are compared; {_AGAIN}."
+            f"{name}: all probes have depth {last}, and a comparison needs several depths; "
+            f"{_AGAIN}."
         )
     blocks = by_depth[last].records[0].seen.get("blocks", last)
     if last != blocks:
@@ -130,9 +131,9 @@ def _metric_of_classes(curve: DepthCurve) -> type[ClassMetric]:
     metric = recorded_metric(record)
     if not issubclass(metric, ClassMetric):
         raise RecordError(
-            f"{curve.name} ({record.model}, {record.task}, {record.label}): a prediction is right "
-            f"or wrong where labels are classes, and {metric.name} scores {metric.consumes}; "
-            "choose a task with classes, of a records file with --where task=TASK."
+            f"{curve.name} ({record.model}, {record.task}, {record.label}): this needs "
+            f"predictions of classes, and {metric.name} scores {metric.consumes}; choose a task "
+            "with classes, from a records file with --where task=TASK."
         )
     return metric
 

@@ -135,8 +135,8 @@ def check_tolerance(tolerance: float) -> None:
     """
     if not 0 <= tolerance <= 1:
         raise OptionError(
-            f"--tolerance {tolerance}: a loss of score is from 0 to 1, where 0.01 is one point of "
-            "a percentage, and usual."
+            f"--tolerance {tolerance}: give a loss of score from 0 to 1; 0.01, one percentage "
+            "point, is usual."
         )
 
 

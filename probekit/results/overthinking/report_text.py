@@ -13,9 +13,9 @@ from probekit.results.summaries.wording import metric_text, model_text, seeds_te
 _LEAST_P = 1e-16
 
 _LEGEND = (
-    "expected: by the last depth's own probabilities, calibrated: right as often as it says that "
-    "the\nclasses are which the earlier depths name; excess: beyond that; * surely more, corrected "
-    "for the\ndepths (Holm); layers wasted: per wasteful row, no share;"
+    "expected: the share that the last depth's own calibrated probabilities predict; excess: "
+    "measured\nless expected; * a significant excess (Holm over the depths); layers wasted: per "
+    "wasteful row,\nnot a share;"
 )
 
 
@@ -36,7 +36,7 @@ def _shares_text(measured: Overthinking) -> str:
     right = measured.right.value
     wasteful, destructive = (share.share.value for share in kinds[:2])
     parts = [
-        f"{share / of:.0%} of what the last depth has {what} was right at an earlier one"
+        f"{share / of:.0%} of the rows that the last depth has {what} were right at an earlier one"
         for share, of, what in ((wasteful, right, "right"), (destructive, 1 - right, "wrong"))
         if of > 0
     ]
@@ -76,8 +76,8 @@ def _depths_table(measured: Overthinking) -> str:
     ]
     gold = _percent(by_depth.gold)
     return (
-        f"{text_table(columns)}\none draw from the last depth's probabilities is right there in "
-        f"{gold} %"
+        f"{text_table(columns)}\na random draw from the last depth's probabilities is right there "
+        f"in {gold} %"
     )
 
 
@@ -97,7 +97,7 @@ def _chosen_texts(chosen: ChosenDepth) -> list[str]:
     depths = " and ".join(map(str, chosen.depths))
     how = f"chosen on {chosen.chosen_on}"
     if chosen.chosen_on == "halves":
-        how = "each half of the sentences has the depth that the other half chose"
+        how = "each half of the sentences uses the depth that the other half chose"
     tested = chosen.p or (chosen.net.p,)
     ends = [
         f"{p:.2g}" if p >= _LEAST_P else f"below {_LEAST_P:g}" for p in (min(tested), max(tested))
@@ -154,12 +154,13 @@ def _exit_text(measured: EarlyExit) -> str:
         Column("% saved", [point.saved.text(100) for point in points]),
     ]  # fmt: skip
     how = (
-        f"each half of {measured.split} has the thresholds of the other"
+        f"each half of {measured.split} uses the thresholds chosen on the other"
         if measured.chosen_on == "halves"
-        else f"thresholds are chosen on {measured.chosen_on}"
+        else f"thresholds chosen on {measured.chosen_on}"
     )
     note = (
-        f"{how}: the fewest layers that lose at most {measured.tolerance * scale.factor:g} against "
-        f"the whole model there; {_intervals_text(measured)}"
+        f"{how}: those with the fewest layers that lose at most "
+        f"{measured.tolerance * scale.factor:g} against the whole model there; "
+        f"{_intervals_text(measured)}"
     )
     return f"{_title_text(measured)}\n\n{text_table(columns)}\n{note}\n"

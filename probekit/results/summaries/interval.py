@@ -100,7 +100,7 @@ def interval_text(means: Sequence[Interval], whole: str = "95 % interval") -> st
     why = next((mean.why_not for mean in [*without, *known] if mean.why_not), None)
     if not known:
         alike = _alike_text(without)
-        return f"no interval: {alike} and {why}" if why else f"{alike}, hence no interval"
+        return f"no interval: {alike} and {why}" if why else f"{alike}, so no interval"
     ways = sorted({mean.over for mean in known}, key=len, reverse=True)
     units = [_over_text([mean for mean in known if mean.over == way]) for way in ways]
     text = f"{whole} over {', or over '.join(dict.fromkeys(units))}"
@@ -114,7 +114,7 @@ def interval_text(means: Sequence[Interval], whole: str = "95 % interval") -> st
 def _alike_text(means: Sequence[Interval]) -> str:
     """Return how many seeds say nothing of their spread."""
     several = any(mean.n > 1 for mean in means)
-    return seeds_text(mean.n for mean in means) + " that are all alike" * several
+    return seeds_text(mean.n for mean in means) + " that all agree" * several
 
 
 def _over_text(means: Sequence[Interval]) -> str:

@@ -169,11 +169,11 @@ def _ablation_line(held: Sequence[Record]) -> str:
     }
     unit = "squared error" if numbers == {True} else "nats per row"
     how = {
-        BY_MEAN: "its rows are their mean in training (mean, nothing fitted again)",
-        BY_REFIT: "the head is fitted again on the other layers (refit)",
+        BY_MEAN: "its rows replaced by their train mean (mean, nothing refitted)",
+        BY_REFIT: "the head refitted on the other layers (refit)",
     }
     ways = [text for way, text in how.items() if any(record.ablated == way for record in held)]
-    return f"loss on dev without a layer less that with all ({unit}): {' or '.join(ways)}"
+    return f"rise of the dev loss without a layer ({unit}): {' or '.join(ways)}"
 
 
 WEIGHTS = LayerMeasure(
@@ -198,12 +198,12 @@ INITIAL = LayerMeasure(
 )
 SHARES = LayerMeasure(
     lambda record: record.shares,
-    "shares of the logits. They are recorded by `probekit train` of heads that are a sum over "
-    "layers (all but depth-lstm and extra-layers) with a linear decoder, a CRF over one, or a "
-    "linear regression.",
+    "shares of the logits. `probekit train` records them for heads that sum over layers (all "
+    "but depth-lstm and extra-layers) with a linear decoder, a CRF over one, or a linear "
+    "regression.",
     lambda held: (
-        "share of each layer in the variance of the logits on dev; sums to 1, negative where a "
-        "layer speaks against the others"
+        "each layer's share of the logits' variance on dev; sums to 1, negative where a layer "
+        "works against the others"
     ),
     signed=True,
 )
@@ -235,7 +235,7 @@ def one_ablation(records: Sequence[Record]) -> str:
     ways = {record.ablated for record in records}
     if len(ways) > 1:
         raise OptionError(
-            "some records leave a layer out by its mean and others by fitting again, which are two "
+            "some records leave a layer out by its mean and others by refitting, which are two "
             "measures; choose one: --where ablated=mean or --where ablated=refit."
         )
     return "the layer's rows at their mean" if ways == {BY_MEAN} else "the head fitted again"

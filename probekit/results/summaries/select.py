@@ -195,8 +195,8 @@ class BestOptions:
             f"({range_text(several)} settings each)"
         )
         if on_dev:
-            return [said, f"{MARK} {CHOSE}, which makes them too good"]
-        return [f"{said}; test is the report, dev is too good"]
+            return [said, f"{MARK} {CHOSE}, so they are optimistic"]
+        return [f"{said}; report test, because dev is optimistic"]
 
     def chose(self, key: Key) -> bool:
         """Say whether a setting was chosen among several."""
@@ -216,8 +216,8 @@ def best_options(records: Sequence[Record], on: str = "dev") -> BestOptions:
     """
     if on != "dev":
         raise OptionError(
-            f"--best-on {on}: options are chosen on dev, so that test is left to report; write "
-            "--best-on dev."
+            f"--best-on {on}: options can only be chosen on dev, which leaves test to report; "
+            "write --best-on dev."
         )
     compared = [name for name in OPTIONS if name not in TUNED]
     best: list[Record] = []
@@ -247,6 +247,6 @@ def _check_seeds(settings: dict[Key, list[Record]], group: Sequence[Record]) -> 
     other = next(index for index, text in enumerate(texts) if text != texts[0])
     raise RecordError(
         f"--best-on dev: {named[0]} has seeds {texts[0]}, {named[other]} has {texts[other]}, and "
-        "means over other seeds cannot be compared. Train the missing ones, or choose with --where "
-        "seed=0."
+        "means over different seeds cannot be compared. Train the missing ones, or choose with "
+        "--where seed=0."
     )

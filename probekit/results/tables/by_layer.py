@@ -229,6 +229,6 @@ def _nothing_beside(records: Sequence[Record], columns: str, best: BestOptions |
     return (
         f"--columns {columns}: {columns.replace('_', ' ')} is "
         f"{value_text(columns, key_of(records[0], [columns])[0])!r} in each of {len(records)} "
-        f"records{chosen}, so that there is nothing to lay side by side. Options that differ: "
+        f"records{chosen}, so there is nothing to show side by side. Options that differ: "
         f"{', '.join(others) or 'none'}."
     )

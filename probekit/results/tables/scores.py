@@ -78,8 +78,8 @@ def check_also(records: Sequence[Record], also: Sequence[str]) -> None:
             continue
         if name.rpartition("/")[2] in _HELD:
             raise OptionError(
-                f"--also {name}: no record holds it. Regressions have a loss alone, and records of "
-                "an earlier version neither loss, ece nor brier; for those, run the command that "
+                f"--also {name}: no record holds it. Regressions record only a loss, and earlier "
+                "versions recorded neither loss, ece nor brier; for those, run the command that "
                 "trained them again with another --out."
             )
         choices = dict.fromkeys(score.partition("/")[2] or score for score in held)

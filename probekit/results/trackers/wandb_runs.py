@@ -54,7 +54,7 @@ class WandB(TrackerSpec):
             except Exception as error:  # its own classes change from version to version
                 raise OptionError(f"--track wandb: {reason_of(error)}. {_REMEDY}") from error
             if not logged_in:
-                raise OptionError(f"--track wandb: nobody is logged in. {_REMEDY}")
+                raise OptionError(f"--track wandb: you are not logged in. {_REMEDY}")
         return WandBRuns(self.project, mode, folder)
 
 

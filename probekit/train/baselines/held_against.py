@@ -114,11 +114,13 @@ def run_baselines(
     if kind.per == "word":
         controls = train([replace(spec, control=spec.seed) for spec in plan], location=location)
     else:
-        notes.append(f"no control task: it gives word types random labels ({kind.name} here).")
+        notes.append(
+            f"no control task: it needs labels of words, and these are of kind {kind.name}."
+        )
     if kind.targets == "classes":
         codes = code_records(runs, splits, ledger, device=device, memory=memory)
     else:
-        notes.append(f"no code length: it is defined for classes ({kind.name} here).")
+        notes.append(f"no code length: it needs classes, and these labels are of kind {kind.name}.")
     random, missing = _random(plan, splits, location, train)
     return Baselines(
         heads=[_held_against(*each) for each in zip(heads, controls, codes, strict=True)],
@@ -170,7 +172,7 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
     labels = dict.fromkeys(spec.label for spec in plan)
     if len(labels) > 1:
         raise OptionError(
-            f"--baselines are those of one label column; {len(labels)} were given "
+            f"--baselines works on one label column, and {len(labels)} were given "
             f"({', '.join(map(str, labels))}). Run each by itself: --label {plan[0].label}."
         )
     if any(spec.control is not None for spec in plan):
@@ -180,18 +182,18 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         )
     if any(spec.searched for spec in plan):
         raise OptionError(
-            "--baselines train with the rate of the heads that they are held against, so it must "
-            "be known: search it first, without --baselines, and give what was found."
+            "--baselines uses the learning rate of your heads, so it cannot be searched at the "
+            "same time. Search it first without --baselines, then give the result with --lr."
         )
     if any(spec.untrained for spec in plan):
         raise OptionError(
-            "--baselines are trained on what the heads are trained on, and a saved head that is "
-            "scored as it is (--shots 0, --fraction 0) has nothing; run it without them."
+            "--baselines trains on the same sentences as your heads, and a saved head that is "
+            "only scored (--shots 0, --fraction 0) has none. Leave --baselines out."
         )
     if len({saved_classes(spec) for spec in plan}) > 1:
         raise OptionError(
-            "--baselines are those of heads with the same labels, and these go on from saved heads "
-            "with different ones, or some of them from none; run each by itself."
+            "--baselines needs heads with the same labels, but some of these start from saved "
+            "heads with other labels, or only some do. Run each by itself."
         )
 
 

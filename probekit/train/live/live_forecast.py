@@ -76,20 +76,21 @@ def check_run(live: LiveModel, stream: StreamSpec, dev: FeatureView) -> None:
     needed, free = costs.held + costs.copies, free_memory(device)
     if needed > free:
         raise OptionError(
-            f"--method {method} of {name} takes about {human_bytes(needed)} beside the model "
-            f"({human_bytes(costs.held)} of it for one batch), and {human_bytes(free)} are "
-            f"free on {device}. State fewer batch_tokens than {live.batch_tokens} in the "
+            f"--method {method} of {name} needs about {human_bytes(needed)} of memory beside the "
+            f"model ({human_bytes(costs.held)} of it for one batch), and only {human_bytes(free)} "
+            f"are free on {device}. Lower batch_tokens (now {live.batch_tokens}) in the "
             "--protocol, or give a method that trains less (lora, bitfit), or --depth."
         )
     mostly = (
-        f" More than half of that time scores dev, {len(stream.points)} times: state fewer evals "
-        "in a --protocol."
+        f" More than half of that time goes into scoring dev {len(stream.points)} times: lower "
+        "evals in a --protocol."
         if costs.scoring > costs.stepping and len(stream.points) > 1 and stream.judge is None
         else ""
     )
-    few = " So few steps hardly train a model: see --epochs."
+    few = " So few steps will hardly train a model: see --epochs."
     logger.info(
-        "%s trains %s of %s values of %s: %d steps in about %s, with %s beside the model.%s%s",
+        "%s trains %s of %s weights of %s: %d steps in about %s, with %s of memory beside the "
+        "model.%s%s",
         method,
         f"{sum(value.numel() for value in live.tuned.parameters()):,}",
         f"{live.tuned.n_model:,}",

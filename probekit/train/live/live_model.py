@@ -74,17 +74,16 @@ class LiveModel:
         most, before = self.backbone.info.identity.max_length, self.method.positions
         if longest > self.batch_tokens and not self.method.blockwise:
             raise OptionError(
-                f"--method {self.method.name}: a window of {longest} subwords is longer than a "
-                f"batch of {self.batch_tokens}, and would go back block by block, where its prefix "
-                f"of keys is lost. State batch_tokens = {longest} in the --protocol, or give "
+                f"--method {self.method.name}: a window of {longest} subwords does not fit into a "
+                f"batch of {self.batch_tokens}, and gradient checkpointing, which it would need, "
+                f"loses the prefix. Set batch_tokens = {longest} in the --protocol, or give "
                 "--method prefix:of=states."
             )
         if before and longest > most:
             raise OptionError(
-                f"--method {self.method.name}: {before} virtual tokens before a window of "
-                f"{longest} subwords are more than the {most + before} that "
-                f"{self.backbone.info.name!r} reads. Extract with --max-length {most}, or give "
-                "fewer of them."
+                f"--method {self.method.name}: {before} virtual tokens and a window of {longest} "
+                f"subwords exceed the {most + before} positions of {self.backbone.info.name!r}. "
+                f"Extract with --max-length {most}, or give fewer virtual tokens."
             )
 
     def rows(
@@ -274,7 +273,7 @@ def _attach(method: Method, backbone: Backbone, layers: Sequence[int], seed: int
     values = reached(backbone, every, layers)
     if not values:
         logger.info(
-            "--method %s trains nothing that layer %d depends on: the head learns alone there.",
+            "--method %s trains nothing that layer %d depends on: only the head is trained.",
             method.name,
             max(layers),
         )
@@ -290,17 +289,17 @@ def _check_weights(about: Mapping[str, Any], method: Method) -> None:
     bits = about["identity"].get("quantize")
     if method.trains and about["identity"].get("tuned"):
         raise OptionError(
-            f"--method {method.name}: this entry's model was trained by a run already "
-            f"({about['name']}), and is not trained further. Give extract a whole model: the run's "
-            "folder backbone under --method full, else what `probekit merge` writes."
+            f"--method {method.name}: this entry's model was already fine-tuned by a run "
+            f"({about['name']}), and cannot be trained further. Extract with a whole model: the "
+            "run's folder backbone after --method full, else what `probekit merge` writes."
         )
     if not method.trains or (method.quantizes and bits == "4bit"):
         return
     if bits:
         raise OptionError(
-            f"--method {method.name}: the weights of this entry's model are in {bits}, and take no "
-            "gradients. Extract without --quantize, or train beside 4 bits: --quantize 4bit and "
-            "--method qlora."
+            f"--method {method.name}: the weights of this entry's model are in {bits} and cannot "
+            "be trained. Extract without --quantize, or extract with --quantize 4bit and train "
+            "with --method qlora."
         )
     if about.get("source") == "gguf" and not method.quantizes:
         logger.info(
@@ -332,7 +331,7 @@ def cut(backbone: Backbone, deepest: int) -> Backbone:
     with torch.no_grad():
         after = _compared_states(first, layers)
     if not all(map(are_same, before, after)):
-        raise cannot_be_cut(name, deepest, "it computes other states without its later blocks")
+        raise cannot_be_cut(name, deepest, "it computes different states without its later blocks")
     return first
 
 

@@ -99,11 +99,13 @@ class Directions:
         """
         named = ", ".join(self.classes)
         if self.saved.labels and name is None:
-            raise OptionError(f"one direction is that of one class: say --class NAME, of {named}.")
+            raise OptionError(
+                f"a direction belongs to one class: give --class NAME, one of {named}."
+            )
         if not self.saved.labels and name is not None:
             raise OptionError(f"--class {name}: this head predicts a number; leave it out.")
         if name is not None and name not in self.classes:
-            raise OptionError(f"--class {name}: this head knows {named}.")
+            raise OptionError(f"--class {name}: this head has no such class; it has {named}.")
         chosen = 0 if name is None else self.classes.index(name)
         alone = KINDS[self.saved.features.kind].targets == "sets"
         others = [n for n in range(len(self.classes)) if n != chosen and not alone]
@@ -139,7 +141,7 @@ def _of_folder(path: Path) -> Directions:
     if KINDS[saved.features.kind].targets == "vocabulary":
         raise OptionError(
             f"{path}: this head predicts tokens with its backbone's output head, which stays in "
-            "the cache; its directions are the rows of that matrix, and none of its own."
+            "the cache. Its directions are the rows of that matrix; it has none of its own."
         )
     return directions(TrainedHead.of_files(path, saved, state), str(path))
 
@@ -159,7 +161,7 @@ def directions(trained: TrainedHead, name: str = "this head") -> Directions:
         part.double()
     weight, affine = decoder.logit_weight, normalization.affine
     if reason := _not_linear(trained.saved, head.linear, weight is not None, affine is not None):
-        raise OptionError(f"{name} is no linear probe: {reason} It has no direction to export.")
+        raise OptionError(f"{name} is not a linear probe: {reason} It has no direction to export.")
     assert weight is not None and affine is not None
     step = max(1, _BLOCK_VALUES // (head.dim * len(head.layers)))
     with torch.no_grad():
@@ -209,22 +211,23 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
     for probe in probes:
         if len(probe.layers) > 1:
             raise OptionError(
-                f"{path}: head {probe.saved.head['name']} in it reads {len(probe.layers)} layers "
-                "together; give its own folder. Several heads go together that read one layer each."
+                f"{path}: its head {probe.saved.head['name']} reads {len(probe.layers)} layers "
+                "together; give the folder of that head alone. Only heads that read one layer "
+                "each can be exported together."
             )
     ordered = sorted(probes, key=lambda probe: probe.layers)
     layers = tuple(probe.layers[0] for probe in ordered)
     if len(set(layers)) < len(layers):
         twice = next(layer for layer in layers if layers.count(layer) > 1)
         raise OptionError(
-            f"{path}: {layers.count(twice)} heads in it read layer {twice} (of several seeds or "
+            f"{path}: {layers.count(twice)} of its heads read layer {twice} (different seeds or "
             "options); give the folder of one, or keep one for each layer."
         )
     kinds = {(p.saved.task, p.saved.label, p.classes, _identity(p.saved.model)) for p in ordered}
     if len(kinds) > 1:
         raise OptionError(
-            f"{path}: the heads in it are of {len(kinds)} models, tasks or label columns; give a "
-            "folder for each."
+            f"{path}: its heads are of {len(kinds)} models, tasks or label columns; give a folder "
+            "for each."
         )
     return Directions(
         saved=ordered[-1].saved,
@@ -272,7 +275,7 @@ def write_directions(
         raise OptionError(f"--class {name}: {form} holds all classes; leave it out.")
     target = Path(path)
     if target.suffix != SUFFIXES[form]:
-        raise OptionError(f"-o {target}: a file of {form} is called *{SUFFIXES[form]}.")
+        raise OptionError(f"-o {target}: for {form}, choose a name that ends in {SUFFIXES[form]}.")
     try:
         with replacing(target) as fresh:
             write(found, fresh, name)
@@ -341,14 +344,14 @@ def _write_gguf(directions: Directions, path: Path, name: str | None) -> None:
     model, n_blocks = directions.saved.model, directions.saved.features.n_blocks
     left_out = {0: "the embeddings"}
     if model.get("final_norm"):
-        left_out[n_blocks] = "stored behind the final norm"
+        left_out[n_blocks] = "stored after the final norm"
     for layer, why in left_out.items():
         if vectors.pop(layer, None) is not None:
             logger.info("left out layer %d (%s): no block's output to add to.", layer, why)
     if not vectors:
         raise OptionError(
-            "--as repeng adds to the outputs of blocks, and this probe reads none: layer 0 is the "
-            "embeddings, and the last layer of a model with a final norm is stored behind it. "
+            "--as repeng adds to the outputs of blocks, and this probe reads none: layer 0 is "
+            "the embeddings, and the last layer of a model with a final norm is stored after it. "
             "Train one on another layer, or export npz."
         )
     writer = GGUFWriter(path, GGUF_ARCHITECTURE)

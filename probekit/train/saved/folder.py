@@ -293,8 +293,9 @@ def check_replaceable(
     backbone = folder / BACKBONE_FOLDER
     if tunes and (others := others_in(backbone)):
         raise OptionError(
-            f"--save {folder}: there is something else in {backbone}, where what the run trains of "
-            f"the model would lie ({min(others)}). Move it away, or choose another folder."
+            f"--save {folder}: {backbone}, where the weights that the run trains in the model "
+            f"would go, holds something else ({min(others)}). Move it away, or choose another "
+            "folder."
         )
     try:
         config = parse_json((folder / CONFIG).read_text("utf-8"))
@@ -302,19 +303,19 @@ def check_replaceable(
         left = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
         if left and not is_ours(folder / WEIGHTS):
             raise OptionError(
-                f"--save {folder}: its {left[-1]} is no saved head's, perhaps a model's. Choose "
-                "another folder."
+                f"--save {folder}: its {left[-1]} does not belong to a saved head, perhaps to a "
+                "model. Choose another folder."
             ) from error
         return
     if not _is_saved(config):
         raise OptionError(
-            f"--save {folder}: its {CONFIG} is no saved head's, perhaps a model's. Choose another "
-            "folder."
+            f"--save {folder}: its {CONFIG} does not belong to a saved head, perhaps to a model. "
+            "Choose another folder."
         )
     if _are_others(folder / WEIGHTS):
         raise OptionError(
-            f"--save {folder}: its {WEIGHTS} is no saved head's, perhaps a model's. Move it away, "
-            "or choose another folder."
+            f"--save {folder}: its {WEIGHTS} does not belong to a saved head, perhaps to a model. "
+            "Move it away, or choose another folder."
         )
     named = config.get("head")
     name = named.get("name") if isinstance(named, Mapping) else None
@@ -360,7 +361,7 @@ def read_saved(folder: Path) -> tuple[SavedHead, dict[str, Tensor]]:
     except (SafetensorError, ValueError) as error:
         raise RecordError(damaged(folder, reason_of(error))) from None
     if not same:
-        raise RecordError(damaged(folder, f"{WEIGHTS} is not as it was written"))
+        raise RecordError(damaged(folder, f"{WEIGHTS} has changed since it was written"))
     endless = [name for name, value in state.items() if not torch.isfinite(value).all()]
     if endless:
         raise RecordError(
@@ -389,7 +390,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
     except ValueError as error:
         raise RecordError(f"{path} is not JSON ({error}). Train the head again.") from None
     if not _is_saved(config):
-        reason = f"its {CONFIG} is no saved head's, perhaps a model's"
+        reason = f"its {CONFIG} does not belong to a saved head, perhaps to a model"
         raise MissingFileError(_none_here(folder, reason))
     version = config["format_version"]
     if version != FORMAT_VERSION:
@@ -399,7 +400,7 @@ def _read_config(folder: Path) -> dict[str, Any]:
             f"{path}: format version {version}, this probekit reads {FORMAT_VERSION}; {remedy}."
         )
     if is_changed(config):
-        raise RecordError(damaged(folder, f"{CONFIG} is not as it was written"))
+        raise RecordError(damaged(folder, f"{CONFIG} has changed since it was written"))
     return {name: value for name, value in config.items() if name != CHECKSUM}
 
 

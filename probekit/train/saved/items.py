@@ -26,7 +26,10 @@ from probekit.tasks.user_files import FORMATS, read_own
 from probekit.train.saved.head import TrainedHead
 
 Item = str | Sequence[str]
-_MIXED = "single texts and pairs are mixed; a head labels the one or the other, as it was trained."
+_MIXED = (
+    "single texts and pairs are mixed; a head labels one or the other, depending on how it was "
+    "trained."
+)
 
 _CELLS = re.compile(r"[,;|\t]")
 
@@ -104,8 +107,8 @@ def _check_line(number: int, n_texts: int, possible: tuple[int, ...]) -> None:
     """Refuse a line with more or fewer texts than the head reads."""
     if n_texts > 1 and 2 not in possible:
         raise DataError(
-            f"line {number}: this head labels single texts, and a TAB stands between two; found "
-            f"{n_texts}. Give one text per line, without TABs."
+            f"line {number}: this head labels single texts, and a TAB separates the texts of a "
+            f"pair; found {n_texts}. Give one text per line, without TABs."
         )
     if n_texts not in possible:
         raise DataError(
@@ -123,7 +126,7 @@ def read_sentences(lines: Sequence[str]) -> list[list[str]]:
     tabbed = next((number for number, line in enumerate(lines, 1) if "\t" in line.strip()), None)
     if tabbed is not None:
         raise DataError(
-            f"line {tabbed}: a TAB in it; give a sentence per line, its words apart by spaces."
+            f"line {tabbed} has a TAB; give one sentence per line, with spaces between words."
         )
     split = ([word for word in line.strip().split(" ") if word] for line in lines)
     if not (sentences := [words for words in split if words]):
@@ -199,13 +202,13 @@ def _check_running(lines: Sequence[str], where: str, kind: Kind, labels: Collect
     """Refuse lines that hold their labels already, or JSON: each would be taken for a text."""
     filled = [line for line in lines if line.strip() and not line.startswith(("#", DOCUMENT_START))]
     if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
-        raise DataError(f"{where}: JSON objects, and running text is expected; name it .jsonl.")
+        raise DataError(f"{where} holds JSON objects, but plain text is expected; name it .jsonl.")
     if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
         words = kind.per == "word"
         remedy = ".conll file, or --text 0 with this one" if words else ".csv or .tsv file"
         raise DataError(
-            f"{where}: every line ends in a label, so that this is a table, and running text is "
-            f"expected. To have it read as `probekit extract` reads it, give a {remedy}."
+            f"{where}: every line ends in a label, so this is a table, but plain text is "
+            f"expected. To read it as `probekit extract` does, give a {remedy}."
         )
 
 

@@ -198,7 +198,8 @@ def predict(
     kind = KINDS[trained.kind]
     if kind.targets == "vocabulary":
         raise OptionError(
-            "this head predicts tokens at positions that its extraction chose; it labels no text."
+            "this head predicts tokens at positions that its extraction chose; it cannot label "
+            "text."
         )
     if probabilities and kind.targets not in ("classes", "sets"):
         raise OptionError(NO_PROBABILITIES)

@@ -44,10 +44,10 @@ def merge_run(
     saved, target = SavedRun.at(run), Path(folder)
     if saved is None:
         raise MissingFileError(
-            f"{run}: no saved run is there. `probekit train --method METHOD --save DIR` writes one."
+            f"{run}: there is no saved run. `probekit train --method METHOD --save DIR` writes one."
         )
     if saved.packaging.whole:
-        raise OptionError(f"{run}: a whole model lies there already, {saved.folder}.")
+        raise OptionError(f"{run} has a whole model already: {saved.folder}.")
     if saved.tuning.stays_apart:
         raise OptionError(f"--method {saved.tuning.name}: {saved.tuning.stays_apart}")
     _check_new(target, saved)
@@ -86,7 +86,7 @@ def _check_new(target: Path, saved: SavedRun) -> None:
     except OSError as error:
         raise _unwritten(target, error) from error
     if inside or taken:
-        raise OptionError(f"{target}: something is there. Give a new folder.")
+        raise OptionError(f"{target} already exists. Give a new folder.")
 
 
 def _unwritten(target: Path, error: Exception) -> StorageError:

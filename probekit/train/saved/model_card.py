@@ -134,8 +134,8 @@ def _what(saved: SavedHead) -> str:
     """Return in a sentence what was trained."""
     model = _code(_name(str(saved.model["name"])))
     if saved.backbone is None:
-        return f"A head over the layers of {model}, which was not trained, by `probekit`."
-    return f"A head, and {model} trained with it ({_code(_method(saved))}), by `probekit`."
+        return f"A `probekit` head on the layers of {model}, which was frozen."
+    return f"A `probekit` head, and {model} trained with it ({_code(_method(saved))})."
 
 
 def _about(saved: SavedHead) -> dict[str, str]:
@@ -168,7 +168,7 @@ def _chosen(saved: SavedHead) -> str:
     select, steps = saved.options.get("select"), _steps(saved)
     if select is None and not steps:
         return "nothing was chosen"
-    by = "dev, whose score is the best of several" if select in (None, "dev") else select
+    by = "dev, so the dev score is the best of several" if select in (None, "dev") else select
     return f"the {'checkpoint' if steps else 'strength of L2'} was chosen by {by}"
 
 
@@ -201,7 +201,7 @@ def _loading(saved: SavedHead) -> str:
 ```python
 import probekit
 
-probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was
+probekit.predict("FOLDER", {texts})  # model="{base}", if it has moved
 ```"""
     folder, load = f"FOLDER/{BACKBONE_FOLDER}", "AutoModel.from_pretrained"
     if saved.backbone == "adapter":
@@ -209,8 +209,8 @@ probekit.predict("FOLDER", {texts})  # model="{base}", if it is not where it was
         steps += f"\n\nThe model without the head: `{alone}`."
         if _method(saved).startswith(("prompt", "prefix")):
             steps += (
-                "\nPEFT gives it no `token_type_ids`: where it has them (BERT), pairs of texts are "
-                "read right by probekit alone."
+                "\nPEFT passes no `token_type_ids`, so for models that use them (BERT) only "
+                "probekit reads pairs of texts correctly."
             )
     elif saved.backbone == "checkpoint":
         steps += f'\n\nThe model without the head: `{load}("{folder}")`.'

@@ -55,8 +55,8 @@ def settle_fit(
     if solves and _moves_on(spec):
         folder = spec.init_from or spec.fusion_from
         raise OptionError(
-            f"--fit {fit} forgets where it starts from: --start {spec.of(Start).typed} needs "
-            f"--fit adam, or --start frozen-fusion:{folder}."
+            f"--fit {fit} solves from scratch and would ignore --start {spec.of(Start).typed}: "
+            f"give --fit adam, or --start frozen-fusion:{folder}."
         )
     select = _selection(spec, splits, solves=solves)
     if spec.normalize is None:
@@ -67,7 +67,9 @@ def settle_fit(
     if solves:
         return replace(spec, fit=fit, select=select, as_published=False, rate_from=None)
     if spec.l2 is not None:
-        raise OptionError(f"--l2 is a solver's, and this run descends by steps ({spec.head}).")
+        raise OptionError(
+            f"--l2 is for solvers, and this run trains by steps ({spec.head}). Leave it out."
+        )
     spec = settle_rates(spec, head, decoder)
     if spec.tunes and spec.epochs is None:
         spec = replace(spec, epochs=TUNING_EPOCHS)
@@ -90,16 +92,16 @@ def choose_fit(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, values: in
         names = " and ".join(spec.descending)
         warn_once(
             logger,
-            "%s given: heads that are solved otherwise take steps too (adam). To solve them, run "
-            "them without it.",
+            "%s given: heads that could be solved are trained by steps too (adam). To solve "
+            "them, leave it out.",
             names,
         )
         return "adam"
     if values > MOST_SOLVED:
         warn_once(
             logger,
-            "%s reads %.1e values (rows x layers x width), more than %.0e: fitted by adam. "
-            "--fit %s solves it all the same.",
+            "%s reads %.1e values (rows x layers x width), more than %.0e: fitted by adam. Give "
+            "--fit %s to solve it anyway.",
             head.name,
             values,
             MOST_SOLVED,
@@ -131,7 +133,7 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
             )
         if spec.group is not None and spec.hold_out is None:
             raise OptionError(
-                f"--group {spec.group} needs something to choose, and here nothing is chosen: "
+                f"--group {spec.group} needs something to tune, and --l2 fixes the only choice: "
                 "leave --l2 out, or --group."
             )
         return None
@@ -143,8 +145,8 @@ def _selection(spec: TrainSpec, splits: Splits, *, solves: bool) -> str | None:
         return "dev"  # for which it stands
     if chosen.kind == "cv" and not solves:
         raise OptionError(
-            f"--select {chosen} chooses the strength of a solver; {spec.head} descends by steps: "
-            "give --select hold-out:0.1 or dev."
+            f"--select {chosen} tunes the L2 of a solver, and {spec.head} trains by steps: give "
+            "--select hold-out:0.1 or dev."
         )
     return str(chosen)
 
@@ -166,8 +168,8 @@ def settle_rates(spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec) -> Train
     """
     if spec.searched:
         raise OptionError(
-            "--lr search takes several runs, and this is one: let a sweep search "
-            "(probekit sweep --lr search), or give a number."
+            "--lr search needs several runs, and this is a single one: use probekit sweep --lr "
+            "search, or give a number."
         )
     defaults = {**({} if spec.freeze_fusion else head.group_rates), **decoder.group_rates}
     beside_model: Mapping[str, float] = {}

@@ -73,8 +73,8 @@ _FROZEN: Mapping[str, Protocol] = {
     "p32": Protocol(
         summary="P-32 and average pooling against the last layer: AdamW with linear decay, 2e-3, "
         "batches of 16, 20 epochs, 5 seeds",
-        source="P-32 compares these heads on GLUE; it fine-tunes, and gives no hyper-parameters: "
-        "these are ours",
+        source="P-32 compares these heads on GLUE; it fine-tunes, and gives no hyper-parameters, "
+        "so these are ours",
         heads=("last", "mean", "p32"),
         seeds=5,
         options={"select": "dev", **_AS_PUBLISHED, "lr": 2e-3, "epochs": 20, "batch_size": 16},

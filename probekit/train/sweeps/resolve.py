@@ -201,7 +201,8 @@ def _solving(
         if (solver := solver_of(head, decoder)) is None:
             reason = FITTERS["lbfgs"].unsuited(head, decoder, frozen=False)
             raise OptionError(
-                f"{reason}, so nothing solves it. Choose others, see `probekit heads`."
+                f"{reason}, so it cannot be solved. Choose another head or decoder, see `probekit "
+                "heads`."
             )
         others = (Tuning, Steps, Descent, Start, Origin)
         usual: dict[str, Any] = {f.name: f.default for group in others for f in fields(group)}
@@ -371,8 +372,8 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
         absent = sorted(set(layers) - set(stored))
         if absent and array == "tokens":
             raise OptionError(
-                f"head {head.name} reads subwords, which the cache has of the last layer alone "
-                f"({stored[0]}), not of layer {absent[0]}. Give it neither --depth nor --layers."
+                f"head {head.name} reads subwords, and the cache has them only for the last layer "
+                f"({stored[0]}), not for layer {absent[0]}. Leave out --depth and --layers."
             )
         if absent:
             raise OptionError(

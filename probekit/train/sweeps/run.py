@@ -71,8 +71,8 @@ def head_text(head: GivenHead) -> str:
         return head
     if isinstance(head, nn.Module):
         raise OptionError(
-            f"head: found a {type(head).__name__} that has been made; give its class, or a "
-            "function that makes one, since a head is made anew for each choice of layers and seed."
+            f"head: found an instance of {type(head).__name__}; give its class, or a function "
+            "that makes one, because every choice of layers and every seed needs a new head."
         )
     if isinstance(head, HeadSpec):
         _know(head.name, type(head))
@@ -258,8 +258,8 @@ def fit(
             raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
         if not isinstance(model, str | Path):
             raise OptionError(
-                "a model in memory is given beside what names its entry: fit(TrainSpec(model=NAME, "
-                "...), model=MODEL, tokenizer=TOKENIZER)."
+                "for a model in memory, name its entry as well: fit(TrainSpec(model=NAME, ...), "
+                "model=MODEL, tokenizer=TOKENIZER)."
             )
         spec, model = spec_of(head, model=model, task=task, options=options), None
     elif (head, task, options) != (None, None, None) or isinstance(model, str | Path):

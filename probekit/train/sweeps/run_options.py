@@ -54,16 +54,16 @@ class Data(Group):
         None, "Label column; the task's default if unset.", Panel.FIRST, each=str
     )
     control: int | None = option(
-        None, "Seed of control labels, random by word type, to learn instead."
+        None, "Learn a control task instead: random labels by word type, drawn with this seed."
     )
     fit_on: str = option("train", "Split to fit on, for data without a train split.")
     group: str | None = option(
         None,
-        "Column (prompt, document) whose sentences stay together in --select and --hold-out; "
-        "phrases: texts that hold one another.",
+        "Keep sentences together that share this column (prompt, document), in --select and "
+        "--hold-out; phrases: texts that contain one another.",
     )
     drop_duplicates: bool = option(
-        False, "Leave out of train the texts that dev or test holds too; keep equal ones together."
+        False, "Leave out train texts that also occur in dev or test; keep equal ones together."
     )
 
     def __post_init__(self) -> None:
@@ -182,7 +182,9 @@ class Sample(Group):
     )
     fraction: float | None = option(None, "Draw this share of the training sentences.", each=float)
     hold_out: float | None = option(
-        None, "Share of train kept as a split of its own; dev, if there is none.", Panel.FIRST
+        None,
+        "Share of train to hold out as a split of its own; as dev, if there is none.",
+        Panel.FIRST,
     )
     seed: int = 0
 
@@ -230,7 +232,7 @@ class Fitting(Group):
         show_default="held-out beside dev; else dev, or cv:5 without a labelled test split",
     )
     l2: float | None = option(
-        None, "Strength of a solver's L2; auto chooses it.", show_default="auto", each=float
+        None, "Strength of a solver's L2; auto tunes it.", show_default="auto", each=float
     )
 
     def __post_init__(self) -> None:
@@ -263,9 +265,9 @@ class Start(Group):
 
     start: str | None = option(
         None,
-        "Folder of a saved head to go on training (with --shots 0 to score as it is); fusion:DIR "
-        "takes its fusion alone, frozen-fusion:DIR keeps that as it is. With --method also random, "
-        "or solved (on the cached rows of the same sentences).",
+        "Folder of a saved head to go on training (with --shots 0 to score as it is); "
+        "fusion:DIR takes its fusion alone, frozen-fusion:DIR freezes it as well. With --method "
+        "also random, or solved (on the cached rows of the same sentences).",
         unset=DEFAULT_START,
         each=str,
     )

@@ -34,7 +34,7 @@ AROUND = 2
 LIMIT = 6
 """Half decades from the default beyond which a search does not go."""
 
-_AT_EDGE = "%s: the best --lr, %g, is the %s that a search tries; it may lie beyond."
+_AT_EDGE = "%s: the best --lr, %g, is the %s that a search tries; the optimum may lie beyond it."
 
 Train = Callable[[Sequence[TrainSpec]], Mapping[TrainSpec, Record]]
 """Trains trials, and returns the record of each."""

@@ -68,7 +68,9 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             if name == WEIGHTS:
                 raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
         if self.select == HELD_OUT and self.hold_out is None:
-            raise OptionError(f"--select {HELD_OUT} chooses by what --hold-out F keeps; give both.")
+            raise OptionError(
+                f"--select {HELD_OUT} needs a held-out split: give --hold-out F as well."
+            )
         descent = self.descending
         if solves(self.fit) and descent:
             raise OptionError(
@@ -77,19 +79,19 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             )
         if solves(self.fit) and self.tunes:
             raise OptionError(
-                f"--fit {self.fit} solves for a head over rows that stay as they are, and --method "
-                f"{self.method} trains what makes them; leave --fit out, or give --fit adam."
+                f"--fit {self.fit} needs fixed rows, and --method {self.method} changes them by "
+                "training the model; leave --fit out, or give --fit adam."
             )
         descends = self.fit != AUTO and not solves(self.fit)
         if self.l2 is not None and (descends or descent):
             given = [f"--fit {self.fit}", *descent] if descends else descent
             raise OptionError(
-                "--l2 is the strength of a solver's penalty, and this run descends by steps; give "
-                f"weight_decay in a --protocol, or leave out {' and '.join(given)}."
+                "--l2 is for solvers, and this run trains by steps; give weight_decay in a "
+                f"--protocol, or leave out {' and '.join(given)}."
             )
         if self.untrained and self.searched:
             raise OptionError(
-                "--lr search: nothing is trained, so no rate is better than another; leave it out."
+                "--lr search: nothing is trained, so there is no rate to search; leave it out."
             )
         if self.untrained and self.tunes:
             raise OptionError(
@@ -98,8 +100,8 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
             )
         if self.start == SOLVED and not self.tunes:
             raise OptionError(
-                f"--start {SOLVED} says where a run that trains the model starts, and this one "
-                "trains none: leave it out, or give --method."
+                f"--start {SOLVED} is for runs that train the model, and this one does not: leave "
+                "it out, or give --method."
             )
         if self.untrained and self.init_from is None:
             option = "--fraction" if self.shots is None else "--shots"

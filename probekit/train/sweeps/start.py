@@ -100,8 +100,8 @@ def open_start(
     method = method_of(saved.options.get("method"))
     if same and method is not None and method.trains:  # these rows are of the model before that
         raise OptionError(
-            f"{option}: the model was trained with this head (--method {method.name}), "
-            "and no run starts from one that was. Give a head that was trained on frozen rows."
+            f"{option}: this head was trained together with its model (--method {method.name}), "
+            "and no run can start from such a head. Give a head that was trained on frozen rows."
         )
     if not same:
         name = str(saved.model.get("name", "unknown"))
@@ -149,9 +149,9 @@ def _name(saved: SavedHead) -> str:
 def _check_labels(folder: str, known: Sequence[str], splits: Splits) -> None:
     if splits.metric == "f1" and len(known) > 2:
         raise OptionError(
-            f"--start {folder}: its decoder knows {len(known)} labels, and "
-            f"{splits.task.name} is scored by the F1 of one of two. Take only its fusion with "
-            f"--start fusion:{folder}."
+            f"--start {folder}: its decoder has {len(known)} labels, and {splits.task.name} is "
+            "scored by the F1 of one of two classes. Take only its fusion with --start "
+            f"fusion:{folder}."
         )
     if unknown := [name for name in splits.train_classes.names if name not in known]:
         raise OptionError(

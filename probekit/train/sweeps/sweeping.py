@@ -112,17 +112,17 @@ class Sweeping:
         alone = dict.fromkeys(run.member.head.name for run in runs if run not in several)
         if not several:
             raise OptionError(
-                f"--ablate {way} leaves out one layer after the other, and each of these runs "
-                f"reads one alone ({', '.join(alone)}). Give a head that reads several, such as "
-                "--head p32 or --head dwatt, or leave --ablate out."
+                f"--ablate {way} leaves out one layer at a time, and each of these runs reads a "
+                f"single one ({', '.join(alone)}). Give a head that reads several, such as --head "
+                "p32 or --head dwatt, or leave --ablate out."
             )
         if way == BY_REFIT and any(run.spec.fusion_from or run.spec.init_from for run in several):
             raise OptionError(
-                f"--ablate {BY_REFIT} fits a head again on other layers, and a saved head that a "
-                f"run starts from reads just its own: give --ablate {BY_MEAN}, which fits nothing."
+                f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "
+                f"from a saved head cannot do: give --ablate {BY_MEAN}, which refits nothing."
             )
         if alone:
-            logger.info("--ablate: %s: one layer is read, and none left out.", ", ".join(alone))
+            logger.info("--ablate: %s reads a single layer, so none is left out.", ", ".join(alone))
 
     def fit_without(self, records: Mapping[TrainSpec, Record]) -> dict[TrainSpec, Record]:
         """Fit all runs again without each of their layers; return their records with the losses.

@@ -107,8 +107,8 @@ class GroupJob:
         if [run.options.key for run in runs] != keys:  # the plan was made with other data
             raise DataError(
                 f"{runs[0].spec.task}: the labels, the features or the saved head to start from "
-                "changed while the sweep ran. What is finished stays recorded as it was trained; "
-                "run the command again, and every run on what changed is trained anew."
+                "changed while the sweep ran. Finished runs keep their records. Run the command "
+                "again: it trains every run that uses what changed."
             )
         device = pick_device(self.device)
         trust = self.trust_remote_code

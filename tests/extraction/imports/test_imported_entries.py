@@ -77,7 +77,7 @@ def test_neither_an_imported_nor_a_native_entry_is_taken_in_silence(
     }  # fmt: skip
     probekit.extraction.maintenance.Removable.of(train.path).remove()
     opened(bert, cache)
-    assert "not of one source: train computed by probekit, dev imported" in caplog.text
+    assert "come from different sources: train computed by probekit, dev imported" in caplog.text
 
 
 def test_a_missing_split_is_to_be_imported(imported, bert, tmp_path):
@@ -152,7 +152,9 @@ def test_a_model_that_is_a_mere_name(tmp_path):
         EntryError, match="nothing is known of the model elmo-original but its name"
     ):
         verify_rows(train, 3)
-    with pytest.raises(BackboneError, match="a pass of the model makes other ones: nothing is kno"):
+    with pytest.raises(
+        BackboneError, match="running the model gives different ones: nothing is kno"
+    ):
         probekit.predict(head, [["Maria", "left"]])
     assert "not what the model computes here" in describe(train.path)["states"]
     with pytest.raises(OptionError, match=r"the arrays has 3 layers\. Give their numbers"):

@@ -172,7 +172,7 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
     few = ("--cache", "few", "--layers", "2,3", "--hold-out", "0.2")
     done("train", *inputs, "--head", "mean", *few)
     assert "already: give another root" in refused("cache", "copy", "cache", "cache")
-    assert "ftp://host/x is a URL, and a cache is a folder" in refused(
+    assert "ftp://host/x is a URL, but a cache is a folder" in refused(
         "cache", "copy", "cache", "ftp://host/x"
     )
     assert "no cache entry matches nothing" in refused("cache", "copy", "nothing", "to")

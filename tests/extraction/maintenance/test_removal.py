@@ -230,7 +230,7 @@ def test_a_file_of_somebody_else_in_an_entry_stays_and_is_named(tmp_path, place,
     file = entry / place
     file.parent.mkdir(parents=True, exist_ok=True)
     file.write_text("years of work")
-    with pytest.raises(OptionError, match=f"holds {place}, which is no part of an entry"):
+    with pytest.raises(OptionError, match=f"holds {place}, which is not part of an entry"):
         Removable.of(entry)
     file.unlink()
     Removable.of(entry).remove()

@@ -84,13 +84,13 @@ def test_a_file_that_is_none_of_the_entry(entry, tmp_path):
     assert check_chunks(entry.path) == 132
     for name in ("notes.txt", "backbone/more.json", "c.0.0.0"):
         (entry.path / name).write_text("mine")
-        with pytest.raises(EntryError, match=f"{name} is no file of the entry"):
+        with pytest.raises(EntryError, match=f"{name} is not a file of the entry"):
             check_chunks(entry.path)
         (entry.path / name).unlink()
     file = entry.path / "backbone" / "config.json"
     file.rename(tmp_path / "elsewhere")
     file.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(EntryError, match=r"config\.json is not as it was written"):
+    with pytest.raises(EntryError, match=r"config\.json has changed since it was written"):
         check_chunks(entry.path)
     (entry.path / "more").symlink_to(tmp_path, target_is_directory=True)
     with pytest.raises(EntryError, match=" and 1 more"):
@@ -116,7 +116,7 @@ def test_chunks_of_no_bytes_match_nothing(entry, monkeypatch):
 
     file = rewritten(entry, no_bytes)
     monkeypatch.setattr("probekit.extraction.maintenance.entries.verify_files", lambda path: [])
-    with pytest.raises(EntryError, match=f"{file} does not list the chunks .* in its size"):
+    with pytest.raises(EntryError, match=f"{file} does not list every chunk .* with its size"):
         check_chunks(entry.path)
 
 

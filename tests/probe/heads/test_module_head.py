@@ -80,8 +80,8 @@ def test_planning_on_the_device_meta_counts_its_values():
         (Rogue, r"What it makes of a row does not depend .* \(check fuses_row_by_row\)"),
         (Fixed, r"any number of layers and any width \(a module names n_layers and dim\)"),
         (Flat, r"shape \(2, 4, 48\) .* returned shape \(2,\); expected one vector per row"),
-        (Wanting, "wants 'rank'; a head is made with n_layers and dim, .* functools.partial"),
-        (lambda dim: 3, r"it made 3, which is no torch\.nn\.Module"),
+        (Wanting, "needs 'rank'; probekit passes only n_layers and dim, .* functools.partial"),
+        (lambda dim: 3, r"it made 3, which is not a torch\.nn\.Module"),
     ],
 )
 def test_what_is_no_head(module, message):

@@ -141,10 +141,10 @@ def test_a_side_file_that_does_not_give_the_score_of_its_record(file):
         (lambda p: _without_last(p), r"60 sentences, .* on 59"),
         (
             lambda p: replace(p, ids=(*p.ids[:-1], "x")),
-            r"sentence 60 of .* is 'test-59', of .* 'x'",
+            r"sentence 60 is 'test-59' in .*, but 'x' in",
         ),
         (lambda p: replace(p, gold=np.roll(p.gold, 1)), r"differ, first in sentence 'test-\d"),
-        (lambda p: _longer_first(p), "sentence 'test-0' has another number of rows"),
+        (lambda p: _longer_first(p), "sentence 'test-0' has different numbers of rows"),
     ],
     ids=["fewer sentences", "another sentence", "other labels", "other rows"],
 )
@@ -211,7 +211,7 @@ def test_what_is_said_of_two_runs_of_one_seed(file):
     assert lines[6].startswith("± is the half width of the 95 % interval over 60 sentences (jack")
     assert lines[7].startswith(f"95 % interval of the difference: {100 * found.low:+.2f} to ")
     assert lines[8:] == [
-        "one seed each: how much another seed would change is not known",
+        "one seed each, so the variation between seeds is unknown",
         "the runs differ in depth all and 4, lr 0.002 and 0.5",
     ]
 

@@ -30,7 +30,7 @@ def curve(scores, seeds=1, noise=0.0, **options):
 def test_ties_are_ties_and_nothing_else_is_known_of_one_seed():
     found = best_depth(curve([0.5, 0.75, 0.7499, 0.75, 0.6]))
     assert (found.best, found.within, found.n_seeds, found.drawn) == (1, (1, 3), 0, None)
-    assert noise_text([found]) == "exact ties alone"
+    assert noise_text([found]) == "exact ties only"
     assert found.runs == [[1], [3]]
 
 

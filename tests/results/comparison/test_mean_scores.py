@@ -115,8 +115,8 @@ def test_what_several_intervals_are_over_is_one_line():
         "95 % interval over 150 sentences, one seed; elsewhere none: x is gone"
     )
     alike = replace(one, n=3)
-    assert interval_text([alike]) == "95 % interval over 150 sentences, 3 seeds that are all alike"
-    assert interval_text([interval([0.5])]) == "one seed, hence no interval"
+    assert interval_text([alike]) == "95 % interval over 150 sentences, 3 seeds that all agree"
+    assert interval_text([interval([0.5])]) == "one seed, so no interval"
 
 
 def test_what_was_trained_is_held_against_what_was_frozen():

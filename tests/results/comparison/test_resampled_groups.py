@@ -210,7 +210,7 @@ def test_documents_are_resampled_wherever_one_run_knows_them(tmp_path, one, othe
     assert (judged.low, judged.high) == pytest.approx((found.over_both.low, found.over_both.high))
     (line,) = (line for line in verdicts(load_records(path)).lines if line.startswith("p over"))
     assert line == (
-        "p over seeds and 12 documents (the larger one of a paired bootstrap, 10,000 samples, and "
+        "p over seeds and 12 documents (the larger p of a paired bootstrap, 10,000 samples and "
         "of crossed variance components)"
     )
 
@@ -222,8 +222,8 @@ def test_one_seed_is_judged_over_documents_alone(tmp_path):
     assert found[0].over == "groups by prompt"
     assert found[0].p == pytest.approx(max(runs.p, runs.over_both.p))
     assert pairs_table(found, samples=500).notes[-1] == (
-        "p over 4 groups by prompt, so few that intervals are rough (the larger one of a paired "
-        "bootstrap, 500 samples, and of a jackknife), where there is one seed or none differs"
+        "p over 4 groups by prompt, so few that intervals are rough (the larger p of a paired "
+        "bootstrap, 500 samples and of a jackknife), where there is one seed or all seeds agree"
     )
 
 
@@ -241,13 +241,13 @@ def test_depths_are_held_against_the_best_over_documents(tmp_path):
 def test_runs_that_know_other_groups_are_refused(tmp_path):
     path = add_heads(tmp_path / "r.jsonl", in_documents, lambda one: grouped(one, FEW, "prompt"))
     message = (
-        r"#head=p32, seed 0 knows other groups of the sentences \(document\) than .*#head=last, "
-        r"seed 0 \(prompt\), and whole groups are resampled\. Delete the predictions of both"
+        r"#head=p32, seed 0 and .*#head=last, seed 0 group the sentences differently \(document "
+        r"and prompt\), and intervals resample whole groups\. Delete the predictions of both"
     )
     with pytest.raises(RecordError, match=message):
         compare(*both(path), samples=100)
     (one,) = compare_all(load_records(path), samples=100)  # over the seeds that are left
-    assert one.over == "seeds" and "knows other groups of the sentences" in one.why_not
+    assert one.over == "seeds" and "group the sentences differently" in one.why_not
     add_run(path, "mean", 0, classes(0.5, 3))  # beside which either would do
-    with pytest.raises(RecordError, match="knows other groups of the sentences"):
+    with pytest.raises(RecordError, match="group the sentences differently"):
         compare_all(load_records(path), samples=100)

@@ -147,7 +147,9 @@ def test_the_nearest_reference_is_the_one_with_most_options_in_common():
     expected = {("p32, standardize", "last, standardize"), ("concat, raw", "last, raw")}
     assert pairs_of(records) == expected
     text = verdicts(records).lines[0]
-    assert "lower than last at the options nearest to a row's, on the same data (some diff" in text
+    assert (
+        "lower than last with the options closest to a row's, on the same data (some diff" in text
+    )
     one = pairs_of(records, "head=last,normalize=none")
     assert ("last, standardize", "last, raw") in one and len(one) == 3
 
@@ -196,7 +198,7 @@ def test_what_cannot_be_a_reference(against, message):
 def test_settings_that_share_no_data_are_no_pairs():
     with pytest.raises(RecordError, match=r"^one setting, and a pair needs two: pairs share model"):
         compare_all(records_of(("p32", {})))
-    with pytest.raises(RecordError, match="2 settings, no two of which were run on the same data"):
+    with pytest.raises(RecordError, match="2 settings, but no two were run on the same data"):
         compare_all(records_of(("p32", {"shots": 8}), ("last", {"shots": 16})))
     with pytest.raises(RecordError, match="none of 4 records has a score on dev-mm; choose anoth"):
         compare_all(records_of(("p32", {}), ("last", {})), split="dev-mm")
@@ -237,8 +239,8 @@ def test_one_seed_is_over_sentences(tmp_path):
     (one,) = found
     assert (one.over, one.verdict) == ("sentences", "lower")
     assert pairs_table(found, samples=500).notes == [
-        "p over 60 sentences (paired bootstrap, 500 samples), where there is one seed or none "
-        "differs"
+        "p over 60 sentences (paired bootstrap, 500 samples), where there is one seed or "
+        "all seeds agree"
     ]
     assert crossed([one.difference], np.zeros((1, 5))).over == "sentences"
 

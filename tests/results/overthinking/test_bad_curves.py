@@ -57,17 +57,22 @@ def replaced(**changes):
     ("make", "options", "error", "message"),
     [
         (lambda: [add(GOLD, GOLD)], {}, RecordError, "run `probekit depth MODEL TASK` first"),
-        (lambda: records()[2:], {}, RecordError, "last: there is a probe of depth 2 alone"),
+        (lambda: records()[2:], {}, RecordError, "last: all probes have depth 2"),
         (lambda: without(2), {}, RecordError, r"the last depth, 2, is missing \(the deepest"),
         (lambda: replaced(predictions=None), {}, RecordError, "were not kept; .* --predictions"),
         (lambda: replaced(predictions="/gone"), {}, MissingFileError, "--predictions"),
         (lambda: replaced(**UNKNOWN), {}, UnknownNameError, r"metric 'kappa'.*not known here"),
-        (lambda: changed(0, ids=OTHER), {}, RecordError, "sentence 1 of last, .* 'dev-0'"),
+        (lambda: changed(0, ids=OTHER), {}, RecordError, "sentence 1 is .* in last, .* 'dev-0'"),
         (one_seed_short, {}, RecordError, r"last, depth 1 has seeds \[0\], .* needs the same"),
         (lambda: changed(0, predicted=GOLD), {}, RecordError, "score 1 on dev, its record says 0"),
         (records, {"split": "train"}, UnknownNameError, "dev"),
         (records, {"split": "test"}, RecordError, "no predictions for test, only for dev"),
-        (of_values, {}, RecordError, "labels are classes, and spearman scores values"),
+        (
+            of_values,
+            {},
+            RecordError,
+            "this needs predictions of classes, and spearman scores values",
+        ),
         (lambda: replaced(metric="perplexity"), {}, RecordError, "perplexity scores losses"),
         (records, {"samples": 10}, OptionError, "--samples 10"),
         (lambda: records(confidence=None), {}, RecordError, "without probabilities .* train aga"),
@@ -79,10 +84,12 @@ def test_what_cannot_be_measured(measure, make, options, error, message):
 
 
 def test_messages_name_the_task_where_there_are_several():
-    with pytest.raises(RecordError, match=r"last \(org/tiny-model, conll, ner\): a prediction is"):
+    with pytest.raises(
+        RecordError, match=r"last \(org/tiny-model, conll, ner\): this needs predictions"
+    ):
         early_exit(of_values(head="last"))
     two = [*records(), *(replace(one, task="other") for one in records()[:1])]
-    with pytest.raises(RecordError, match=r"last \(org/tiny-model, other, label\): there is a"):
+    with pytest.raises(RecordError, match=r"last \(org/tiny-model, other, label\): all probes"):
         early_exit(two)
 
 

@@ -89,7 +89,7 @@ def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
     cells = [f"{score}.00{mark}" for score, mark in zip(shown, ["*", "~*", "", "~"], strict=True)]
     assert [line.split()[-1] for line in lines[2:6]] == cells
     assert lines[7:9] == [
-        "best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties alone)",
+        "best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties only)",
         "* one class predicted at depths 0, 1",
     ]
     assert len({line.index(".") for line in lines[2:6]}) == 1, "points stand one below the other"
@@ -109,8 +109,8 @@ def test_depths_as_markdown_and_json_lines():
 def test_every_curve_has_its_own_best():
     records = [*deep_records(), *(scored("p32", depth=d, eval_score=d / 4) for d in range(4))]
     lines = depth_table(records).text().splitlines()
-    assert "last: best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties alone)" in lines
-    assert "p32: best on dev: layer 3; ~ within noise of it: no other (exact ties alone)" in lines
+    assert "last: best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties only)" in lines
+    assert "p32: best on dev: layer 3; ~ within noise of it: no other (exact ties only)" in lines
 
 
 def test_one_depth_has_no_best():

@@ -84,8 +84,8 @@ def test_a_pivot_shows_troubles_and_verdicts():
         (
             "depth",
             RecordError,
-            r"--columns depth: depth is 'all' in each of 16 records, so that there is nothing to "
-            r"lay side by side\. Options that differ: head, shots, lr\.",
+            r"--columns depth: depth is 'all' in each of 16 records, so there is nothing to "
+            r"show side by side\. Options that differ: head, shots, lr\.",
         ),
     ],
 )
@@ -105,8 +105,8 @@ def test_dev_chooses_and_test_reports():
     text = table(rows)
     assert text.split("\n")[0].split()[:3] == ["head", "shots", "lr"]
     assert best.lines(on_dev=False) == [
-        "chosen on dev, by the mean over seeds: lr (2 settings each); test is the report, dev is "
-        "too good"
+        "chosen on dev, by the mean over seeds: lr (2 settings each); report test, because dev is "
+        "optimistic"
     ]
 
 
@@ -143,7 +143,7 @@ def test_depth_shots_and_decoder_are_compared_not_chosen():
 
 
 def test_choices_that_would_not_be_fair_are_refused():
-    with pytest.raises(OptionError, match="--best-on test: options are chosen on dev"):
+    with pytest.raises(OptionError, match="--best-on test: options can only be chosen on dev"):
         best_options(tuned(), "test")
     with pytest.raises(RecordError, match=r"lr 0\.1 has seeds 0, .*lr 0\.2 has 0, 1, and means ov"):
         best_options([make_record("p32", s, lr=lr) for lr, s in ((0.1, 0), (0.2, 0), (0.2, 1))])

@@ -102,4 +102,4 @@ def test_geometry_shows_its_table():
         "massive 0 0.500 3.2 (2.9 to 3.5) 2 ± 0.1 1.000 7 (9 rows)" in text
     )  # dashes are left out above
     assert "m, t train: 9 rows of words, 4 wide; rank: effective rank of their covariance" in text
-    assert "by TwoNN from 8 that differ of 9 drawn rows, with its 95 % interval" in text
+    assert "by TwoNN from 8 distinct rows among 9 drawn rows, with its 95 % interval" in text

@@ -162,9 +162,9 @@ def test_a_caption_says_why_there_is_no_interval():
     assert score_table([make_record()]).caption.endswith(f"; no interval: one seed and {lacking}")
     scores = dict.fromkeys(("eval_score", "eval_last", "test_score"), 0.5)
     alike = score_table([make_record(seed=seed, **scores) for seed in (0, 1)]).caption
-    assert alike.endswith(f"; no interval: 2 seeds that are all alike and {lacking}")
+    assert alike.endswith(f"; no interval: 2 seeds that all agree and {lacking}")
     weights = weights_table([make_record()]).caption
-    assert weights.endswith("after the softmax; one seed, hence no interval.")
+    assert weights.endswith("after the softmax; one seed, so no interval.")
 
 
 def by_depth(last):

@@ -204,8 +204,8 @@ def test_on_the_command_line_the_head_is_saved_and_predicts_as_well(tmp_path, mo
     ("words", "message"),
     [
         (("--control", "0"), "--control and --baselines were both given"),
-        (("--label", "ner,pos"), "--baselines are those of one label column; 2 were given"),
-        (("--shots", "0", "--start", "saved"), r"scored as it is (--shots 0, --fraction 0)"),
+        (("--label", "ner,pos"), "--baselines works on one label column, and 2 were given"),
+        (("--shots", "0", "--start", "saved"), r"only scored (--shots 0, --fraction 0)"),
     ],
 )
 def test_what_cannot_be_held_against_is_refused_before_training(

@@ -42,7 +42,7 @@ def test_a_copy_learns_what_the_saved_model_learns(given, method, tmp_path):
     assert all(value.requires_grad for value in model.parameters())
     with pytest.raises(MissingFileError, match="was in memory when the head was made"):
         predict(tmp_path / "run", WORDS, device="cpu")
-    told = "A whole model is saved there" if method == "full" else "which must lie where it did"
+    told = "A whole model is saved there" if method == "full" else "base model at the same path"
     with pytest.raises(MissingFileError, match=f"'mine' was in memory when the saved run .*{told}"):
         extract(str(tmp_path / "run"), spec.task, cache=tmp_path, device="cpu")
 
@@ -58,7 +58,7 @@ def test_what_cannot_be_given(given):
         fit(tuning, location=location, **{**how, "model": other})
     with pytest.raises(OptionError, match="give a method that runs it"):
         fit(spec, location=location, **how)
-    with pytest.raises(OptionError, match="beside what names its entry"):
+    with pytest.raises(OptionError, match="name its entry as well"):
         fit(head="last", task=spec.task, location=location, **how)
     with pytest.raises(BackboneError, match="needs its tokenizer"):
         fit(tuning, location=location, model=how["model"])

@@ -223,11 +223,11 @@ def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"fit": "lbfgs"}, "--method full trains what makes them"),
+        ({"fit": "lbfgs"}, "--method full changes them by training"),
         ({"method": "frozen", "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
         ({"method": None, "rates": (("backbone", 1e-3),)}, "has no parameters called backbone"),
         ({"rates": (("gates", 1e-3),)}, "no parameters called gates; it trains weights and backb"),
-        ({"method": "prefix:length=64"}, "64 virtual tokens leave nothing of the 64 positions"),
+        ({"method": "prefix:length=64"}, "64 virtual tokens fill all 64 positions"),
         ({"method": None, "rates": (), "batch_tokens": 64}, "a run from the cache runs no model"),
         ({"depth": 9}, "this model has 3 blocks"),
         ({"shots": 0}, "--method full trains the model, and here nothing is trained"),

@@ -22,9 +22,11 @@ def test_every_method_merges_or_says_why_not(runs_of, kind, method, depth, tmp_p
     method = method if depth else typed
     apart = METHODS[name].stays_apart
     if not METHODS[name].trains:
-        assert "trained nothing of its model" in refused("merge", str(runs.saved(method)[0]), into)
+        assert "is a saved head on a frozen model" in refused(
+            "merge", str(runs.saved(method)[0]), into
+        )
     elif name == "full":
-        assert "a whole model lies there" in refused("merge", str(runs.saved(method)[0]), into)
+        assert "has a whole model already" in refused("merge", str(runs.saved(method)[0]), into)
     elif apart is not None:
         said = refused("merge", str(runs.saved(method)[0]), str(into))
         assert said == f"--method {name}: {apart}" and not into.exists()
@@ -66,10 +68,10 @@ def test_a_base_that_has_moved(bert, tmp_path):
 
 def test_what_cannot_be_merged(bert, tmp_path):
     into, run = tmp_path / "whole", bert.saved("bitfit", 2)[0]
-    assert "no saved run is there" in refused("merge", str(tmp_path / "nothing"), str(into))
+    assert "there is no saved run" in refused("merge", str(tmp_path / "nothing"), str(into))
     assert not into.exists()
     (into / "mine").mkdir(parents=True)
     for taken in (into, run / "backbone" / "whole"):
-        assert "something is there. Give a new folder." in refused("merge", str(run), str(taken))
+        assert "already exists. Give a new folder." in refused("merge", str(run), str(taken))
     said = refused("merge", str(run), "x" * 300)
     assert "cannot write the model" in said and "File name too long" in said

@@ -87,10 +87,12 @@ def test_a_text_of_any_split_that_does_not_fit_is_refused_before_the_first_step(
     extract(str(model), "mine", examples=splits, **at)
     spec = TrainSpec(model=str(model), task="mine", head="last", method="prompt:length=6", epochs=1)
     where = Location(cache=tmp_path / "cache")
-    says = r"6 virtual tokens before a window of 24 sub.*--max-length 18"
+    says = r"6 virtual tokens and a window of 24 sub.*--max-length 18"
     with pytest.raises(OptionError, match=says):
         fit(spec, location=where)
-    with pytest.raises(OptionError, match=r"is longer than a batch of 8, .*batch_tokens = 24 in"):
+    with pytest.raises(
+        OptionError, match=r"does not fit into a batch of 8, .*batch_tokens = 24 in"
+    ):
         fit(replace(spec, method="prefix:length=2", batch_tokens=8), location=where)
 
 
@@ -125,17 +127,19 @@ def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatc
     with caplog.at_level("INFO"):
         found = fit(spec, location=at)
     line = next(line for line in caplog.messages if "beside the model" in line)
-    assert re.search(r"full trains ([\d,]+) of \1 values of .*: 3 steps in about \d+ s, with", line)
-    assert "scores dev" not in line and line.endswith("hardly train a model: see --epochs.")
+    assert re.search(
+        r"full trains ([\d,]+) of \1 weights of .*: 3 steps in about \d+ s, with", line
+    )
+    assert "scoring dev" not in line and line.endswith("hardly train a model: see --epochs.")
     monkeypatch.setattr(live_forecast, "_OF_SCORING", 100.0)
     with caplog.at_level("INFO"):
         fit(spec, location=at)
-    assert "scores dev" not in caplog.text, "a share of train is scored, and dev once"
+    assert "scoring dev" not in caplog.text, "a share of train is scored, and dev once"
     with caplog.at_level("INFO"):
         fit(replace(spec, select="dev"), location=at)
-    assert "More than half of that time scores dev, 3 times: state fewer evals" in caplog.text
+    assert "More than half of that time goes into scoring dev 3 times: lower evals" in caplog.text
     monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
-    with pytest.raises(OptionError, match=r"and 1\.0 kB are free on cpu\. State fewer batch_"):
+    with pytest.raises(OptionError, match=r"and only 1\.0 kB are free on cpu\. Lower batch_"):
         fit(spec, location=at)
     assert found.n_backbone_params
 

@@ -168,7 +168,7 @@ def test_its_entry_holds_the_rows_that_the_head_was_trained_on(bert, tmp_path):
     spec = replace(bert.spec, model=str(folder), depth=2, rates=())
     live, cached = (fit(replace(spec, method=m), location=location) for m in ("frozen", None))
     assert [p[1] for p in live.curve] == pytest.approx([p[1] for p in cached.curve], rel=1e-4)
-    with pytest.raises(OptionError, match="was trained by a run already"):
+    with pytest.raises(OptionError, match="was already fine-tuned by a run"):
         fit(replace(spec, method="full"), location=location)
     # and a head of it labels text with the run's model
     named = replace(spec, model="model-lora")
@@ -188,7 +188,7 @@ def test_a_card_for_the_hub(bert, method, tmp_path):
     assert (result.task_type, result.metric_type) == ("token-classification", "span-f1")
     assert card.data.license == "unknown" and card.data.base_model is None, "it is a folder"
     assert str(bert.root) not in card.content, "where it lies is nobody's business"
-    loading = {"full": "AutoModel.from_pretrained(", None: "which was not trained"}
+    loading = {"full": "AutoModel.from_pretrained(", None: "which was frozen"}
     assert loading.get(method, "PeftModel.from_pretrained(") in card.text
     assert ("token_type_ids" in card.text) == (method or "").startswith(("prompt", "prefix"))
     rates = ", backbone 0.003" * (method is not None)
@@ -201,7 +201,7 @@ def test_a_card_for_the_hub(bert, method, tmp_path):
         fit(solved, location=bert.location, save=tmp_path / "solved")
         text = write_model_card(tmp_path / "solved").read_text("utf-8")
         assert "| lbfgs |" in text and "| 2 shots |" in text
-        assert "the strength of L2 was chosen by dev, whose score is the best" in text
+        assert "the strength of L2 was chosen by dev, so the dev score is the best" in text
     path = folder / "README.md"
     mine = path.read_text("utf-8").replace("license: unknown", "license: mit") + "Mine.\n"
     path.write_text(mine, "utf-8")
@@ -229,7 +229,7 @@ def test_runs_are_told_apart(bert, tmp_path):
     shutil.copytree(bert.saved("full")[0], tmp_path / "moved")
     assert extract(str(tmp_path / "moved"), bert.spec.task, **at)[0].path == two.path
     for wrong in ({"random_init": 1}, {"quantize": "8bit"}):
-        with pytest.raises(OptionError, match="of a saved run is what it was trained as"):
+        with pytest.raises(OptionError, match=r"of a saved run .* runs as it was trained"):
             extract(
                 str(tmp_path / "moved"),
                 bert.spec.task,
@@ -245,7 +245,7 @@ def test_a_base_that_is_gone_or_another(bert, tmp_path, monkeypatch):
     assert predict("full", [["Paris"]], model=str(bert.model), device="cpu")
     with pytest.raises(MissingFileError, match=r"A whole model is saved there: give full/backbone"):
         extract("full", bert.spec.task, **at)
-    with pytest.raises(MissingFileError, match=r"model 'base'.* which must lie where it did"):
+    with pytest.raises(MissingFileError, match=r"model 'base'.* base model at the same path"):
         extract("lora", bert.spec.task, **at)
     build("llama", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
@@ -257,13 +257,15 @@ def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
     for name in ("b", "a"):
         shutil.copytree(bert.saved("full")[0], Path("tuned", name))
     for command in (("merge", "tuned", "whole"), ("extract", "tuned", "conll")):
-        said = "tuned: no model here, but saved runs in its folders: a, b. Give one of them."
+        said = (
+            "tuned: no model here, but there are saved runs in its folders: a, b. Give one of them."
+        )
         assert said in refused(*command)
 
 
 def test_what_is_no_trained_model(bert, tmp_path):
     at = {"cache": tmp_path / "cache", "device": "cpu", "options": FLOAT32}
-    with pytest.raises(BackboneError, match=r"whose run trained nothing of its model \(.*model\)"):
+    with pytest.raises(BackboneError, match=r"is a saved head on a frozen model.* \(.*model\)"):
         extract(str(bert.saved(None)[0]), bert.spec.task, **at)
     run = tmp_path / "run"
     shutil.copytree(bert.saved("full")[0], run)
@@ -273,7 +275,7 @@ def test_what_is_no_trained_model(bert, tmp_path):
         lambda: predict(run, [["Paris"]]),
         lambda: extract(str(run), bert.spec.task, **at),
     ):
-        with pytest.raises(RecordError, match="not the file that the run wrote, and its scores"):
+        with pytest.raises(RecordError, match="has changed since the run wrote it, so its scores"):
             command()
     config = unsealed(run)
     config.pop("tuned")  # the first runs did not say it
@@ -286,7 +288,7 @@ def test_what_is_no_trained_model(bert, tmp_path):
     with pytest.raises(RecordError, match=r"Model has no place for decoder\..*train it again"):
         predict(run, [["Paris"]], device="cpu")
     values.unlink()
-    with pytest.raises(MissingFileError, match="what the run trained of its model"):
+    with pytest.raises(MissingFileError, match="it held the weights that the run trained"):
         predict(run, [["Paris"]], device="cpu")
 
 
@@ -386,5 +388,5 @@ def test_a_card_shows_what_strangers_wrote_as_text(bert):
     model = {**saved.model, "name": harm, "source": "hub"}
     shown = model_card(replace(saved, model=model, options=options)).partition("begin -->")[2]
     assert "\n## Harm" not in shown and '("BASE_MODEL")' in shown
-    (what,) = (line for line in shown.split("\n") if line.startswith("A head, and "))
+    (what,) = (line for line in shown.split("\n") if line.startswith("A `probekit` head, and "))
     assert what.count("`") == 6, "none of a stranger's ends the code"

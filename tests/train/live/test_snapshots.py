@@ -96,7 +96,7 @@ def test_killed_runs_end_in_the_same_record(given, whole, after, tmp_path, caplo
     again, path = killed(given, tmp_path / "runs.jsonl", after)
     with caplog.at_level("INFO"):
         (record,) = train(again)
-    assert f"going on after step {after}" in caplog.text
+    assert f"resuming after step {after}" in caplog.text
     assert same(record) == same(whole)
     assert not path.exists()
 
@@ -117,7 +117,7 @@ def test_what_was_not_written_by_this_run_is_not_read(tmp_path, caplog, monkeypa
         caplog.clear()
     path.write_bytes(kept)
     assert found.read() is None
-    assert "is of another run or version: the run begins anew" in caplog.text
+    assert "belongs to another run or version: the run starts again" in caplog.text
 
 
 def test_a_full_disk_does_not_end_the_run(tmp_path, caplog, monkeypatch):

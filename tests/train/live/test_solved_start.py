@@ -138,12 +138,15 @@ def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
 @pytest.mark.parametrize(
     ("more", "says"),
     [
-        ({"head": "dwatt"}, "the head dwatt trains maps of its own, so nothing solves it"),
+        ({"head": "dwatt"}, "the head dwatt trains maps of its own, so it cannot be solved"),
         ({"head": "concat"}, r"the head concat trains maps .* Or give --start random\."),
         ({"head": "extra-layers"}, "the head extra-layers trains maps of its own"),
-        ({"decoder": "mlp"}, "the decoder mlp is not convex in its weights, so nothing solves it"),
-        ({"method": None}, "says where a run that trains the model starts"),
-        ({"method": "frozen"}, "says where a run that trains the model starts"),
+        (
+            {"decoder": "mlp"},
+            "the decoder mlp is not convex in its weights, so it cannot be solved",
+        ),
+        ({"method": None}, "is for runs that train the model"),
+        ({"method": "frozen"}, "is for runs that train the model"),
         ({"init_from": "saved"}, r"start='solved' and a saved head are two starts"),
         ({"start": "warm"}, "unknown start 'warm'"),
     ],

@@ -170,8 +170,8 @@ def test_the_probes_of_all_depths_go_together(heads):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([("last", "linear", (2,))] * 2, "2 heads in it read layer 2"),
-        ([("mean", "linear", LAYERS)], "head mean in it reads 3 layers together"),
+        ([("last", "linear", (2,))] * 2, "2 of its heads read layer 2"),
+        ([("mean", "linear", LAYERS)], "its head mean reads 3 layers together"),
         (
             [("last", "linear", (2,)), ("last", "regression", (3,))],
             "are of 2 models, tasks or label columns",
@@ -246,7 +246,7 @@ def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
         )
     hint, vectors = read_gguf(path)
     assert hint == "x" and vectors.keys() == {0, 1}
-    assert "left out layer 4 (stored behind the final norm)" in caplog.text
+    assert "left out layer 4 (stored after the final norm)" in caplog.text
     with pytest.raises(OptionError, match="adds to the outputs of blocks, and this probe reads no"):
         top = directions(trained("last", layers=(4,)))
         write_directions(top, "repeng", tmp_path / "y.gguf", name="a")
@@ -257,10 +257,10 @@ def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
     ("form", "file", "name", "message"),
     [
         ("npy", "x", None, r"unknown format 'npy'. Did you mean 'npz'"),
-        ("repeng", "x.gguf", None, r"say --class NAME, of a, b, c."),
-        ("repeng", "x.gguf", "d", r"--class d: this head knows a, b, c."),
+        ("repeng", "x.gguf", None, r"give --class NAME, one of a, b, c."),
+        ("repeng", "x.gguf", "d", r"--class d: this head has no such class; it has a, b, c."),
         ("npz", "x", "a", r"--class a: npz holds all classes; leave it out."),
-        ("npz", "x", None, r"a file of npz is called \*\.npz"),
+        ("npz", "x", None, r"for npz, choose a name that ends in \.npz"),
         ("npz", "file/x.npz", None, "cannot be written"),
     ],
 )

@@ -77,7 +77,7 @@ def test_a_model_over_several_places_says_the_same(trained):
     rest = ("encoder",) if bert else ("layers", "norm", "rotary_emb")
     places |= dict.fromkeys(rest, "cpu")
     assert predict(root / "head", words, device_map=places) == predict(root / "head", words)
-    with pytest.raises(OptionError, match="--device cpu is one device"):
+    with pytest.raises(OptionError, match="--device cpu were both given"):
         predict(root / "head", words, device="cpu", device_map="auto")
 
 

@@ -112,7 +112,7 @@ def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path):
         (["a\tb\tc"], "regression", r"line 1: expected two texts with one TAB .* found 3"),
         (["\n", "a\tb"], "sentence", r"line 2: this head labels single texts.*; found 2\."),
         (["a", "\n", "a\tb"], "regression", r"line 3: single texts and pairs are mixed"),
-        (["a b\n", "a\tb c\n"], "tagging", "line 2: a TAB in it"),
+        (["a b\n", "a\tb c\n"], "tagging", "line 2 has a TAB"),
     ],
 )
 def test_what_lines_are_for_a_head(lines, kind, items):

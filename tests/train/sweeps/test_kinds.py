@@ -99,7 +99,7 @@ def test_labels_that_cannot_be_trained_on_are_named(texts, tmp_path):
     plant_texts(tmp_path, labelled=False)
     for task in ("glue/stsb", SST):
         plant_texts(tmp_path, task, "dev", count=3)
-    with pytest.raises(DataError, match=r"train, labels 'label'.*'high' is no number"):
+    with pytest.raises(DataError, match=r"train, labels 'label'.*'high' is not a number"):
         fit(base("glue/stsb"), location=Location(cache=tmp_path))
     with pytest.raises(DataError, match=r"train, labels 'label': none are stored"):
         fit(base(), location=Location(cache=tmp_path))
@@ -111,7 +111,7 @@ def test_rows_that_there_are_not_are_refused(words, texts):
     with pytest.raises(OptionError, match=r"--pooling cls .*\(tagging\) have rows of their own"):
         fit(base(TASK, pooling="cls"), location=words)
     for options in ({"depth": 1}, {"layers": "0:"}):
-        with pytest.raises(OptionError, match="subwords, which the cache has of the last layer al"):
+        with pytest.raises(OptionError, match="subwords, and the cache has them only for the last"):
             fit(base(head="extra-layers", **options), location=texts)
 
 

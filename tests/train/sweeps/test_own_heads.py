@@ -121,7 +121,7 @@ def test_heads_in_every_form():
     assert spec_of(DWAtt, **WHERE).head == "dwatt"
     assert spec_of(DWAtt(d_pos=8), **WHERE).head == "dwatt:d_pos=8"
     assert spec_of(Layered, **WHERE, options={"seed": 3}).seed == 3
-    with pytest.raises(OptionError, match="found a Mixed that has been made; give its class"):
+    with pytest.raises(OptionError, match="found an instance of Mixed; give its class"):
         spec_of(Mixed(2), **WHERE)
     with pytest.raises(PluginError, match="has no name for records"):
         spec_of(lambda dim: Mixed(dim), **WHERE)

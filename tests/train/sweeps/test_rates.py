@@ -258,9 +258,11 @@ def test_a_run_that_was_there_is_noted_as_searched_and_not_trained_again(swept, 
 
 
 def test_what_needs_a_rate_that_is_known(words):
-    with pytest.raises(OptionError, match=r"--lr search takes several runs, and this is one"):
+    with pytest.raises(
+        OptionError, match=r"--lr search needs several runs, and this is a single one"
+    ):
         fit(spec(lr="search"), location=words)
-    with pytest.raises(OptionError, match="search it first, without --baselines"):
+    with pytest.raises(OptionError, match="Search it first without --baselines"):
         check_plan([spec(lr="search")])
 
 

@@ -157,14 +157,16 @@ def test_a_model_is_not_overwritten_with_a_head(swept, tmp_path):
     config = tmp_path / "config.json"
     for text in ('{"model_type": "bert"}', "{ // mine"):
         config.write_text(text)
-        with pytest.raises(OptionError, match=r"config\.json is no saved head's, perhaps a model'"):
+        with pytest.raises(OptionError, match=r"config\.json does not belong to a saved head"):
             swept([SHORT], save=tmp_path)
         assert config.read_text() == text
     weights = tmp_path / "alone" / "model.safetensors"
     weights.parent.mkdir()
     for data in (b"precious", save({"head.weight": torch.zeros(2)})):
         weights.write_bytes(data)
-        with pytest.raises(OptionError, match=r"model\.safetensors is no saved head's"):
+        with pytest.raises(
+            OptionError, match=r"model\.safetensors does not belong to a saved head"
+        ):
             swept([SHORT], save=weights.parent)
         assert weights.read_bytes() == data
     ours = save({"head.weight": torch.zeros(2)}, {"made_by": "probekit"})

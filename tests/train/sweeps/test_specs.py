@@ -35,7 +35,7 @@ from tests.train.sweeps.samples import spec
         ({"rate_from": "guessed"}, "unknown origin of a rate 'guessed'"),
         ({"lr": float("nan")}, "--lr must be"),
         ({"hold_out": 1}, "--hold-out must be a number between 0 and 1"),
-        ({"select": "held-out"}, r"--select held-out chooses by what --hold-out F keeps"),
+        ({"select": "held-out"}, r"--select held-out needs a held-out split"),
         ({"weight_decay": -1}, "weight_decay must be 0 or more"),
         ({"weight_decay": 0.1, "optimizer": "adam"}, "weight_decay: the optimizer adam has none"),
         ({"warmup": 1}, "warmup must be a number from 0 to below 1; found 1"),

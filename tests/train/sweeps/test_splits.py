@@ -72,7 +72,7 @@ def test_what_cannot_be_fitted_on(words, tmp_path):
     folder.mkdir()
     (folder / "test.tsv").write_text("index\tsentence\n0\tfine\n")
     on_test = base(task="glue/sst2", fit_on="test", hold_out=0.5)
-    for data, message in ((None, "none are stored"), (tmp_path, "this split has none")):
+    for data, message in ((None, "none are stored"), (tmp_path, "this split has no labels")):
         with pytest.raises(DataError, match=rf"test, labels 'label'.*{message}.* --fit-on"):
             fit(on_test, location=Location(cache=cache, data=data))
 

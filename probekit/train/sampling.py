@@ -235,7 +235,7 @@ def check_two_classes(view: FeatureView) -> None:
         if not np.ptp(view.targets, axis=0).any():
             raise OptionError(
                 f"all {view.n_examples} examples that were drawn have the same labels, and a probe "
-                "tells apart which have one: draw more with --shots or --fraction, or take another "
+                "needs examples that differ: draw more with --shots or --fraction, or take another "
                 "--seeds."
             )
         return

@@ -384,7 +384,7 @@ def test_where_nothing_can_be_pushed(tmp_path):
     entry, other = (stored(tmp_path / name) for name in ("a", "b"))
     (tmp_path / "file").write_text("mine")
     for place, error, says in (
-        (other.path, OptionError, "lies in an entry"),
+        (other.path, OptionError, "is inside an entry"),
         (tmp_path / "a", OptionError, "push it elsewhere"),
         (tmp_path / "file" / "there", StorageError, "another folder"),
     ):

@@ -218,8 +218,8 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     reference = probes[0][0]
     if reference.content != "classes":
         raise RecordError(
-            f"{curve.name}: a prediction is right or wrong where a text has one class, and these "
-            "are sets of labels; `probekit plot depth` shows their scores by depth."
+            f"{curve.name}: this needs one class per text, and these are sets of labels; "
+            "`probekit plot depth` shows their scores by depth."
         )
     assert reference.gold is not None, "classes have a gold side"
     return DepthPredictions(

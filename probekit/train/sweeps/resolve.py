@@ -115,9 +115,9 @@ def resolve(
         )
     if METRICS[splits.metric].consumes == "scores" and kind.targets != "sets":
         raise OptionError(
-            f"{splits.task.name} is scored by {splits.metric}, which ranks; a run of {splits.kind} "
-            "labels is chosen by right and wrong: have the task say accuracy or macro-f1, and "
-            f"compare by the other with --metric {splits.metric}."
+            f"{splits.task.name} is scored by {splits.metric}, which ranks, but runs of "
+            f"{splits.kind} labels are selected by right and wrong: give the task accuracy or "
+            f"macro-f1, and compare by {splits.metric} with --metric {splits.metric}."
         )
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config

@@ -124,7 +124,7 @@ def test_data_that_was_renamed_or_moved_is_known_again(runs):
     assert len(records()) == 1
     # The text of another file of the same name is another one.
     other = write_corpus(runs / "ner", sentences=5)
-    assert "The text of" in refused("train", "checkpoint-100", other, *TRAIN, *cache)
+    assert "This text of" in refused("train", "checkpoint-100", other, *TRAIN, *cache)
 
 
 def test_a_name_tells_models_of_one_folder_name_apart(runs):

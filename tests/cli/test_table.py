@@ -71,7 +71,9 @@ def test_asked_of_scores_everything_at_once(here):
     lines = done(*words, "--where", "shots=8,16").out.splitlines()
     assert lines[0].split() == ["head", "8", "shots", "16", "shots"]
     assert [line.split()[0] for line in lines[2:4]] == ["last", "p32"]
-    assert lines[5].startswith("chosen on dev, by the mean over seeds: lr (2 settings each); test")
+    assert lines[5].startswith(
+        "chosen on dev, by the mean over seeds: lr (2 settings each); report"
+    )
     arrows = "\N{UPWARDS ARROW} \N{DOWNWARDS ARROW}"
     assert lines[6] == f"{arrows} test higher or lower than last on the same data (5 %)"
     assert "all 2 corrected together (Holm 1979)" in lines[7]

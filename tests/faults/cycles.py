@@ -29,7 +29,7 @@ ERRORS = {
 """Errors of calls, and whether all later calls fail as well."""
 
 UNCLEAR = ("Traceback", "may be a fault of probekit")
-TOLD = ("damaged", "not as it was", "without a checksum", "left out: ")
+TOLD = ("damaged", "has changed since it was written", "without a checksum", "left out: ")
 
 READERS: dict[str, Sequence[Sequence[str]]] = {
     "cache/bert/*/*/*": (

@@ -309,7 +309,9 @@ def test_who_changes_a_record_on_purpose_deletes_its_checksum(tmp_path, caplog):
     path.write_text(json.dumps(stored, indent=None, separators=(",", ":")) + "\n")
     assert load_records(path) == [record]  # the same values in another form
     path.write_text(json.dumps(stored | {"seed": 7}) + "\n")
-    with pytest.raises(RecordError, match=r"task\.jsonl, line 1: damaged.* delete its checksum"):
+    with pytest.raises(
+        RecordError, match=r"task\.jsonl, line 1: its checksum does not match.* delete its checksum"
+    ):
         load_records(path)
     del stored["checksum"]
     path.write_text(json.dumps(stored | {"seed": 7}) + "\n")

@@ -171,7 +171,7 @@ def test_who_is_not_logged_in_is_told_before_training(monkeypatch, tmp_path, loc
         raise RuntimeError("no key")
 
     monkeypatch.delenv("WANDB_MODE", raising=False)
-    for login, said in ((refuse, "RuntimeError: no key"), (lambda: False, "nobody is logged in")):
+    for login, said in ((refuse, "RuntimeError: no key"), (lambda: False, "you are not logged in")):
         fake_wandb(monkeypatch, login=login)
         out = tmp_path / "r.jsonl"
         with pytest.raises(OptionError, match=rf"--track wandb: {said}.*`wandb login` first"):

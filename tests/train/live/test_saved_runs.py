@@ -309,7 +309,9 @@ def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
     config = unsealed(folder)
     for name, wrong in DAMAGES:
         (folder / "config.json").write_text(json.dumps({**config, name: wrong}), "utf-8")
-        with pytest.raises(BackboneError, match=rf"config\.json: not what .* \({name}\)\. Train"):
+        with pytest.raises(
+            BackboneError, match=rf"config\.json: the facts about its model .* \({name}\)\. Train"
+        ):
             extract(str(folder), bert.spec.task, **at)
 
 
@@ -319,7 +321,7 @@ LIST = "probekit_files.json"
 def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
     shutil.copytree(bert.model, folder / "backbone")
-    with pytest.raises(OptionError, match=r"something else in .*backbone"):
+    with pytest.raises(OptionError, match=r"backbone, .*holds something else"):
         fit(spec, location=bert.location, save=folder)
     frozen = replace(spec, method=None, rates=())
     fit(frozen, location=bert.location, save=folder)
@@ -345,7 +347,7 @@ def test_what_others_put_in_place_of_a_trained_model_is_refused_and_stays(bert, 
         shutil.rmtree(folder / "backbone")
     (folder / "backbone" / name).write_text("mine")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    with pytest.raises(OptionError, match=r"something else in .*backbone"):
+    with pytest.raises(OptionError, match=r"backbone, .*holds something else"):
         fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
     assert all(path.read_bytes() == content for path, content in before.items())
 

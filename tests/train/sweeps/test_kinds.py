@@ -141,7 +141,7 @@ def test_small_draws_have_fewer_folds_unless_some_were_asked_for(untested):
             resolve(replace(few, shots=1, seed=seed), splits)
         except OptionError as error:
             refusals.append(str(error))
-    assert refusals and all("have one class" in message for message in refusals)
+    assert refusals and all("have the same class" in message for message in refusals)
 
 
 def test_seeds_whose_draws_allow_fewer_folds_belong_to_one_setting(untested, swept):

@@ -157,8 +157,8 @@ def _check_scorable(
     if predicted.content in lacking.get(kind.consumes, ()):
         few = " (they are kept of up to 200 classes)" if kind.consumes == "scores" else ""
         raise RecordError(
-            f"{_origin(run, record)}: {metric} is a score of probabilities{few}, and its "
-            "predictions hold none, as an earlier version of probekit wrote them; delete "
+            f"{_origin(run, record)}: {metric} scores probabilities{few}, and its "
+            "predictions have none (an earlier version of probekit wrote them); delete "
             f"{record.predictions} and train again with --predictions."
         )
     kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}

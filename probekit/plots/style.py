@@ -28,7 +28,8 @@ PAGE_WIDTH = 6.9
 """Width of a figure over two columns, in inches (175 mm)."""
 
 RC: dict[Any, Any] = {
-    "font.family": USUAL,
+    "font.family": [USUAL, "sans-serif"],  # the second one for readers of SVG who lack the first
+    "font.sans-serif": [USUAL],
     "font.size": 8,
     "axes.titlesize": 8,
     "axes.labelsize": 8,

@@ -52,8 +52,8 @@ def test_an_installed_font_draws_what_the_usual_one_lacks(monkeypatch, tmp_path,
     install(monkeypatch, tmp_path / "Boxes.ttf", LETTERS)
     figure = plot_weights(records_of(LETTERS))
     (label,) = (text for text in figure.axes[0].get_yticklabels() if LETTERS in text.get_text())
-    assert label.get_fontfamily() == [fonts.USUAL, "Boxes"]
-    assert figure.axes[0].xaxis.label.get_fontfamily() == [fonts.USUAL]
+    assert label.get_fontfamily() == [fonts.USUAL, "sans-serif", "Boxes"]
+    assert figure.axes[0].xaxis.label.get_fontfamily() == [fonts.USUAL, "sans-serif"]
     figure.axes[0].set_title(LETTERS)  # of the user's, in a font of his own
     save_figure(figure, tmp_path / f"w.{kind}")
     with warnings.catch_warnings(action="error"):
@@ -65,7 +65,8 @@ def test_letters_of_no_font_are_named_with_what_to_install(tmp_path, caplog):
     figure = plot_weights(records_of(f"{LETTERS}\u0939\U0001faf6"))
     save_figure(figure, tmp_path / "w.svg")
     assert caplog.text == ""  # the reader's machine has them, or has not
-    assert LETTERS in (tmp_path / "w.svg").read_text("utf-8")
+    text = (tmp_path / "w.svg").read_text("utf-8")
+    assert LETTERS in text and "font-family: 'DejaVu Sans', sans-serif;" in text
     for kind in ("png", "pdf", "png"):
         save_figure(figure, tmp_path / f"w.{kind}")
     (message,) = caplog.messages

@@ -216,39 +216,34 @@ def _strings(fields: Fields, number: int, name: str, tags: bool = False) -> tupl
 
 
 def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
-    """Return one text, or two, with the label of each row that has one."""
-    label = columns.label
-    if label is not None and choice.of_kind.targets == "sets":
-        return _texts_with_sets(fields, columns.texts, label, choice)
-    labels = [] if label is None else _labels(fields, label, choice)
-    if label is None or not any(labels):
-        rows = range(len(fields.lines))
+    """Return one text, or two, with the label, or the set of labels, of each row that has one."""
+    label, rows = columns.label, range(len(fields.lines))
+    read = _label_sets if choice.of_kind.targets == "sets" else _labels
+    labels = [] if label is None else read(fields, label, choice)
+    if label is None or all(names is None for names in labels):
         return fields.sentences(_text(fields, n, columns.texts, {}) for n in rows)
     return fields.sentences(
-        _text(fields, n, columns.texts, {label: name}) for n, name in enumerate(labels) if name
+        _text(fields, n, columns.texts, {label: names})
+        for n, names in enumerate(labels)
+        if names is not None
     )
 
 
-def _texts_with_sets(
-    fields: Fields, texts: Sequence[str], column: str, choice: Choice
-) -> Sentences:
-    """Return each text with its set of labels, which may be empty; none where no row has one.
+def _label_sets(fields: Fields, column: str, choice: Choice) -> list[tuple[str, ...] | None]:
+    """Return the labels of every row; None where nothing is written, as in all cells if in none.
 
-    Cells are divided at the first of ``SIGNS`` that the column has. Among cells with labels an
-    empty one says that there is none.
+    Cells are divided at the first of ``SIGNS`` that the column has; an empty one has no label.
     """
     cells = fields.values[column]
-    rows = range(len(cells))
     if all(cell is None or cell == "" for cell in cells):
-        return fields.sentences(_text(fields, n, texts, {}) for n in rows)
+        return [None] * len(cells)
     written = [cell for cell in cells if isinstance(cell, str) and not _is_json(cell)]
     sign = next((sign for sign in SIGNS if any(sign in cell for cell in written)), SIGNS[0])
-    _check_unlabelled(fields, column, [n for n in rows if cells[n] is None], choice)
-    return fields.sentences(
-        replace(_text(fields, n, texts, {}), labels={column: _label_set(fields, n, column, sign)})
-        for n in rows
-        if cells[n] is not None
-    )
+    _check_unlabelled(fields, column, [n for n, cell in enumerate(cells) if cell is None], choice)
+    return [
+        None if cell is None else _label_set(fields, n, column, sign)
+        for n, cell in enumerate(cells)
+    ]
 
 
 def _is_json(cell: str) -> bool:
@@ -271,19 +266,20 @@ def _label_set(fields: Fields, number: int, column: str, sign: str) -> tuple[str
     return tuple(sorted(set(map(trim, items))))
 
 
-def _text(fields: Fields, number: int, texts: Sequence[str], labels: dict[str, str]) -> Sentence:
+def _text(
+    fields: Fields, number: int, texts: Sequence[str], labels: dict[str, tuple[str, ...]]
+) -> Sentence:
     row = tuple(fields.values[name][number] for name in texts)
     for name, value in zip(texts, row, strict=True):
         if not isinstance(value, str):
             kind = type(value).__name__
             raise fields.fault(number, f"expected text in column {name!r}, found {kind}.")
-    return plain_text(
-        row, labels, fields.lines[number], fields.id_of(number), fields.groups_of(number)
-    )
+    line, groups = fields.lines[number], fields.groups_of(number)
+    return replace(plain_text(row, {}, line, fields.id_of(number), groups), labels=labels)
 
 
-def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
-    """Return the label of every row by name; "" where it has none.
+def _labels(fields: Fields, column: str, choice: Choice) -> list[tuple[str, ...] | None]:
+    """Return the label of every row by name; None where it has none.
 
     A number may well be -1, or below; -100 is a mark for none if others are negative too.
 
@@ -295,7 +291,7 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     labels = [convert(fields, n, column) for n in range(len(fields.lines))]
     marks = marks_among(labels) | {NO_LABEL}
     if marks.issuperset(labels):
-        return [NO_LABEL] * len(labels)
+        return [None] * len(labels)
     if numeric:
         others = [float(label) for label in set(labels) - marks if is_number(label)]
         marks -= {"-1", "nan"} | ({"-100"} if any(other < 0 for other in others) else set())
@@ -303,7 +299,7 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[str]:
     mark = labels[without[0]] if without else ""
     meaning = f" ({mark} means none; a class needs another name)" if mark else ""
     _check_unlabelled(fields, column, without, choice, meaning)
-    return [NO_LABEL if label in marks else label for label in labels]
+    return [None if label in marks else (label,) for label in labels]
 
 
 def _check_unlabelled(

@@ -124,8 +124,8 @@ def _pick_files(
         if adapter in names:
             return weights, (_ADAPTER, adapter)
     raise BackboneError(
-        f"model {model!r}: {_ADAPTER} lies beside its weights without {_ADAPTER_WEIGHTS[0]}. Add "
-        "that file, or remove the adapter's configuration."
+        f"model {model!r}: {_ADAPTER} is beside its weights, but {_ADAPTER_WEIGHTS[0]} is "
+        "missing. Add that file, or remove the adapter's configuration."
     )
 
 

@@ -28,8 +28,9 @@ from probekit.store.tables import (
 from probekit.tasks import TASKS, Example, Split, Task, TextOptions, get_task
 
 _LICENCE = """\
-Hidden states are made from a text by a model, and probekit knows the licence of neither: whoever \
-publishes this repository has to check that both allow it, and say so in `license` above. {text}"""
+Hidden states are made from a text by a model. probekit does not know the licence of either: \
+whoever publishes this repository must check that both allow it, and fill in `license` above. \
+{text}"""
 _WITH_TEXT = "The words of the text lie in `examples.parquet`, and its labels in `labels/`."
 _WITHOUT_TEXT = (
     "Words and labels were left out of {which}: supply your own copy of the text. Hidden states "

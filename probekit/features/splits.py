@@ -189,15 +189,13 @@ class Splits:
     def missing_dev(self) -> str:
         """What to do where there is no dev split to score."""
         if "dev" not in self.task.splits:
-            return (
-                f"{self.task.name} has no dev split: keep a part of train for it, --hold-out 0.1."
-            )
+            return f"{self.task.name} has no dev split: hold out a part of train, --hold-out 0.1."
         if self.fit_on == "dev":
-            return "--fit-on dev leaves no dev split: keep a part of it for that, --hold-out 0.1."
+            return "--fit-on dev leaves no dev split: hold out a part of it, --hold-out 0.1."
         state = "has no labels" if "dev" in self.entries else "is not in the cache"
         return (
-            f"{self.task.name}: the dev split {state}. Extract it (--split dev), or keep a part "
-            "of train for it: --hold-out 0.1."
+            f"{self.task.name}: the dev split {state}. Extract it (--split dev), or hold out a "
+            "part of train: --hold-out 0.1."
         )
 
     def view(

@@ -184,12 +184,12 @@ class OutputHead:
             )
         except FileNotFoundError as error:
             raise EntryError(
-                f"{path}: the entry holds no output head. Extract again with it among what is "
-                "kept, such as --keep predicted,output-head."
+                f"{path}: the entry holds no output head. Extract again and keep it, such as with "
+                "--keep predicted,output-head."
             ) from error
         except (SafetensorError, KeyError, ValueError, TypeError, AssertionError) as error:
             raise EntryError(
-                f"{path} is damaged or no output head ({type(error).__name__}: {error}). "
+                f"{path} is damaged or not an output head ({type(error).__name__}: {error}). "
                 f"{EXTRACT_AGAIN}"
             ) from error
 

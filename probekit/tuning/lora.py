@@ -105,8 +105,8 @@ class LoRA(Method):
                 return list(wanted)
         projections = ", ".join(map(" and ".join, _PROJECTIONS))
         raise OptionError(
-            f"--method {self.name}: no layer of {kind} has a name of a query or value projection "
-            f"({projections}). Give --method {self.name}:targets=linear."
+            f"--method {self.name}: no layer of {kind} has one of the known names of query and "
+            f"value projections ({projections}). Give --method {self.name}:targets=linear."
         )
 
     def merge(self, model: "PreTrainedModel") -> None:

@@ -134,5 +134,5 @@ def test_a_download_that_keeps_breaking(served, monkeypatch):
 def test_a_repository_without_a_configuration(served, tmp_path):
     served()
     (tmp_path / "served" / "config.json").unlink()
-    with pytest.raises(BackboneError, match=r"holds no config\.json"):
+    with pytest.raises(BackboneError, match=r"has no config\.json"):
         inspect_backbone("org/tiny")

@@ -116,7 +116,7 @@ def test_a_model_without_code_is_not_trusted(tiny_folder):
 @pytest.mark.parametrize(
     ("auto_map", "line"),
     [
-        ({"AutoConfig": "mine.MineConfig"}, "names no AutoModel"),
+        ({"AutoConfig": "mine.MineConfig"}, "has no AutoModel"),
         (
             {"AutoConfig": "org/code--mine.MineConfig", "AutoModel": "org/code--mine.MineModel"},
             r"in another repository \(org/code\)",

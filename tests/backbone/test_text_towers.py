@@ -118,7 +118,7 @@ def test_a_whole_that_makes_something_else_of_a_text_is_refused(folders, monkeyp
 
     monkeypatch.setattr(transformers.Gemma3Model, "forward", changed)
     with pytest.raises(
-        BackboneError, match=r"\(gemma3\): its text model Gemma3TextModel has other"
+        BackboneError, match=r"\(gemma3\): its text model Gemma3TextModel gives different"
     ):
         load_backbone(inspect_backbone(str(folders / "gemma3")), compute_dtype="float32")
 

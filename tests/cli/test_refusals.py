@@ -87,8 +87,8 @@ def test_no_dev_split(bert, corpus, here):
     done("extract", bert, corpus, *FLOAT32, "--split", "train")
     common = ("train", bert, corpus, *TRAIN)
     assert refused(*common).endswith(
-        "the dev split is not in the cache. Extract it (--split dev), or keep a part of train for "
-        "it: --hold-out 0.1."
+        "the dev split is not in the cache. Extract it (--split dev), or hold out a part of "
+        "train: --hold-out 0.1."
     )
     (row,) = done(*common, "--hold-out", "0.25", "--json").rows
     assert row["protocol"] == "full, hold-out 0.25"

@@ -34,8 +34,8 @@ _BEGIN = re.compile(r"\s*[\w.]+=")
 _SERVING = {
     "trial": "trials of a search that was not finished; run it again, or choose them with --where "
     "trial=yes",
-    "left_out": "of runs without a layer of another run, whose ablation was not finished; run it "
-    "again, or choose them with --where left_out=LAYER",
+    "left_out": "from an ablation that was not finished; run it again, or choose them with --where "
+    "left_out=LAYER",
 }
 """Fields that mark runs which serve others, and what it says where all records are of such runs."""
 

@@ -192,8 +192,8 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         )
     if len({saved_classes(spec) for spec in plan}) > 1:
         raise OptionError(
-            "--baselines needs heads with the same labels, but some of these start from saved "
-            "heads with other labels, or only some do. Run each by itself."
+            "--baselines needs heads with the same labels. These start from saved heads with "
+            "different labels, or only some of them start from a saved head. Run each by itself."
         )
 
 

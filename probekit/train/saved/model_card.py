@@ -14,9 +14,9 @@ from probekit.train.saved.folder import SavedHead, read_saved
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
 
 _LICENCE = """\
-What was trained may be bound by the licences of the base model and of the data, of which probekit \
-knows neither: whoever publishes this has to check that both allow it, and say so in `license` \
-above. `config.json` names the labels, and the model as it was typed."""
+What was trained may be bound by the licences of the base model and the data, and probekit \
+knows neither: whoever publishes this must check that both allow it, and fill in \
+`license` above. `config.json` names the labels, and the model as it was typed."""
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
@@ -134,7 +134,7 @@ def _what(saved: SavedHead) -> str:
     """Return in a sentence what was trained."""
     model = _code(_name(str(saved.model["name"])))
     if saved.backbone is None:
-        return f"A `probekit` head on the layers of {model}, which was frozen."
+        return f"A `probekit` head on the frozen layers of {model}."
     return f"A `probekit` head, and {model} trained with it ({_code(_method(saved))})."
 
 

@@ -57,7 +57,7 @@ def test_an_extraction_says_what_goes_on_with_a_conversion(inputs, caches, tmp_p
     way = plan_conversion(entry_in(caches["zarr", "float32"]), dtype="float16", root=tmp_path)
     with interrupted_after(0, "complete"):
         way.apply()
-    with pytest.raises(EntryError, match=r"of `probekit cache convert`\. Run that command again"):
+    with pytest.raises(EntryError, match=r"by `probekit cache convert`\. Run that command again"):
         extract(*inputs, tmp_path, keep=("words", "tokens"), dtype="float16")
 
 

@@ -188,7 +188,7 @@ def test_a_card_for_the_hub(bert, method, tmp_path):
     assert (result.task_type, result.metric_type) == ("token-classification", "span-f1")
     assert card.data.license == "unknown" and card.data.base_model is None, "it is a folder"
     assert str(bert.root) not in card.content, "where it lies is nobody's business"
-    loading = {"full": "AutoModel.from_pretrained(", None: "which was frozen"}
+    loading = {"full": "AutoModel.from_pretrained(", None: "on the frozen layers of"}
     assert loading.get(method, "PeftModel.from_pretrained(") in card.text
     assert ("token_type_ids" in card.text) == (method or "").startswith(("prompt", "prefix"))
     rates = ", backbone 0.003" * (method is not None)

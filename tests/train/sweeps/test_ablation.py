@@ -94,7 +94,7 @@ def test_refits_resume_and_are_left_out_unless_asked_for(swept, tmp_path, traine
     swept([spec(head="mean", l2=1e-3, layers="2,3")])
     every = load_records(tmp_path / "r.jsonl")
     assert len(select(every, [])) == 4 and len(trained) == 5
-    with pytest.raises(RecordError, match="ablation was not finished; run it again"):
+    with pytest.raises(RecordError, match="from an ablation that was not finished; run it again"):
         select([one for one in every if one.left_out], [])
 
 

@@ -244,7 +244,7 @@ def test_a_head_of_three_classes_does_not_go_on_where_two_are_scored(tmp_path):
     options = {"task": "glue/mrpc", "head": "mean", "epochs": 1}
     folder = save(tmp_path, location, **options)
     rewrite(folder, labels=["0", "1", "2"])
-    with pytest.raises(OptionError, match=r"knows 3 labels, and glue/mrpc is scored by the F1 of"):
+    with pytest.raises(OptionError, match=r"has 3 labels, and glue/mrpc is scored by the F1 of"):
         fit(fused(**options, init_from=str(folder)), location=location)
 
 

@@ -40,7 +40,7 @@ def test_what_a_card_says():
         "probekit cache pull hf://datasets/me/x",
     ):
         assert line in found.text
-    assert "whoever publishes this repository has to check" in found.text
+    assert "whoever publishes this repository must check" in found.text
     assert "Words and labels were left out of train" in card(text=False)
 
 

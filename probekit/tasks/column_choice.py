@@ -92,11 +92,14 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
     for name in names if not (free or choice.label or choice.texts_alone) else ():
         values = fields.values[name] if name.lower() in LABELS else ()
         if odd := next(filter(_is_no_class, values), None):
+            expected = (
+                "a text has one class, which is text or a number. For several labels give --kind "
+                "multilabel, or write a column for each and choose one with --label."
+            )
+            if choice.of_kind.targets == "sets":
+                expected = 'labels are a list in each row, ["a", "b"], or text in each, a;b.'
             raise fields.fault(
-                values.index(odd),
-                f"column {name!r} holds {str(odd)[:60]}, and a text has one class, which is text "
-                "or a number. For several labels give --kind multilabel, or write a column "
-                "for each and choose one with --label.",
+                values.index(odd), f"column {name!r} holds {str(odd)[:60]}, and {expected}"
             )
     return Columns(texts, _choose_label(fields.where, choice, names, free))
 
@@ -325,8 +328,10 @@ def _choose_label(
         return None if absent else names[place_of(where, "--label", choice.label, names)]
     candidates = [name for name in candidates if name != choice.group]
     if len(candidates) > 1:
+        joined = " Labels of one text stand in one column, such as a;b."
         raise OptionError(
             f"{where} has several label columns: {', '.join(candidates)}. Choose one with --label."
+            f"{joined if choice.of_kind.targets == 'sets' else ''}"
         )
     return candidates[0] if candidates else None
 

@@ -219,31 +219,65 @@ def _texts(fields: Fields, columns: Columns, choice: Choice) -> Sentences:
     """Return one text, or two, with the label, or the set of labels, of each row that has one."""
     label, rows = columns.label, range(len(fields.lines))
     read = _label_sets if choice.of_kind.targets == "sets" else _labels
+    if label is not None and read is _label_sets:
+        choice = replace(choice, sign=_sign_of(fields, label, choice.sign))
     labels = [] if label is None else read(fields, label, choice)
     if label is None or all(names is None for names in labels):
         return fields.sentences(_text(fields, n, columns.texts, {}) for n in rows)
-    return fields.sentences(
+    labelled = fields.sentences(
         _text(fields, n, columns.texts, {label: names})
         for n, names in enumerate(labels)
         if names is not None
     )
+    return replace(labelled, sign=choice.sign)
 
 
 def _label_sets(fields: Fields, column: str, choice: Choice) -> list[tuple[str, ...] | None]:
     """Return the labels of every row; None where nothing is written, as in all cells if in none.
 
-    Cells are divided at the first of ``SIGNS`` that the column has; an empty one has no label.
+    Cells are divided at the choice's sign. An empty one has no label; one that holds but a mark for
+    none says nothing.
     """
     cells = fields.values[column]
-    if all(cell is None or cell == "" for cell in cells):
-        return [None] * len(cells)
-    written = [cell for cell in cells if isinstance(cell, str) and not _is_json(cell)]
-    sign = next((sign for sign in SIGNS if any(sign in cell for cell in written)), SIGNS[0])
-    _check_unlabelled(fields, column, [n for n, cell in enumerate(cells) if cell is None], choice)
-    return [
-        None if cell is None else _label_set(fields, n, column, sign)
+    sets = [
+        None if cell is None else _label_set(fields, n, column, choice.sign or SIGNS[0])
         for n, cell in enumerate(cells)
     ]
+    marks = marks_among(name for names in sets for name in names or ())
+    without = {n for n, names in enumerate(sets) if names is None or (names and marks >= {*names})}
+    if all(n in without or cell == "" for n, cell in enumerate(cells)):
+        return [None] * len(cells)
+    for n, names in enumerate(sets):
+        if n not in without and (mixed := marks.intersection(names or ())):
+            raise fields.fault(n, f"{min(mixed)} means that a label is missing; leave it out.")
+    mark = next(iter(sets[min(without)] or ()), "") if without else ""
+    _check_unlabelled(fields, column, sorted(without), choice, mark)
+    return [None if n in without else names for n, names in enumerate(sets)]
+
+
+def _sign_of(fields: Fields, column: str, before: str) -> str:
+    """Return what divides the labels of cells; "" where nothing does.
+
+    Args:
+        fields: the columns of a file.
+        column: that of the labels.
+        before: what divides those of the files that were read before.
+
+    Raises:
+        DataError: a sign that goes before that one, which some label there may well hold.
+    """
+    cells = {n: cell for n, cell in enumerate(fields.values[column]) if isinstance(cell, str)}
+    for sign in SIGNS[: SIGNS.index(before)] if before else SIGNS:
+        rows = [n for n, cell in cells.items() if sign in cell and not _is_json(cell)]
+        if rows and before:
+            raise fields.fault(
+                rows[0],
+                f"column {column!r} has {sign!r} here, and {before!r} divides labels in the files "
+                'before; divide them at the same sign everywhere, or write lists: ["a", "b"].',
+            )
+        if rows:
+            return sign
+    return before
 
 
 def _is_json(cell: str) -> bool:
@@ -296,16 +330,15 @@ def _labels(fields: Fields, column: str, choice: Choice) -> list[tuple[str, ...]
         others = [float(label) for label in set(labels) - marks if is_number(label)]
         marks -= {"-1", "nan"} | ({"-100"} if any(other < 0 for other in others) else set())
     without = [n for n, label in enumerate(labels) if label in marks]
-    mark = labels[without[0]] if without else ""
-    meaning = f" ({mark} means none; a class needs another name)" if mark else ""
-    _check_unlabelled(fields, column, without, choice, meaning)
+    _check_unlabelled(fields, column, without, choice, labels[without[0]] if without else "")
     return [None if label in marks else (label,) for label in labels]
 
 
 def _check_unlabelled(
-    fields: Fields, column: str, without: Sequence[int], choice: Choice, meaning: str = ""
+    fields: Fields, column: str, without: Sequence[int], choice: Choice, mark: str
 ) -> None:
-    """Refuse rows without a label among others with one, or say that they are left out."""
+    """Refuse rows without a label, the first by a mark, among others; or say: left out."""
+    meaning = f" ({mark} means none; a class needs another name)" if mark else ""
     if without and not choice.skip_unlabelled:
         raise fields.fault(
             without[0],

@@ -72,6 +72,7 @@ class Sentences:
         unit: what ``Sentence.lines`` counts.
         unmarked: label columns in which marks like ``_`` are labels (``label_names``).
         taken: the columns that were read without being named, in words.
+        sign: what divides the labels of a cell; "" where nothing does.
     """
 
     sentences: tuple[Sentence, ...]
@@ -80,6 +81,7 @@ class Sentences:
     unit: Literal["line", "row", "example"] = "line"
     unmarked: Collection[str] = ()
     taken: str = ""
+    sign: str = ""
 
     @classmethod
     def of_file(cls, path: Path, sentences: Iterable[Sentence]) -> Self:
@@ -97,7 +99,11 @@ class Sentences:
             replace(sentence, where=part.where) for part in parts for sentence in part.sentences
         )
         return replace(
-            first, sentences=sentences, where=first.where + more, origin=first.origin + more
+            first,
+            sentences=sentences,
+            where=first.where + more,
+            origin=first.origin + more,
+            sign=max(part.sign for part in parts),
         )
 
     def fault(self, sentence: Sentence, text: str, word: int = 0) -> DataError:

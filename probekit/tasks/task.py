@@ -237,9 +237,11 @@ class Choice(TextOptions):
         optional: a file of sentences without the label column is one without labels.
         texts_alone: labels are not read; ``label`` says which column is no text.
         group: the column of groups (``--group``), which holds no labels.
+        sign: what divided the labels of a cell in the files before; "" where nothing did.
     """
 
     label: str | None = None
     optional: bool = False
     texts_alone: bool = False
     group: str | None = None
+    sign: str = ""

@@ -152,7 +152,11 @@ def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
             promises; for ``.txt`` the message says how running text is read.
         OptionError: the choice of columns is left open, or an option has nothing to say there.
     """
-    return Sentences.joined([_read_file(path, choice) for path in paths])
+    parts: list[Sentences] = []
+    for path in paths:
+        parts.append(_read_file(path, choice))
+        choice = replace(choice, sign=parts[-1].sign or choice.sign)
+    return Sentences.joined(parts)
 
 
 def _read_file(path: Path, choice: Choice) -> Sentences:
@@ -267,10 +271,14 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     columns = ("token",) if kind.per == "prediction" else _label_columns(first)
     if label is not None and not columns:
         raise DataError(f"{first.where}: no labels in column {label!r}.")
-    choice = replace(corpus.choice, label=next(iter(columns), label), optional=True)
+    choice = replace(
+        corpus.choice, label=next(iter(columns), label), optional=True, sign=first.sign
+    )
     text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
     read_as = "" if typed.kind else f"read as --kind {kind.name}"
-    taken = ": ".join(filter(None, (read_as, first.taken)))
+    divided = f"labels divided at {first.sign!r}" if first.sign else ""
+    taken = ", ".join(filter(None, (first.taken, divided)))
+    taken = ": ".join(filter(None, (read_as, taken)))
     notes = (f"{first.where}: {taken}" if taken else "", corpus.about_files())
     return Task(
         name=name,
@@ -335,6 +343,8 @@ def _kind_shown(corpus: OwnCorpus, split: str) -> str | None:
     except ProbekitError:  # said again where the texts are read
         return kind
     labels = [str(value) for value in fields.values.get(label or "", ()) if value not in (None, "")]
+    if any(sign in value for value in labels for sign in ";|["):  # of a text one, or several
+        return None
     if labels and all(map(is_number, labels)) and not all(float(n).is_integer() for n in labels):
         return "regression"
     return kind if labels else None

@@ -5,7 +5,7 @@ import json
 import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
-from probekit.errors import DataError
+from probekit.errors import DataError, ProbekitError
 from probekit.tasks import TextOptions, get_task
 from probekit.tasks.task import Choice
 from probekit.tasks.user_files import examples_task
@@ -110,3 +110,50 @@ def test_rows_without_labels_may_be_left_out(tmp_path):
     (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
     options = TextOptions(kind="multilabel", skip_unlabelled=True)
     assert read(tmp_path, options=options) == [("x",)]
+
+
+def test_all_files_are_divided_at_the_sign_of_the_first(tmp_path):
+    (tmp_path / "train-0.csv").write_text('text,labels\none,"world, north"\n')
+    (tmp_path / "train-1.csv").write_text('text,labels\ntwo,a;b\nthree,"world, north"\n')
+    (tmp_path / "dev.csv").write_text('text,labels\nfour,"world, north"\n')
+    with pytest.raises(DataError, match=r"train-1.csv, line 2: .* has ';' here, and ',' divides"):
+        get_task(str(tmp_path), KIND)
+    (tmp_path / "train-0.csv").write_text("text,labels\none,c\n")
+    task = get_task(str(tmp_path), KIND)
+    assert list(task.read("train").labels["labels"]) == [("c",), ("a", "b"), ("world, north",)]
+    assert list(task.read("dev").labels["labels"]) == [("world, north",)]
+    assert any("labels divided at ';'" in note for note in task.notes)
+
+
+@pytest.mark.parametrize("mark", ["null", "nan", "n/a", "_", "-1"])
+def test_marks_for_none_are_no_labels(tmp_path, mark):
+    (tmp_path / "train.csv").write_text(f"text,labels\na,x;y\nb,{mark}\nc,\n")
+    with pytest.raises(DataError, match=f"line 3: no label .*{mark} means none.*--skip-unlabelled"):
+        get_task(str(tmp_path), KIND)
+    options = TextOptions(kind="multilabel", skip_unlabelled=True)
+    assert read(tmp_path, options=options) == [("x", "y"), ()]
+    (tmp_path / "train.csv").write_text(f"text,labels\na,x;{mark}\n")
+    with pytest.raises(DataError, match=f"line 2: {mark} means that a label is missing"):
+        get_task(str(tmp_path), KIND)
+    (tmp_path / "train.csv").write_text(f"text,labels\na,{mark}\nb,{mark}\n")
+    assert get_task(str(tmp_path), KIND).read("train").labels == {}
+
+
+@pytest.mark.parametrize("cell", ["joy;fear", "joy|fear", '"[""joy"", ""fear""]"'])
+def test_cells_with_several_labels_are_not_taken_for_one_class(tmp_path, cell):
+    (tmp_path / "train.csv").write_text(f"text,labels\na day,{cell}\nno day,joy\nthe sea,joy\n")
+    with pytest.raises(DataError, match=r"no --kind was given.*multilabel"):
+        get_task(str(tmp_path), TextOptions())
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ([{"text": "a b", "labels": {"joy": 1}}], "labels are a list in each row"),
+        ([{"text": "a b", "joy": 1, "fear": 0}], "joy, fear.*Labels of one text stand in one"),
+    ],
+)
+def test_labels_in_other_forms_are_told_how_to_be_written(tmp_path, rows, message):
+    (tmp_path / "train.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    with pytest.raises(ProbekitError, match=message):
+        get_task(str(tmp_path), KIND)

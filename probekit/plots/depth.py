@@ -30,7 +30,7 @@ from probekit.results.summaries.wording import model_text
 _DASHES: Mapping[str, Any] = {
     "majority": (0, (6, 2)),
     "memorised": (0, (6, 2, 1, 2)),
-    "random labels": (0, (2, 2)),
+    "all labels": (0, (2, 2)),
     "random weights, in the curve's colour": (0, (1, 1.4)),
 }
 _RANDOM = [*_DASHES][-1]

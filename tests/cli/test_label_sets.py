@@ -161,12 +161,16 @@ def test_tables_plots_and_the_page(world, here):
     assert "land, water" in page and "(none)" in page
 
 
-def test_baselines_are_frequencies_and_random_labels(world, here):
+def test_baselines_are_frequencies_and_all_labels(world, here, splits):
     _, common, _ = world
     done("train", *common, "--head", "last", "--baselines", "--out", "b.jsonl")
     by_head = {record["head"]: record for record in records_of(here / "b.jsonl")}
-    assert {"last", "majority", "random labels"} <= by_head.keys()
-    assert by_head["random labels"]["test_score"] < by_head["last"]["test_score"]
+    assert {"last", "majority", "all labels"} <= by_head.keys()
+    gold = splits.view("test").targets
+    said = np.arange(gold.shape[1]) < len(LABELS)  # those of train
+    expected = f1_score(gold, np.tile(said, (len(gold), 1)), average="macro", zero_division=0)
+    assert by_head["all labels"]["test_score"] == pytest.approx(expected)
+    assert by_head["majority"]["test_score"] <= expected < by_head["last"]["test_score"]
 
 
 def test_shots_are_texts_per_label(world, here):

@@ -37,7 +37,7 @@ HEADS: "Registry[type[HeadSpec]]" = Registry(
     reserved=(
         "majority",
         "memorised",
-        "random labels",
+        "all labels",
     ),  # baselines, which stand in place of a head in records
     contracts=(f"{__name__}.contract:HeadSpec", "torch.nn:Module"),
 )

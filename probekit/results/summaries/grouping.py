@@ -35,7 +35,7 @@ DATA = ("model", "task", "label", "shots", "fraction", "method", "normalize", "f
 _AMOUNTS = ("shots", "fraction", "depth")
 """Axes; an option that does not depend on them is named though it changes along one."""
 
-BASELINES = ("majority", "memorised", "random labels")
+BASELINES = ("majority", "memorised", "all labels")
 """What stands in a record in place of a head, and before all heads in tables and legends."""
 
 

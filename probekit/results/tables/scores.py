@@ -30,7 +30,7 @@ BESIDE: Mapping[str, tuple[str, Scale | None]] = {
     "dev-mm/accuracy": ("dev-mm", Scale()),
     "majority": ("majority", None),
     "memorised": ("memorised", None),
-    "random labels": ("random labels", None),
+    "all labels": ("all labels", None),
     RANDOM: (RANDOM, None),
     "accuracy": ("accuracy", Scale()),
     "control/accuracy": ("control accuracy", Scale()),

@@ -18,7 +18,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from probekit.base.fingerprint import canonical_json, compares
+from probekit.base.fingerprint import compares
 from probekit.base.notices import warn_once
 from probekit.base.tensors import empty_buffer
 from probekit.errors import EntryError, OptionError
@@ -26,7 +26,7 @@ from probekit.store.backends.contract import REMEDY, ChunkPlaces
 from probekit.store.checksums import ChunkSum, DamagedChunk, read_checksums
 from probekit.store.codec import READ_DTYPES, TORCH_DTYPES, Int8Scales, StoredRows
 from probekit.store.files import checksum
-from probekit.store.layout import ArraySpec
+from probekit.store.layout import MANIFEST, ArraySpec
 from probekit.store.manifest import Manifest
 from probekit.store.mapping import MappedArray, map_array
 
@@ -157,18 +157,23 @@ class FirstReads:
         return {(c.array, c.row_chunk, c.layer_index): c.xxh128 for c in listed}
 
 
-_ENTRIES: dict[tuple[Path, str], FirstReads] = {}
+_ENTRIES: dict[tuple[int, int, int], FirstReads] = {}
+"""By the manifest's file: neither a path nor what it says tells an entry from its copy."""
 
 
 def first_reads(path: Path, manifest: Manifest) -> FirstReads:
-    """Return what this process has compared of an entry, however often it is opened.
+    """Return what this process has compared of an entry, however often and by whatever path.
 
     Args:
         path: the folder it stands in.
         manifest: what it is.
     """
-    key = path, canonical_json(manifest.files)
-    return _ENTRIES.setdefault(key, FirstReads(path, manifest))
+    compared = FirstReads(path.absolute(), manifest)
+    try:
+        file = (path / MANIFEST).stat()
+    except OSError:  # replaced just now
+        return compared
+    return _ENTRIES.setdefault((file.st_dev, file.st_ino, file.st_mtime_ns), compared)
 
 
 class FeatureArray:

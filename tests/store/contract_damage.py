@@ -3,7 +3,9 @@
 import json
 import os
 import pickle
+import shutil
 from dataclasses import astuple
+from pathlib import Path
 
 import pytest
 
@@ -77,6 +79,18 @@ class DamageContract(Backed):
         fresh.arrays["words"].read(slice(None))
         monkeypatch.setattr("probekit.store.feature_array.checksum", None)
         Entry.open(fresh.path).arrays["words"].read([3])
+
+    def test_an_equal_entry_by_the_same_relative_path_is_another_one(
+        self, fresh, tmp_path, monkeypatch
+    ):
+        here, there = fresh.path.parent, tmp_path / "there"
+        shutil.copytree(here, there)
+        monkeypatch.chdir(here)
+        Entry.open(Path(fresh.path.name)).arrays["words"].read(slice(None))
+        monkeypatch.chdir(there)
+        self.flip(Entry.open(Path(fresh.path.name)), 0, 0)
+        with pytest.raises(EntryError, match="row chunk 0, layer index 0"):
+            Entry.open(Path(fresh.path.name)).arrays["words"].read(slice(None))
 
     def test_few_rows_of_many_chunks_are_compared_in_part(self, fresh, monkeypatch, caplog):
         array = fresh.arrays["words"]

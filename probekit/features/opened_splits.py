@@ -74,9 +74,8 @@ def open_features(
             documents[split] = load_documents(entry, fresh)
     label_map = train_classes = LabelMap(())
     if KINDS[kind].targets in ("classes", "sets"):
-        names = set(label_names(labels["train"].values)) - {
-            NO_LABEL
-        }  # what has no label has no class
+        # what has no label has no class
+        names = set(label_names(labels["train"].values)) - {NO_LABEL}
         if not names and KINDS[kind].targets == "sets":
             raise DataError(f"{labels['train'].where}: no text has a label, so nothing is learned.")
         label_map = train_classes = LabelMap(tuple(sorted(names)))

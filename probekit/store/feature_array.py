@@ -6,6 +6,7 @@ Chunks are compared with their checksums when a process first reads rows of them
 import ctypes
 import logging
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
@@ -169,11 +170,11 @@ def first_reads(path: Path, manifest: Manifest) -> FirstReads:
         manifest: what it is.
     """
     compared = FirstReads(path.absolute(), manifest)
-    try:
+    with suppress(OSError):  # replaced just now
         file = (path / MANIFEST).stat()
-    except OSError:  # replaced just now
-        return compared
-    return _ENTRIES.setdefault((file.st_dev, file.st_ino, file.st_mtime_ns), compared)
+        compared = _ENTRIES.setdefault((file.st_dev, file.st_ino, file.st_mtime_ns), compared)
+        compared.path = path.absolute()  # it may have been moved
+    return compared
 
 
 class FeatureArray:

@@ -149,7 +149,7 @@ def test_an_adapter_without_its_package_or_its_weights(adapted, tmp_path, monkey
         inspect_backbone(str(folder))
     monkeypatch.undo()
     (folder / "adapter_model.safetensors").unlink()
-    with pytest.raises(BackboneError, match=r"without adapter_model\.safetensors"):
+    with pytest.raises(BackboneError, match=r"adapter_model\.safetensors is missing"):
         inspect_backbone(str(folder))
 
 

@@ -145,7 +145,7 @@ def test_a_file_that_is_no_head(tmp_path):
     with pytest.raises(EntryError, match=r"is damaged .* --overwrite"):
         OutputHead.from_file(path)
     save_file({"weight": torch.ones(4, 2)}, path)
-    with pytest.raises(EntryError, match="no output head"):
+    with pytest.raises(EntryError, match="not an output head"):
         OutputHead.from_file(path)
 
 

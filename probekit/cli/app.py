@@ -132,7 +132,7 @@ class Group(TyperGroup):
         commands = self.commands.items()
         with formatter.section("Commands"):
             formatter.write_dl(
-                [(name, one.get_short_help_str(sys.maxsize)) for name, one in commands]
+                [(name, command.get_short_help_str(sys.maxsize)) for name, command in commands]
             )
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:

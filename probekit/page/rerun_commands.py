@@ -3,7 +3,6 @@
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,7 @@ from probekit.results.summaries.wording import layers_text, model_text
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.manifest import Manifest
-from probekit.tasks import TASKS, TextOptions, get_task
+from probekit.tasks import TASKS, TextOptions
 from probekit.tasks.formats.text_lines import split_of, stem_of
 
 _LISTED = ("shots", "fraction")
@@ -192,16 +191,6 @@ def _text_source(manifest: Manifest) -> str | None:
     if split_of(stem_of(Path(name))) is None and (path / name).is_file():
         path /= name
     return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
-
-
-def data_folder(manifest: Manifest) -> str | None:
-    """Return the folder that holds the published files of an entry's task; None if none does."""
-    name, _, folder = manifest.origin.rpartition(" in ")
-    for path in (Path(folder), *Path(folder).parents[:2]) if name else ():
-        with suppress(ProbekitError, OSError):
-            if get_task(manifest.task).corpus(manifest.split, path).origin == manifest.origin:
-                return str(path)
-    return None
 
 
 def _root(cache: Path) -> list[str]:

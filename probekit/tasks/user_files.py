@@ -1,25 +1,17 @@
 """The user's own data: files of any format, or examples in memory, by the same rules."""
 
 import logging
-import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from probekit.base.kinds import KINDS, SPLITS, Kind
 from probekit.base.notices import warn_once
-from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
+from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
-from probekit.tasks.column_choice import (
-    WORDS,
-    check_lists,
-    choose_columns,
-    choose_texts,
-    list_columns,
-)
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
 from probekit.tasks.formats.records import load_json, load_jsonl, value_fields
@@ -34,13 +26,13 @@ from probekit.tasks.formats.text_lines import (
     stem_of,
 )
 from probekit.tasks.formats.word_columns import columns_of, is_conllu
+from probekit.tasks.kind_choice import kind_of_examples, kind_shown
 from probekit.tasks.own_examples import read_conllu, read_fields, read_running
 from probekit.tasks.schemes import (
     NO_LABEL,
     by_name,
     card_names,
     class_number,
-    is_number,
     looks_like_tags,
     read_scheme,
 )
@@ -67,7 +59,6 @@ FORMATS = frozenset({*_COLUMNS, *_LOADERS})
 _PACKED = (".parquet", SAVED)
 """Formats that say themselves how their text is encoded."""
 
-_NAMES_OF_WORDS = frozenset(WORDS) - {"text"}
 HASH = re.compile(r"-[0-9a-f]{8}\Z")
 """What follows the name in the folder name of the user's own data: of its text."""
 _SHOWN_LABELS = 5
@@ -305,14 +296,15 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
             show that they hold words, the message begins with that.
         UnknownNameError: no column has the name that was typed.
     """
+    typed, columns = corpus.choice, partial(corpus.fields, split)
     try:
         return corpus, corpus(split, None)
     except (DataError, OptionError) as error:
-        if (kind := corpus.choice.kind or _kind_shown(corpus, split)) == corpus.choice.of_kind.name:
+        if (kind := typed.kind or kind_shown(columns, typed)) == typed.of_kind.name:
             raise
         unread = error
     if kind is not None:
-        corpus = replace(corpus, choice=replace(corpus.choice, kind=kind))
+        corpus = replace(corpus, choice=replace(typed, kind=kind))
         try:
             return corpus, corpus(split, None)
         except (DataError, OptionError) as error:
@@ -324,39 +316,6 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
             "multilabel, pair or regression, texts alone language-modelling"
         )
     raise type(unread)(f"{name}: no --kind was given, and {read_as}. {unread}") from None
-
-
-def _kind_shown(corpus: OwnCorpus, split: str) -> str | None:
-    """Return the kind that a split is of for certain; None where it could be of several."""
-    choice = corpus.choice
-    try:
-        fields = corpus.fields(split)
-        if fields is None or _NAMES_OF_WORDS & {name.lower() for name in fields.values}:
-            return "tagging"
-        kind = _kind_of_text(fields, choice)
-    except ProbekitError:  # what was said of it as words is as true
-        return "tagging"
-    if kind == "tagging" or (fields.starts and not any(map(_are_texts, fields.values.values()))):
-        return kind if kind == "tagging" else None
-    try:
-        label = choose_columns(fields, replace(choice, kind=kind)).label
-    except ProbekitError:  # said again where the texts are read
-        return kind
-    labels = [str(value) for value in fields.values.get(label or "", ()) if value not in (None, "")]
-    if any(sign in value for value in labels for sign in ";|["):  # of a text one, or several
-        return None
-    if labels and all(map(is_number, labels)) and not all(float(n).is_integer() for n in labels):
-        return "regression"
-    return kind if labels else None
-
-
-def _are_texts(cells: Sequence[Any]) -> bool:
-    """Say whether most cells of a table hold several words, and others than the row before.
-
-    A sentence may stand beside each of its words.
-    """
-    texts = [str(cell or "").strip() for cell in cells]
-    return 2 * sum(" " in text != before for before, text in pairwise(["", *texts])) > len(texts)
 
 
 def own_name(path: Path) -> str:
@@ -450,7 +409,7 @@ def examples_task(examples: Any, name: str, choice: Choice) -> Task:
         if not fields.lines:
             raise DataError(f"examples[{split!r}] is empty: give some, or leave that split out.")
     if choice.kind is None:
-        choice = replace(choice, kind=_kind_of_examples(given, choice))
+        choice = replace(choice, kind=kind_of_examples(given, choice))
     return own_task(name, name, GivenExamples(splits=given, choice=choice), by_text=True)
 
 
@@ -476,47 +435,3 @@ def _by_split(examples: Any) -> dict[str, Any]:
     if not keys:
         raise DataError("examples: found no split; give train, as in {'train': [...]}.")
     return {split: examples[keys[split]] for split in SPLITS if split in keys}
-
-
-def _kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
-    """Return the kind of examples by what they hold, the same for all splits."""
-    kinds = {split: _kind_of_text(fields, choice) for split, fields in given.items()}
-    first, kind = next(iter(kinds.items()))
-    for split, other in kinds.items():
-        if other != kind:
-            raise DataError(
-                f"examples[{first!r}] is read as kind {kind} and examples[{split!r}] as {other}; "
-                "all splits have one kind. If one is read wrongly, say which it is with --kind."
-            )
-    if kind == "tagging":
-        return kind
-    asked = replace(choice, kind=kind, optional=True)
-    labels = []
-    for fields in given.values():
-        label = choose_columns(fields, asked).label
-        if label is not None:
-            labels += [value for value in fields.values[label] if value is not None]
-    numbers = all(isinstance(label, int | float) for label in labels) and bool not in map(
-        type, labels
-    )
-    if numbers and any(isinstance(label, float) and math.isfinite(label) for label in labels):
-        return "regression"
-    if any(type(label) is int for label in labels):
-        warn_once(
-            logger,
-            "examples: whole numbers as labels are read as classes; kind='regression' reads them "
-            "as numbers.",
-        )
-    return kind
-
-
-def _kind_of_text(fields: Fields, choice: Choice) -> str:
-    """Return tagging, sentence or pair."""
-    if list_columns(fields):
-        check_lists(fields, choice)
-        return "tagging"
-    try:  # a regression takes one text or two
-        texts = choose_texts(fields, replace(choice, kind="regression"))
-    except OptionError:  # said again, and in the words of the kind, where the texts are read
-        return "sentence"
-    return "pair" if len(texts) == 2 else "sentence"

@@ -34,11 +34,8 @@ HEADS: "Registry[type[HeadSpec]]" = Registry(
     "head",
     _OWN,
     admit="probekit.testing.head_checks:admit_head",
-    reserved=(
-        "majority",
-        "memorised",
-        "all labels",
-    ),  # baselines, which stand in place of a head in records
+    # baselines, which stand in place of a head in records
+    reserved=("majority", "memorised", "all labels"),
     contracts=(f"{__name__}.contract:HeadSpec", "torch.nn:Module"),
 )
 """In the order of tables and legends, which read the names alone: torch is not loaded for them."""

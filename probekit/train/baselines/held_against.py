@@ -1,19 +1,21 @@
 """Run the baselines of some heads, and put their scores beside those of the heads."""
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY, KINDS
-from probekit.errors import DataError, EntryNotFoundError, OptionError
+from probekit.errors import DataError, EntryNotFoundError, OptionError, ProbekitError
 from probekit.features import Location, Splits
-from probekit.page.rerun_commands import data_folder, extract_command
+from probekit.page.rerun_commands import extract_command
 from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
-from probekit.store.manifest import read_manifest
+from probekit.store.manifest import Manifest, read_manifest
+from probekit.tasks import get_task
 from probekit.train.baselines.baseline_records import (
     CODE_SCORES,
     Ledger,
@@ -150,7 +152,7 @@ def _random(
             notes.append(f"no scores of {model}: {error}")
     if not models:
         made = splits.manifest
-        data, root = data_folder(made) or "DATA", typed_path(location.cache)
+        data, root = _data_folder(made) or "DATA", typed_path(location.cache)
         command = extract_command(made, root, first.task, data=data, random_init=0)
         if made.model_info.get("source") == "memory" or made.origin == EXAMPLES_IN_MEMORY:
             drawn = f"name='{made.model}-random0', options=probekit.ExtractOptions(random_init=0)"
@@ -238,3 +240,13 @@ def _held_against(record: Record, control: Record | None, code: Record | None) -
         scores |= {name: code.scores[name] for name in CODE_SCORES}
     diverged = any(held is not None and held.diverged for held in (record, control, code))
     return replace(record, scores=scores, diverged=diverged)
+
+
+def _data_folder(manifest: Manifest) -> str | None:
+    """Return the folder that holds the published files of an entry's task; None if none does."""
+    name, _, folder = manifest.origin.rpartition(" in ")
+    for path in (Path(folder), *Path(folder).parents[:2]) if name else ():
+        with suppress(ProbekitError, OSError):
+            if get_task(manifest.task).corpus(manifest.split, path).origin == manifest.origin:
+                return str(path)
+    return None

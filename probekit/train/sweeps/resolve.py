@@ -106,19 +106,7 @@ def resolve(
         DataError: there is no dev split to score, and no hold-out was asked for.
     """
     kind = KINDS[splits.kind]
-    if "dev" not in splits.labels and spec.hold_out is None:
-        raise DataError(splits.missing_dev)
-    if spec.shots is not None and kind.targets not in ("classes", "sets"):
-        raise OptionError(
-            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
-            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
-        )
-    if METRICS[splits.metric].consumes == "scores" and kind.targets != "sets":
-        raise OptionError(
-            f"{splits.task.name} is scored by {splits.metric}, which ranks, but runs of "
-            f"{splits.kind} labels are selected by right and wrong: give the task accuracy or "
-            f"macro-f1, and compare by {splits.metric} with --metric {splits.metric}."
-        )
+    _check_labels(spec, splits)
     manifest, entry = splits.manifest, splits.entries["train"]
     config = KeptBackbone(entry.backbone).config
     facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
@@ -168,6 +156,24 @@ def resolve(
     return replace(
         _planned(options, head, decoder, start, splits, drawn, n_values), solving=solving
     )
+
+
+def _check_labels(spec: TrainSpec, splits: Splits) -> None:
+    """Refuse what the labels, or their splits, do not allow; errors are those of `resolve`."""
+    targets = KINDS[splits.kind].targets
+    if "dev" not in splits.labels and spec.hold_out is None:
+        raise DataError(splits.missing_dev)
+    if spec.shots is not None and targets not in ("classes", "sets"):
+        raise OptionError(
+            f"--shots {spec.shots} draws sentences per class, and {splits.task.name} has no "
+            f"classes ({splits.kind}): give --fraction instead, such as --fraction 0.1."
+        )
+    if METRICS[splits.metric].consumes == "scores" and targets != "sets":
+        raise OptionError(
+            f"{splits.task.name} is scored by {splits.metric}, which ranks, but runs of "
+            f"{splits.kind} labels are selected by right and wrong: give the task accuracy or "
+            f"macro-f1, and compare by {splits.metric} with --metric {splits.metric}."
+        )
 
 
 def _solving(

@@ -39,10 +39,10 @@ def put(made: Path, path: Path) -> None:
     """Put a file or folder on the disk, and then into its place.
 
     Args:
-        made: a file, or a folder without others in it.
+        made: a file or a folder.
         path: where it goes; a file there is replaced, as is an empty folder.
     """
-    for item in [*made.glob("*"), made]:
+    for item in [*made.rglob("*"), made]:
         sync_path(item)
     made.replace(path)
     sync_path(path.parent)

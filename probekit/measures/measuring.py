@@ -3,11 +3,11 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import torch
-from jaxtyping import Float64, Int64
+from jaxtyping import Float64
 from torch import Tensor
 
 from probekit.errors import DataError, OptionError
@@ -31,52 +31,24 @@ MASSIVE, TIMES = 100.0, 1000.0
 magnitude of its layer (Sun et al. 2024, "Massive activations in large language models", section 2).
 """
 
-_HALF = 1 << 16
+ROWS = 20_000
+"""Rows that are measured by default; of more, the measures hardly move."""
+
+SAMPLE = 2_000
+"""Rows of which neighbours are searched by default; the cost grows with their square."""
 
 
-def medians(rows: MeasuredRows) -> Float64[Tensor, " layers"]:
-    """Return the median magnitude of the activations of each layer, exactly, in two passes.
+def medians(rows: MeasuredRows, seed: int = 0) -> Float64[Tensor, " layers"]:
+    """Return the median magnitude of the activations of each layer.
 
-    As ``numpy.median``, it is the mean of the two in the middle of an even number.
+    It is exact for up to `ROWS` rows; of more, so many are drawn, since a median needs its values
+    side by side.
     """
-    # The bits of a float32 that is not negative, read as a whole number, grow with it. A first pass
-    # counts how often each upper half occurs, which says in which upper half the middle ones are; a
-    # second pass counts the lower halves of those alone. Of 5 values with the upper halves 3 3 7 7
-    # 9, the middle one (number 2, from 0 on) is the first of those with 7.
-    n_layers, count = len(rows.layers), len(rows) * rows.array.dim
-    middles = ((count - 1) // 2, count // 2)
-    upper = torch.zeros(n_layers, _HALF, dtype=torch.int64)
-    for block in rows.blocks():
-        for layer_counts, bits in zip(upper, _bits(block), strict=True):
-            layer_counts += torch.bincount(bits >> 16, minlength=_HALF)
-    before = upper.cumsum(1)
-    halves = [torch.searchsorted(before, torch.full((n_layers, 1), n + 1))[:, 0] for n in middles]
-    lower = [torch.zeros(n_layers, _HALF, dtype=torch.int64) for _ in middles]
-    for block in rows.blocks():
-        for layer, bits in enumerate(_bits(block)):
-            for half, counts in zip(halves, lower, strict=True):
-                lower_half = bits[(bits >> 16) == half[layer]] & (_HALF - 1)
-                counts[layer] += torch.bincount(lower_half, minlength=_HALF)
-    ends = [
-        _value(half, counts, n - (before - upper).gather(1, half[:, None])[:, 0])
-        for n, half, counts in zip(middles, halves, lower, strict=True)
-    ]
-    return (ends[0] + ends[1]) / 2
-
-
-def _bits(block: Float64[Tensor, "layers rows dim"]) -> Int64[Tensor, "layers values"]:
-    """Return the bits of all magnitudes of each layer; what is stored fits in float32."""
-    return block.abs().float().flatten(1).view(torch.int32).long()
-
-
-def _value(
-    half: Int64[Tensor, " layers"],
-    counts: Int64[Tensor, "layers lower"],
-    number: Int64[Tensor, " layers"],
-) -> Float64[Tensor, " layers"]:
-    """Return the value that has this number among those of an upper half."""
-    low = torch.searchsorted(counts.cumsum(1), number[:, None] + 1)[:, 0]
-    return ((half << 16) | low).int().view(torch.float32).double()
+    middles = []
+    for layer in rows.layers:
+        values = np.abs(rows.sample(layer, ROWS, seed))
+        middles.append(np.median(values, overwrite_input=True))
+    return torch.tensor(middles, dtype=torch.float64)
 
 
 def massive_channels(
@@ -117,13 +89,6 @@ def massive_channels(
 
 def _is_massive(values: Tensor, median: Tensor) -> Tensor:
     return (values > MASSIVE) & (values >= TIMES * median)
-
-
-ROWS = 20_000
-"""Rows that are measured by default; of more, the measures hardly move."""
-
-SAMPLE = 2_000
-"""Rows of which neighbours are searched by default; the cost grows with their square."""
 
 
 def geometry(
@@ -184,15 +149,12 @@ def _find_measured(
                 "`probekit cache ls` shows, or a .json file that `probekit geometry --json` wrote."
             )
         entry = Entry.open(typed_path(model))
-        if split in (None, entry.manifest.split):
-            return entry
-        manifest = entry.manifest
-        entry_location = Location(
-            cache=entry.path.resolve().parents[2],
-            entry=str(entry.path),
-            identity=manifest.request["model"],
-        )
-        return _find_measured(manifest.model, manifest.task, split, entry_location)
+        if split not in (None, entry.manifest.split):
+            raise OptionError(
+                f"--split {split}: {model} is the entry of split {entry.manifest.split}. Leave "
+                "--split out, or give MODEL and TASK."
+            )
+        return entry
     wanted = location.wanted(str(model), location.task(task), location.typed)
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
@@ -202,7 +164,7 @@ def measure(
 ) -> Geometry:
     """Measure rows of an entry; see `geometry`."""
     sums = sum_layers(rows)
-    median = medians(rows)
+    median = medians(rows, seed)
     massive = massive_channels(rows, median, sums.largest)
     alike = LayerSimilarity(rows, sums, memory=memory)
     manifolds = [intrinsic_dimension(rows.sample(n, sample, seed), seed) for n in rows.layers]
@@ -277,7 +239,19 @@ def change(
     """
     where = Location() if location is None else location
     after, before = (_find_measured(name, task, split, where) for name in (model, against))
-    pairs = PairedRows.draw(after, before, array, most=rows, seed=seed)
+    texts = [entry.manifest.request["text"] for entry in (after, before)]
+    if texts[0] != texts[1]:
+        raise DataError(
+            f"{after.path} and {before.path} hold different texts, so their rows cannot be "
+            "compared: extract both from the same files, with the same --limit."
+        )
+    name = default_array(after) if array is None else array
+    # one seed draws the same of as many
+    pair = (
+        MeasuredRows.draw(after, name, most=rows, seed=seed),
+        MeasuredRows.draw(before, name, most=rows, seed=seed),
+    )
+    layers = _shared_layers(*pair)
     manifest = after.manifest
     return Change(
         model=manifest.model,
@@ -286,66 +260,55 @@ def change(
         split=manifest.split,
         entry=manifest.key,
         entry_before=before.manifest.key,
-        array=pairs.after.array.spec.name,
-        rows=len(pairs.after),
-        of_rows=pairs.after.of_rows,
+        array=name,
+        rows=len(pair[0]),
+        of_rows=pair[0].of_rows,
         seed=seed,
-        layers=tuple(_layer_change(pairs, layer) for layer in pairs.layers),
+        layers=tuple(_layer_change(pair, layer) for layer in layers),
         version=__version__,
     )
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class PairedRows:
-    """The same rows of two entries.
+def _shared_layers(after: MeasuredRows, before: MeasuredRows) -> list[int]:
+    """Return the layers that rows of two entries can be compared in, ascending.
 
-    Attributes:
-        after: rows of one.
-        before: those of the other.
-        layers: those that both hold, ascending.
+    Raises:
+        OptionError: there is none.
+        DataError: the rows are not the same ones.
     """
-
-    after: MeasuredRows
-    before: MeasuredRows
-    layers: tuple[int, ...]
-
-    @classmethod
-    def draw(
-        cls, after: Entry, before: Entry, array: str | None, *, most: int | None, seed: int
-    ) -> "PairedRows":
-        """Choose rows; see `change`."""
-        _check_same_texts(after, before)
-        name = default_array(after) if array is None else array
-        # one seed draws the same of as many
-        first, second = (MeasuredRows.draw(e, name, most=most, seed=seed) for e in (after, before))
-        layers = tuple(sorted(set(first.layers) & set(second.layers)))
-        if first.array.dim != second.array.dim or not layers:
-            widths = [
-                f"layers {','.join(map(str, rows.layers))} {rows.array.dim} wide"
-                for rows in (first, second)
-            ]
-            raise OptionError(
-                f"{after.path} and {before.path} share no layer of one width ({widths[0]}; "
-                f"{widths[1]}): only layers of the same number are compared."
-            )
-        if first.of_rows != second.of_rows:
-            raise DataError(
-                f"{after.path} and {before.path} have {first.of_rows:,} and {second.of_rows:,} "
-                f"{name} with a state: their models tokenise the texts differently, so their rows "
-                "do not correspond."
-            )
-        return cls(after=first, before=second, layers=layers)
-
-    def blocks(self, layer: int) -> Iterator[tuple[Tensor, Tensor]]:
-        """Yield the rows of a layer block by block, after and before, (rows, dim) in float64."""
-        pairs = zip(self.after.blocks([layer]), self.before.blocks([layer]), strict=True)
-        return ((after[0], before[0]) for after, before in pairs)
+    layers = sorted(set(after.layers) & set(before.layers))
+    if after.array.dim != before.array.dim or not layers:
+        widths = [
+            f"{rows.where}: layers {','.join(map(str, rows.layers))}, {rows.array.dim} wide"
+            for rows in (after, before)
+        ]
+        raise OptionError(
+            f"the two entries share no layer of one width ({'; '.join(widths)}): only layers of "
+            "the same number are compared."
+        )
+    if after.of_rows != before.of_rows:
+        raise DataError(
+            f"{after.where} and {before.where} have {after.of_rows:,} and {before.of_rows:,} rows "
+            "with a state: their models tokenise the texts differently, so their rows do not "
+            "correspond."
+        )
+    return layers
 
 
-def _layer_change(pairs: PairedRows, layer: int) -> LayerChange:
+Pair = tuple[MeasuredRows, MeasuredRows]
+"""The same rows of two entries: after and before."""
+
+
+def _blocks(pair: Pair, layer: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the rows of a layer block by block, after and before, (rows, dim) in float64."""
+    for after, before in zip(*(rows.blocks([layer]) for rows in pair), strict=True):
+        yield after[0], before[0]
+
+
+def _layer_change(pair: Pair, layer: int) -> LayerChange:
     """Measure one layer, in two passes over its rows: for the means, and for what is about them."""
-    shares, totals = [], torch.zeros(2, pairs.after.array.dim, dtype=torch.float64)
-    for after, before in pairs.blocks(layer):
+    shares, totals = [], torch.zeros(2, pair[0].array.dim, dtype=torch.float64)
+    for after, before in _blocks(pair, layer):
         norm = before.norm(dim=1)
         shares.append(((after - before).norm(dim=1) / norm)[norm > 0])
         totals += torch.stack([after.sum(0), before.sum(0)])
@@ -354,31 +317,17 @@ def _layer_change(pairs: PairedRows, layer: int) -> LayerChange:
         layer=layer,
         change=defined(float(share.mean())),
         deviation=defined(float(share.std(correction=0))),
-        cka=defined(_cka(pairs, layer, totals / len(pairs.after))),
+        cka=defined(_cka(pair, layer, totals / len(pair[0]))),
     )
 
 
-def _cka(pairs: PairedRows, layer: int, means: Float64[Tensor, "2 dim"]) -> float:
+def _cka(pair: Pair, layer: int, means: Float64[Tensor, "2 dim"]) -> float:
     """Return linear CKA, ||Y'X||^2 / (||X'X|| ||Y'Y||) of centred rows X and Y (Frobenius)."""
-    dim = pairs.after.array.dim
+    dim = pair[0].array.dim
     cross, of_x, of_y = (torch.zeros(dim, dim, dtype=torch.float64) for _ in range(3))
-    for after, before in pairs.blocks(layer):
+    for after, before in _blocks(pair, layer):
         x, y = after - means[0], before - means[1]
         cross.addmm_(y.T, x)
         of_x.addmm_(x.T, x)
         of_y.addmm_(y.T, y)
     return float(cross.square().sum() / (of_x.norm() * of_y.norm()))
-
-
-def _check_same_texts(after: Entry, before: Entry) -> None:
-    """Refuse entries whose rows are of other texts.
-
-    Raises:
-        DataError: they are.
-    """
-    texts = [entry.manifest.request["text"] for entry in (after, before)]
-    if texts[0] != texts[1]:
-        raise DataError(
-            f"{after.path} and {before.path} hold different texts, so their rows cannot be "
-            "compared: extract both from the same files, with the same --limit."
-        )

@@ -9,12 +9,11 @@ import numpy as np
 from torch import Tensor, nn
 
 from probekit.base.kinds import KINDS
-from probekit.base.markup import Markup, html_pairs, html_table, html_view
+from probekit.base.markup import html_pairs, html_view
 from probekit.features import FeatureView
 from probekit.probe.decoders.contract import LabelSetDecoder
 from probekit.results.record import BY_MEAN
 from probekit.results.summaries.typeset import html_layers
-from probekit.results.summaries.wording import layers_text, value_text
 from probekit.train.attribution import Attribution
 from probekit.train.member import Member, count_parameters
 from probekit.train.sampling import class_counts, type_names
@@ -27,47 +26,6 @@ from probekit.train.scoring import (
     weights_by_class,
 )
 from probekit.train.stream import StreamSpec
-
-_SHOWN = ("converged", "iterations", "strength", "edge")
-"""What is said of how the fit went."""
-
-
-def fit_view(result: "FitResult") -> Markup:
-    """Return what was fitted, its scores on every split, and what its layers count."""
-    diagnosis = result.diagnosis
-    modules = {part: dict(values) for part, values in result.modules.items()}
-    named = {part: values.pop("name") for part, values in modules.items()}
-    options = [
-        f"{part}.{name}={value}"
-        for part, values in modules.items()
-        for name, value in values.items()
-        if value is not None
-    ]
-    pairs = {
-        **{part: name for part, name in named.items() if name != "none"},
-        "layers": layers_text(result.layers),
-        **({"options": ", ".join(options)} if options else {}),
-        **({"best epoch": f"{result.best_epoch:.3g}"} if result.best_step else {}),
-        **{name: value_text(name, diagnosis[name]) for name in _SHOWN if name in diagnosis},
-        "parameters": f"{result.n_params:,}",
-        "seconds": f"{result.train_seconds:.1f}",
-    }
-    splits = list(dict.fromkeys(name.partition("/")[0] for name in result.scores))
-    names = list(dict.fromkeys(name.partition("/")[2] for name in result.scores))
-    rows = [
-        [split, *(_score(result.scores.get(f"{split}/{name}")) for name in names)]
-        for split in splits
-    ]
-    scores = html_table(["", *names], rows, [True, *(False for _ in names)])
-    measures = {"weight": result.weights, "share": result.shares, "ablation": result.ablation}
-    notes = ["diverged: the loss or a trained value is no longer finite"] * result.diverged
-    title = f"{named['head']}, fitted"
-    return html_view(scores, html_pairs(pairs), html_layers(measures), title=title, notes=notes)
-
-
-def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.4f}"
-
 
 _FALLING = 0.99
 """The training loss still falls where its last mean is below this share of the one before."""
@@ -148,8 +106,12 @@ class FitResult:
     probabilities: Mapping[str, RowProbabilities] = field(default_factory=dict, repr=False)
 
     def _repr_html_(self) -> str:
-        """Return scores, options and layer measures for a notebook."""
-        return fit_view(self)
+        """Return scores and layer measures for a notebook."""
+        scores = {name: f"{score:.4f}" for name, score in self.scores.items()}
+        measures = {"weight": self.weights, "share": self.shares, "ablation": self.ablation}
+        notes = ["diverged: the loss or a trained value is no longer finite"] * self.diverged
+        title = f"{self.modules['head']['name']}, fitted"
+        return html_view(html_pairs(scores), html_layers(measures), title=title, notes=notes)
 
 
 def freeze(

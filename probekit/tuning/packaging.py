@@ -2,12 +2,11 @@
 
 import copy
 import json
-import re
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,10 +14,8 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
 
-from probekit.base.fingerprint import digest_file
-from probekit.base.replacing import put
+from probekit.base.replacing import discard, put
 from probekit.errors import RecordError, reason_of
-from probekit.store.json_types import read_object
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
@@ -30,8 +27,6 @@ VIRTUAL_TOKENS = ("prompt.embedding.weight", "prefix.embedding.weight")
 """What is before the text, of which peft keeps one tensor under a name of its own."""
 
 _METADATA = {"format": "pt", "made_by": "probekit"}
-_LIST = "probekit_files.json"
-"""Beside the values: the sha256 of each file that their run wrote, so that others are told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,8 +78,6 @@ class Packaging:
         save_file(plain, folder / self.file, metadata=_METADATA)
         _order_metadata(folder / self.file)
         self.write_beside(folder, trained)
-        written = {name: digest_file(path) for name, path in _files(folder).items()}
-        (folder / _LIST).write_text(json.dumps({**_METADATA, "files": written}, indent=1), "utf-8")
 
     def put_into(self, model: "PreTrainedModel", path: Path) -> None:
         """Load the values of a file into a model that their method has been attached to.
@@ -231,11 +224,6 @@ PACKAGINGS: Mapping[str, Packaging] = {
 }
 
 
-def _files(folder: Path) -> dict[str, Path]:
-    paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): path for path in paths}
-
-
 def is_ours(path: Path) -> bool:
     """Say whether a file holds tensors that probekit wrote."""
     with suppress(OSError, SafetensorError), safe_open(path, "pt") as file:
@@ -243,79 +231,31 @@ def is_ours(path: Path) -> bool:
     return False
 
 
-def ours_in(folder: Path) -> set[str]:
-    """Return the files of a folder that a run has written: values, and those that its list tells.
+def may_replace(folder: Path) -> bool:
+    """Say whether a run may put its files in place of a folder: none is there, or a run's own.
 
     Args:
-        folder: of a saved run; it need not exist.
+        folder: ``backbone`` in the folder of a saved run.
     """
-    there = _files(folder)
-    names = {packaging.file for packaging in PACKAGINGS.values()}
-    files = {name for name in names if is_ours(folder / name)}
-    listing = read_object(folder / _LIST) or {}
-    listed = listing.get("files")
-    if listing.get("made_by") == _METADATA["made_by"] and isinstance(listed, Mapping):
-        files |= {n for n in there.keys() & listed if digest_file(there[n]) == listed[n]} | {_LIST}
-    return files
-
-
-def others_in(folder: Path, made: Iterable[str] = ()) -> set[str]:
-    """Return what stands where a run may put its files, and no run has written.
-
-    Args:
-        folder: of a saved run; it need not exist.
-        made: paths in it of the files that are to be put there, as far as they are known.
-    """
-    if folder.exists() and not folder.is_dir():
-        return {folder.name}
-    made = set(made)
-    above = {parent.as_posix() for name in made for parent in PurePosixPath(name).parents}
-    folders = {path.name for path in folder.glob("*") if path.is_dir()}
-    there = {*folders, *(_files(folder).keys() - ours_in(folder))}
-    blocked = {name for name in _files(folder) if name in above}  # where a folder is to be
-    return blocked | {name for name in there if name in made or _WRITTEN.fullmatch(name)}
-
-
-def check_place(fresh: Path, folder: Path) -> None:
-    """Refuse to replace what no run has written, before anything is replaced.
-
-    Args:
-        fresh: holds the new files; it need not exist.
-        folder: where they go.
-
-    Raises:
-        FileExistsError: somebody else's file or folder is in the place of one.
-    """
-    if (made := _files(fresh)) and (others := others_in(folder, made)):
-        raise FileExistsError(f"{folder / min(others)} is not as a run wrote it: move it away")
+    if not folder.exists():
+        return True
+    if folder.is_symlink() or not folder.is_dir():
+        return False
+    written = any(is_ours(folder / packaging.file) for packaging in PACKAGINGS.values())
+    return written or not any(folder.iterdir())
 
 
 def put_in_place(fresh: Path, folder: Path) -> None:
-    """Put what a packaging wrote into a folder, in place of what an earlier run has there.
-
-    Other files of that folder stay. What was there goes first; the list of files goes last and
-    comes first, so that what a kill leaves is known for ours.
+    """Put what a packaging wrote in place of what an earlier run has there.
 
     Args:
         fresh: holds the new files; it need not exist, where a run trained nothing of the model.
-        folder: where they go; it need not exist.
+        folder: where they go; somebody else's (see `may_replace`) stays.
 
     Raises:
-        OSError: a file cannot be put there or removed.
+        OSError: the files cannot be put there, or the earlier ones removed.
     """
-    made, ours = _files(fresh), ours_in(folder)
-    for name in sorted(ours, key=lambda name: name == _LIST):
-        (folder / name).unlink()
-    for name in sorted(made, key=lambda name: name != _LIST):
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        put(made[name], folder / name)
-    if folder.is_dir() and not (folder.is_symlink() or any(folder.iterdir())):
-        folder.rmdir()
-
-
-_WRITTEN = re.compile(
-    r"(added_tokens|special_tokens_map|vocab|((adapter|generation|tokenizer)_)?config|tokenizer)\.json"
-    r"|vocab\.txt|merges\.txt|chat_template\.jinja|[\w.]+\.model"
-    r"|(values|adapter_model|model)\.safetensors"
-)
-"""Values, and what transformers and peft write beside them."""
+    if folder.exists() and may_replace(folder):
+        discard(folder)
+    if fresh.exists():
+        put(fresh, folder)

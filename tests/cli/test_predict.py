@@ -63,13 +63,12 @@ def test_what_cannot_be_predicted(head, corpus, here):
     (here / "eng.testb").write_text(f"-DOCSTART- -X- O\n\n{labelled}", "utf-8")
     (here / "latin.txt").write_bytes(b"caf\xe9\n")
     (here / "texts.csv").write_text("text,label\na fine film,good\n")
-    table = "every line ends in a label, so this is a table"
+    table = "holds words and their labels in columns, but plain text is expected. Name it .conll"
     for file, text, message in (
         ("none.txt", None, "none.txt: no such file."),
         ("latin.txt", None, "latin.txt, line 1: not UTF-8 ("),
-        ("eng.testb", None, f"eng.testb: {table}"),
+        ("eng.testb", None, f"eng.testb {table}"),
         ("texts.csv", None, "texts.csv: the column of words holds texts, such as"),
-        ("-", labelled, f"stdin: {table}"),
         ("-", "\n \n", "there is no text to label; give one sentence per line."),
         ("-", b"a b\ncaf\xe9\n", "stdin, line 2: not UTF-8 ("),
         ("-", '{"tokens": ["a"]}\n', "stdin holds JSON objects, but plain text is expected; name"),

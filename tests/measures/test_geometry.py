@@ -9,13 +9,7 @@ from PIL import Image
 
 import probekit
 from probekit import Look
-from probekit.errors import (
-    EntryNotFoundError,
-    MissingFileError,
-    OptionError,
-    RecordError,
-    UnknownNameError,
-)
+from probekit.errors import MissingFileError, OptionError, RecordError, UnknownNameError
 from probekit.features import Location
 from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import measure
@@ -57,9 +51,8 @@ def test_all_layers_of_the_default_rows_are_measured(root, found):
 def test_the_path_of_an_entry_is_that_entry(root):
     (path,) = root.glob("*/*/dev-????????")
     assert probekit.geometry(path).split == "dev"
-    assert probekit.geometry(path, split="train").split == "train"
-    with pytest.raises(EntryNotFoundError):
-        probekit.geometry(path, split="test")
+    with pytest.raises(OptionError, match=r"is the entry of split dev\. Leave --split out"):
+        probekit.geometry(path, split="train")
     with pytest.raises(OptionError, match="is not the path of a cache entry"):
         probekit.geometry(root / "nowhere")
     with pytest.raises(OptionError, match="leave TASK out"):

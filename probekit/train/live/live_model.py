@@ -15,6 +15,8 @@ from transformers import PreTrainedModel
 
 from probekit.backbone import Backbone, GivenModel, load_again
 from probekit.backbone.structure import are_same, cannot_be_cut, shorten
+from probekit.base.machine import free_memory
+from probekit.base.notices import human_bytes
 from probekit.base.numbers import derive, seeded, torch_generator
 from probekit.data.batches import TokenBatch, token_batches
 from probekit.data.encoded import EncodedSplit
@@ -24,6 +26,12 @@ from probekit.tuning.contract import Method, Tuned
 from probekit.tuning.packaging import TrainedValues
 
 logger = logging.getLogger(__name__)
+
+_COPIES = 4
+"""Copies of the trained values beside the model's own: gradients, two moments, the best state."""
+
+_FEW_STEPS = 50
+"""Steps below which a line says that they are few: three epochs of a few shots are six."""
 
 
 @dataclass(eq=False)
@@ -85,6 +93,35 @@ class LiveModel:
                 f"subwords exceed the {most + before} positions of {self.backbone.info.name!r}. "
                 f"Extract with --max-length {most}, or give fewer virtual tokens."
             )
+
+    def check_memory(self, n_steps: int) -> None:
+        """Say what a run trains of the model, and refuse one whose optimizer does not fit.
+
+        Args:
+            n_steps: steps that the run takes.
+
+        Raises:
+            OptionError: gradients, moments and the best state need more memory than is free.
+        """
+        assert self.tuned is not None, "something is trained"
+        name, method, device = self.backbone.info.name, self.method.name, self.backbone.device
+        needed = _COPIES * sum(value.nbytes for value in self.tuned.parameters())
+        if needed > (free := free_memory(device)):
+            raise OptionError(
+                f"--method {method} of {name} needs {human_bytes(needed)} of memory beside the "
+                f"model, for gradients and optimizer, and only {human_bytes(free)} are free on "
+                f"{device}. Give a method that trains less (lora, bitfit), or --depth."
+            )
+        few = " So few steps hardly train a model: see --epochs." if n_steps < _FEW_STEPS else ""
+        logger.info(
+            "%s trains %s of %s weights of %s: %d steps.%s",
+            method,
+            f"{sum(value.numel() for value in self.tuned.parameters()):,}",
+            f"{self.tuned.n_model:,}",
+            name,
+            n_steps,
+            few,
+        )
 
     def rows(
         self,

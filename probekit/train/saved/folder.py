@@ -38,9 +38,8 @@ from probekit.tuning.packaging import (
     BACKBONE_FOLDER,
     PACKAGINGS,
     TrainedValues,
-    check_place,
     is_ours,
-    others_in,
+    may_replace,
     put_in_place,
 )
 from probekit.version import __version__
@@ -246,7 +245,8 @@ def save_head(
             config = with_checksum(json.loads(json.dumps(head.to_json(), allow_nan=False)))
             text = json.dumps(config, indent=1, ensure_ascii=False) + "\n"
             (fresh / CONFIG).write_text(text, "utf-8")
-            check_place(backbone, folder / BACKBONE_FOLDER)
+            if backbone.exists() and not may_replace(folder / BACKBONE_FOLDER):
+                raise FileExistsError(f"no run wrote {folder / BACKBONE_FOLDER}: move it away")
             (folder / CONFIG).unlink(missing_ok=True)  # the old weights' own; only now they go
             put(fresh / WEIGHTS, folder / WEIGHTS)
             put_in_place(backbone, folder / BACKBONE_FOLDER)
@@ -291,32 +291,28 @@ def check_replaceable(
     if not os.access(there, os.W_OK | os.X_OK):
         raise StorageError(f"--save {folder}: {there} cannot be written. Choose another folder.")
     backbone = folder / BACKBONE_FOLDER
-    if tunes and (others := others_in(backbone)):
+    if tunes and not may_replace(backbone):
         raise OptionError(
-            f"--save {folder}: {backbone}, where the weights that the run trains in the model "
-            f"would go, holds something else ({min(others)}). Move it away, or choose another "
-            "folder."
+            f"--save {folder}: the run would write its trained weights to {backbone}, which holds "
+            "something else. Move it away, or choose another folder."
         )
-    try:
+    config: Any = None
+    with suppress(FileNotFoundError, ValueError):
         config = parse_json((folder / CONFIG).read_text("utf-8"))
-    except (FileNotFoundError, ValueError) as error:
-        left = [name for name in (CONFIG, WEIGHTS) if (folder / name).exists()]
-        if left and not is_ours(folder / WEIGHTS):
-            raise OptionError(
-                f"--save {folder}: its {left[-1]} does not belong to a saved head, perhaps to a "
-                "model. Choose another folder."
-            ) from error
-        return
-    if not _is_saved(config):
+    foreign = None
+    if config is not None and not _is_saved(config):
+        foreign = CONFIG
+    elif config is not None and _are_others(folder / WEIGHTS):
+        foreign = WEIGHTS
+    elif config is None and not is_ours(folder / WEIGHTS):
+        foreign = next((name for name in (WEIGHTS, CONFIG) if (folder / name).exists()), None)
+    if foreign is not None:
         raise OptionError(
-            f"--save {folder}: its {CONFIG} does not belong to a saved head, perhaps to a model. "
+            f"--save {folder}: its {foreign} does not belong to a saved head, perhaps to a model. "
             "Choose another folder."
         )
-    if _are_others(folder / WEIGHTS):
-        raise OptionError(
-            f"--save {folder}: its {WEIGHTS} does not belong to a saved head, perhaps to a model. "
-            "Move it away, or choose another folder."
-        )
+    if config is None:
+        return
     named = config.get("head")
     name = named.get("name") if isinstance(named, Mapping) else None
     other_task, other_label = config.get("task"), config.get("label")

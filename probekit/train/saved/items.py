@@ -3,8 +3,7 @@
 It comes as values, as lines of running text, or in a table that ``extract`` reads too.
 """
 
-import re
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, Kind
@@ -19,7 +18,6 @@ from probekit.tasks.formats.text_lines import (
     read_bytes,
 )
 from probekit.tasks.formats.word_columns import DOCUMENT_START
-from probekit.tasks.schemes import BIO_TAG
 from probekit.tasks.sentences import Sentence
 from probekit.tasks.task import Choice
 from probekit.tasks.user_files import FORMATS, read_own
@@ -31,7 +29,6 @@ _MIXED = (
     "trained."
 )
 
-_CELLS = re.compile(r"[,;|\t]")
 
 COLUMNS = {"text", "separator", "sentences"}
 """Options that say that a file has columns."""
@@ -171,13 +168,20 @@ def line_items(raw: bytes, where: str, head: TrainedHead, options: TextOptions) 
         options: how it is encoded; UTF-8 if they do not say.
 
     Raises:
-        DataError: it is not of that encoding, is no text of the kind that the head reads, or looks
-            like a table of words and labels.
+        DataError: it is not of that encoding, is no text of the kind that the head reads, or is
+            JSON or a CoNLL file.
         OptionError: an option is for columns.
     """
     options.refuse(COLUMNS, f"{where}, which has a text per line")
     lines = decode_lines(raw, where, options.encoding and known_encoding(options.encoding))
-    _check_running(lines, where, KINDS[head.text_kind], head.labels)
+    filled = [line for line in lines if line.strip()]
+    if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
+        raise DataError(f"{where} holds JSON objects, but plain text is expected; name it .jsonl.")
+    if any(line.startswith(DOCUMENT_START) for line in filled):
+        raise DataError(
+            f"{where} holds words and their labels in columns, but plain text is expected. Name it "
+            ".conll, or give --text 0."
+        )
     return read_items(lines, head.text_kind)
 
 
@@ -196,36 +200,3 @@ def _item(sentence: Sentence) -> Item:
     if sentence.text is None:
         return list(sentence.words)
     return sentence.text if sentence.text_pair is None else (sentence.text, sentence.text_pair)
-
-
-def _check_running(lines: Sequence[str], where: str, kind: Kind, labels: Collection[str]) -> None:
-    """Refuse lines that hold their labels already, or JSON: each would be taken for a text."""
-    filled = [line for line in lines if line.strip() and not line.startswith(("#", DOCUMENT_START))]
-    if filled and all(line.startswith("{") and line.rstrip().endswith("}") for line in filled):
-        raise DataError(f"{where} holds JSON objects, but plain text is expected; name it .jsonl.")
-    if len(filled) > 1 and _ends_in_labels(filled, kind, labels):
-        words = kind.per == "word"
-        remedy = ".conll file, or --text 0 with this one" if words else ".csv or .tsv file"
-        raise DataError(
-            f"{where}: every line ends in a label, so this is a table, but plain text is "
-            f"expected. To read it as `probekit extract` does, give a {remedy}."
-        )
-
-
-def _ends_in_labels(lines: Sequence[str], kind: Kind, labels: Collection[str]) -> bool:
-    """Say whether the last cell of each line, but perhaps a header, is a label.
-
-    Words are as many in each line, beside a label of letters; a full stop may be a label as well.
-    """
-    # "token tag", "Ada B-PER", "left O": without the header, the last cells are known labels, and
-    # all lines have two cells. "It is A ." and "So am I ." end in the label ".", but it is one
-    # without a letter; and in lines of prose the numbers of words differ.
-    body = lines[1:] if len(lines) > 2 else lines
-    rows = [line.split() if kind.per == "word" else _CELLS.split(line) for line in body]
-    named = {row[-1].strip(' "') for row in rows}
-    if kind.per == "word" and not any(map(str.isalpha, "".join(named))):
-        return False
-    known = all(
-        name in labels or (kind.per == "word" and BIO_TAG.fullmatch(name)) for name in named
-    )
-    return known and len(rows[0]) > 1 and len({len(row) for row in rows}) == 1

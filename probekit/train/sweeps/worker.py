@@ -167,10 +167,7 @@ def fit_runs(
     streams, fitted = make_streams(fitted, splits, views.get(HELD_OUT))
     interrupt = None
     if live is not None and live.learns and streams[0].total_steps:
-        from probekit.train.live.live_forecast import check_run  # with transformers
-
-        (stream,) = streams
-        check_run(live, stream, views["dev"])
+        live.check_memory(streams[0].total_steps)
     dev, metric = views.pop("dev"), METRICS[splits.metric]
     how: dict[str, Any] = {"metric": metric, "device": device, "memory": memory, "report": report}
     start = None

@@ -5,7 +5,6 @@ import re
 import shutil
 from dataclasses import replace
 
-import numpy as np
 import pytest
 import torch
 
@@ -14,13 +13,10 @@ from probekit.errors import OptionError
 from probekit.extraction import extract
 from probekit.features import Location
 from probekit.results.tables import summarise, table
-from probekit.train.live import live_forecast
+from probekit.train.live import live_model
 from probekit.train.live.live_rows import LiveSource
-from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
-from probekit.train.sweeps.run_views import open_splits, scored_views
 from probekit.train.sweeps.specs import TrainSpec, product
-from probekit.train.sweeps.worker import make_streams, open_method
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32
 from tests.tuning.cases import installed
@@ -72,7 +68,7 @@ def test_a_run_that_diverges_stops_and_is_recorded_under_its_seed(
     (record,) = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
     assert record.diverged and record.seed == 3 and record.rates == {"backbone": 1e9}
     assert [point[0] for point in record.curve] == [6, 12]
-    assert len(read) == 6 + 2, "six steps, and two passes for the forecast"
+    assert len(read) == 6, "six steps"
     assert "mean at --lr 0.01,backbone=1e+09: the loss or a trained value is no" in caplog.text
     again = sweep([spec], location=at, out=tmp_path / "runs.jsonl", device="cpu")
     assert list(again) == [record], "it is not tried again with another seed"
@@ -122,46 +118,12 @@ def test_batches_that_make_no_difference_make_no_other_record(base, tmp_path):
     assert len(load_records(tmp_path / "runs.jsonl")) == 3
 
 
-def test_memory_and_time_are_told_before_the_first_step(base, caplog, monkeypatch):
+def test_what_is_trained_is_told_before_the_first_step(base, caplog, monkeypatch):
     spec, at = base
     with caplog.at_level("INFO"):
-        found = fit(spec, location=at)
-    line = next(line for line in caplog.messages if "beside the model" in line)
-    assert re.search(
-        r"full trains ([\d,]+) of \1 weights of .*: 3 steps in about \d+ s, with", line
-    )
-    assert "scoring dev" not in line and line.endswith("hardly train a model: see --epochs.")
-    monkeypatch.setattr(live_forecast, "_OF_SCORING", 100.0)
-    with caplog.at_level("INFO"):
         fit(spec, location=at)
-    assert "scoring dev" not in caplog.text, "a share of train is scored, and dev once"
-    with caplog.at_level("INFO"):
-        fit(replace(spec, select="dev"), location=at)
-    assert "More than half of that time goes into scoring dev 3 times: lower evals" in caplog.text
-    monkeypatch.setattr(live_forecast, "free_memory", lambda device: 1000)
-    with pytest.raises(OptionError, match=r"and only 1\.0 kB are free on cpu\. Lower batch_"):
+    line = next(line for line in caplog.messages if "full trains" in line)
+    assert re.search(r"full trains ([\d,]+) of \1 weights of .*: 3 steps\. So few steps", line)
+    monkeypatch.setattr(live_model, "free_memory", lambda device: 1000)
+    with pytest.raises(OptionError, match=r"and only 1\.0 kB are free on cpu\. Give a method"):
         fit(spec, location=at)
-    assert found.n_backbone_params
-
-
-def test_the_forecast_is_what_a_step_holds(base):
-    """Of states alone: what is held grows as the subwords do, and copies are four of the values."""
-    spec, at = replace(base[0], select="dev"), base[1]
-    splits = open_splits(spec, at)
-    run = resolve(spec, splits)
-    ((stream,), _), live = make_streams([run], splits), open_method([run], splits, "cpu")
-    dev = scored_views(spec, splits)["dev"]
-    before = {name: value.clone() for name, value in live.tuned.state_dict().items()}
-    found = live_forecast.forecast(live, stream, dev)
-    values = sum(value.numel() for value in live.tuned.parameters())
-    assert found.copies == 4 * 4 * values
-    less = live_forecast.forecast(replace(live, batch_tokens=40), stream, dev)
-    assert less.held < found.held / 2
-    assert live.passes == 0 and not live.backbone.model.training
-    assert all(value.grad is None for value in live.tuned.parameters())
-    assert all(torch.equal(value, before[name]) for name, value in live.tuned.state_dict().items())
-    assert 0 < found.stepping < np.inf
-    once = live_forecast.forecast(live, replace(stream, steps=replace(stream.steps, evals=1)), dev)
-    both = np.array([[one.scoring, one.stepping] for one in (found, once)])
-    ratio = both[:, 0] / both[:, 1]
-    np.testing.assert_allclose(ratio[0], len(stream.points) * ratio[1])

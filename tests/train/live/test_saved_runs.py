@@ -16,7 +16,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from probekit import Location, TrainedHead, fit, open_features, predict, sweep
 from probekit.backbone import inspect_backbone, load_backbone
-from probekit.base.fingerprint import digest_file
 from probekit.base.registry import parse
 from probekit.errors import BackboneError, MissingFileError, OptionError, RecordError
 from probekit.extraction import extract
@@ -24,7 +23,6 @@ from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import model_card, write_model_card
 from probekit.tuning import METHODS
-from probekit.tuning.packaging import put_in_place
 from tests.cli.console import done, refused
 from tests.saved_heads import unsealed
 from tests.tiny import build
@@ -315,9 +313,6 @@ def test_what_cannot_be_asked_of_a_run(bert, tmp_path):
             extract(str(folder), bert.spec.task, **at)
 
 
-LIST = "probekit_files.json"
-
-
 def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     spec, folder = replace(bert.spec, method="full", epochs=1), tmp_path / "run"
     shutil.copytree(bert.model, folder / "backbone")
@@ -340,7 +335,7 @@ def test_what_others_keep_beside_a_head_stays(bert, tmp_path):
     assert len(list(folder.glob("*.*/notes.txt"))) == 3 and not left.exists()
 
 
-@pytest.mark.parametrize("name", ["model.safetensors", "mine.model", "."])
+@pytest.mark.parametrize("name", ["model.safetensors", "."])
 def test_what_others_put_in_place_of_a_trained_model_is_refused_and_stays(bert, tmp_path, name):
     folder = shutil.copytree(bert.saved("full")[0], tmp_path / "run")
     if name == ".":  # in place of the folder itself
@@ -350,37 +345,6 @@ def test_what_others_put_in_place_of_a_trained_model_is_refused_and_stays(bert, 
     with pytest.raises(OptionError, match=r"backbone, .*holds something else"):
         fit(replace(bert.spec, method="full"), location=bert.location, save=folder)
     assert all(path.read_bytes() == content for path, content in before.items())
-
-
-CHANGES = {
-    "damaged": lambda file: file.write_text("x" + file.read_text()[1:]),
-    "gone": Path.unlink,
-    "somebody else's": lambda file: file.write_text(file.read_text().replace("probekit", "other")),
-    "of other contents": lambda file: (file.parent / "adapter_config.json").write_text("mine"),
-}
-"""Of a list of the files that a run wrote, after which it tells nothing of one of them."""
-
-
-@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_files_that_no_list_names_stay(bert, tmp_path, change):
-    run = bert.saved(asked("lora", "bert"))[0] / "backbone"
-    folder = shutil.copytree(run, tmp_path / "backbone")
-    (folder / "vocab.txt").write_text("mine")
-    change(folder / LIST)
-    put_in_place(tmp_path / "nothing", folder)  # a run that trained a head alone
-    left = {path.name for path in folder.iterdir()} - {LIST}
-    assert left == {"vocab.txt", "adapter_config.json"}
-
-
-def test_a_list_of_files_names_none_elsewhere(bert, tmp_path):
-    folder = shutil.copytree(bert.saved("full")[0] / "backbone", tmp_path / "backbone")
-    victim = tmp_path / "victim.txt"
-    victim.write_text("mine")
-    said = json.loads((folder / LIST).read_text())
-    said["files"] |= {"../victim.txt": digest_file(victim)}
-    (folder / LIST).write_text(json.dumps(said))
-    put_in_place(tmp_path / "nothing", folder)
-    assert victim.read_text() == "mine" and not folder.exists()
 
 
 def test_a_card_shows_what_strangers_wrote_as_text(bert):

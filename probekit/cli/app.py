@@ -53,34 +53,6 @@ EVERYWHERE: Mapping[str, bool] = {
 }
 """Options that may stand anywhere on the line, and whether a value follows them."""
 
-_OF_PROTOCOL = "is stated in a file: --protocol FILE.toml (docs/reference/protocols.md)"
-_OF_EXTRACT = (
-    "is said to `probekit extract` alone, and its entries keep it. Name the data by its path, or "
-    "as `probekit cache ls` does"
-)
-_MOVED: Mapping[str, str] = {
-    **dict.fromkeys(("--batch-size", "--evals", "--optimizer", "--schedule"), _OF_PROTOCOL),
-    **dict.fromkeys(("--warmup", "--weight-decay", "--batch-tokens"), _OF_PROTOCOL),
-    **dict.fromkeys(("--separator", "--encoding", "--sentences"), _OF_EXTRACT),
-    **dict.fromkeys(("--skip-unlabelled", "--skip-blank"), _OF_EXTRACT),
-    "--init-from": "is --start DIR",
-    "--fusion-from": "is --start fusion:DIR",
-    "--freeze-fusion": "is --start frozen-fusion:DIR",
-    "--restart": "is --overwrite",
-    "--address": "is the environment's: RAY_ADDRESS=HOST:PORT",
-    "--gpus-per-worker": "is an option of the engine: --engine ray:gpus_per_worker=0.5",
-    "--memory": "has no successor: half of what is free is used",
-}
-"""What stands in place of options and commands of earlier versions."""
-
-
-def _with_successor(error: Any, word: str | None) -> Any:
-    """Return an error of usage that says what to type in place of a word."""
-    if word is not None and word in _MOVED:
-        error.message = f"{error.message.rstrip('.')}. {word} {_MOVED[word]}."
-        error.possibilities = ()  # guesses at other words
-    return error
-
 
 class Command(TyperCommand):
     """A command whose help has a paragraph per panel, plain as logs and pipes want it."""
@@ -93,7 +65,9 @@ class Command(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except USAGE as error:
-            raise _with_successor(error, getattr(error, "option_name", None)) from None
+            if (file := ctx.find_root().params.get("config")) is not None:
+                error.message = f"{error.message} (what is not typed is from {file})"  # type: ignore[attr-defined]
+            raise
 
     def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
         """Complete the options of all commands as well."""
@@ -125,25 +99,15 @@ class Command(TyperCommand):
 
 
 class Group(TyperGroup):
-    """A group of commands, which reads those of an earlier version, or says what replaced them."""
+    """A group of commands whose help does not cut their first sentences."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
-        """Write the commands, each with the first sentence of its help, which is not cut."""
+        """Write the commands, each with the first sentence of its help."""
         commands = self.commands.items()
         with formatter.section("Commands"):
             formatter.write_dl(
                 [(name, command.get_short_help_str(sys.maxsize)) for name, command in commands]
             )
-
-    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that the first word names, and the other words."""
-        if args[:1] == ["finetune"]:  # as scripts of earlier versions have it
-            named = any(word.partition("=")[0] == "--method" for word in args)
-            args = ["train", *([] if named else ["--method", "full"]), *args[1:]]
-        try:
-            return super().resolve_command(ctx, args)
-        except USAGE as error:
-            raise _with_successor(error, args[0] if args else None) from None
 
 
 def _everywhere_first(words: list[str]) -> list[str]:

@@ -1,16 +1,17 @@
 """Arguments and options that several commands share, and the values that a shell completes."""
 
-from collections.abc import Callable, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from pkgutil import resolve_name
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
+from typer.models import ParameterInfo
 
 from probekit.base.plugins import offered
 from probekit.base.registry import Panel, flag, listed, option
-from probekit.cli.config_option import parameters_of
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -243,31 +244,6 @@ def check_seeds(seeds: str | None) -> str | None:
     return seeds
 
 
-def check_order(model: str, task: str | None) -> None:
-    """Refuse TASK MODEL, the wrong way round.
-
-    Raises:
-        OptionError: the first word is a task, and the second one is not.
-    """
-    if task is not None and is_task(model) and not (is_task(task) or _is_data(Path(task))):
-        raise OptionError(
-            f"{model!r} is a task, and {task!r} is none. The model comes first: write "
-            f"{task} {model}."
-        )
-
-
-def is_task(name: str) -> bool:
-    """Say whether a name is that of a task that probekit knows."""
-    from probekit.tasks import TASKS
-
-    head, slash, _ = name.partition("/")
-    return head in TASKS and bool(slash) == bool(TASKS[head].variant)
-
-
-def _is_data(path: Path) -> bool:
-    return path.exists() and path.suffix != ".gguf" and not (path / "config.json").exists()
-
-
 def split_list(text: str) -> list[str]:
     """Split a comma-separated option; empty items are left out."""
     return list(listed(text))
@@ -373,9 +349,18 @@ def offer_completion(apps: Iterable[typer.Typer]) -> None:
     for app in apps:
         for command in app.registered_commands:
             assert command.callback is not None
-            for name, hint, info in parameters_of(command.callback):
+            for name, hint, info in _parameters_of(command.callback):
                 if info is not None and name in VALUES and Path not in (hint, *get_args(hint)):
                     info.autocompletion = _completer(VALUES[name])
+
+
+def _parameters_of(command: Callable[..., Any]) -> Iterator[tuple[str, Any, ParameterInfo | None]]:
+    """Yield the parameters of a command: name, type, and what was declared for typer."""
+    hints = get_type_hints(command, include_extras=True)
+    for name in inspect.signature(command).parameters:
+        annotated = get_origin(hints[name]) is Annotated
+        hint, *about = get_args(hints[name]) if annotated else [hints[name]]
+        yield name, hint, next((info for info in about if isinstance(info, ParameterInfo)), None)
 
 
 def _completer(values: Values) -> Callable[[typer.Context, str], list[str]]:

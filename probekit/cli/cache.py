@@ -293,7 +293,6 @@ def extract(
     from probekit.backbone.checkpoint import named_path
     from probekit.tasks import get_task
 
-    arguments.check_order(model, task)
     named_path(model)  # slips are told before torch is imported
     named = get_task(task, text.parse(), label)
     from probekit.extraction import ExtractTarget, Shard, extract_splits, forecast, open_session

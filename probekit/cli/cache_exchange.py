@@ -149,7 +149,6 @@ def import_entries(
     """
     from probekit.extraction.imports import import_states
 
-    arguments.check_order(model, task)
     options = vars(entry).copy()
     split = options.pop("split")
     splits = None if split is None else arguments.split_list(split)

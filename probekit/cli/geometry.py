@@ -77,7 +77,6 @@ def geometry(
     with the last one, massive channels.
     """
     _check(measured, drawn, look, against)
-    arguments.check_order(model, task)
     if against is None and task is None and Path(model).suffix == ".json":
         from probekit.results.layer_geometry import load_geometry
 

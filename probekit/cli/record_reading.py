@@ -318,25 +318,18 @@ def overthinking(
     runs: Runs,
     *,
     probes: Probes,
-    examples: Annotated[
-        int, typer.Option("--examples", help="Show so many sentences, destructive ones first.")
-    ] = 0,
     look: arguments.FigureLook,
 ) -> None:
     """Count what earlier depths had right and the last has wrong, against chance.
 
-    RUNS are what `probekit depth` recorded.
+    RUNS are what `probekit depth` recorded. `probekit report` shows the words themselves.
     """
     from probekit.results import overthinking as results
-    from probekit.results.overthinking.measure import check_examples
     from probekit.results.overthinking.report_text import overthinking_text
 
     look.check(probes.output)
-    check_examples(examples)
     records = probes.records(runs)
-    counted = results.overthinking(
-        records, split=probes.split, examples=examples, samples=probes.samples
-    )
+    counted = results.overthinking(records, split=probes.split, samples=probes.samples)
     probes.draw("overthinking", records, look.parse())
     if probes.json:
         print_json([{"kind": "overthinking", **asdict(probe)} for probe in counted])

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 from probekit.base.registry import option
 from probekit.base.replacing import matching
 from probekit.base.selection import SOLVED
-from probekit.cli.arguments import is_task
 from probekit.cli.output import print_json, show
 from probekit.errors import OptionError, RecordError
 from probekit.store.layout import MANIFEST
@@ -146,7 +145,7 @@ def _at_its_entry(row: Options, cache: Path) -> Options:
     Raises:
         RecordError: the entry is not in the cache.
     """
-    if is_task(row["task"]):
+    if _is_task(row["task"]):
         return row
     key = row["entry"]
     folders = [path.parent for path in matching(cache, f"*/*/*-{key[:8]}/{MANIFEST}")]
@@ -157,6 +156,14 @@ def _at_its_entry(row: Options, cache: Path) -> Options:
             "not)."
         )
     return {"model": str(folders[0])} | {k: v for k, v in row.items() if k not in _OF_ENTRY}
+
+
+def _is_task(name: str) -> bool:
+    """Say whether a name is that of a task that probekit knows."""
+    from probekit.tasks import TASKS
+
+    head, slash, _ = name.partition("/")
+    return head in TASKS and bool(slash) == bool(TASKS[head].variant)
 
 
 def _rows_of_options(records: "Sequence[Record]") -> list[dict[str, Any]]:

@@ -116,7 +116,6 @@ class Target:
         from probekit.store.layout import MANIFEST
         from probekit.store.manifest import read_manifest
 
-        arguments.check_order(model, task)
         path = Path(model)
         of_entry = (path / MANIFEST).is_file()
         if task is not None and of_entry:

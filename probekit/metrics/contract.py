@@ -381,13 +381,6 @@ class Metric(ABC):
         # of three examples, the second and third in a block: [[1, 0, 1], [1, 1, 0]]
         return np.concatenate([score(1.0 - np.eye(len(b), n, k=b.start)) for b in blocks])
 
-    def judge(self, predicted: np.ndarray) -> dict[str, float]:
-        """Return the scores by the reference implementation, for a final number.
-
-        The same as `score`, unless the metric has an outside judge that is too slow for a loop.
-        """
-        return self.score(predicted)
-
 
 class AdditiveMetric(Metric):
     """A metric whose main score is a function of sums over examples.

@@ -8,11 +8,9 @@ when nothing does). Whether a span starts at, or ended before, a word depends on
 and the one before alone, so two tables over label pairs decide everything.
 """
 
-import warnings
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise, product
+from itertools import product
 from typing import ClassVar
 
 import numpy as np
@@ -120,19 +118,18 @@ class SpanF1(ClassMetric):
         self._n_gold = self._count(spans.type)
 
     def score(self, predicted: Ids) -> dict[str, float]:
-        """Return micro F1, precision, recall and F1 per type; equal to `judge`, bit for bit."""
+        """Return micro F1, precision, recall and F1 per type; seqeval's, bit for bit."""
         self.gold.check(predicted)
         spans = self._finder.find(predicted)
         right = self._is_right(spans)
         n_right, n_found = self._count(spans.type[right]), self._count(spans.type)
         counts = n_right, n_found, self._n_gold
         totals = (count.sum(keepdims=True) for count in counts)
-        micro = [float(ratio[0]) for ratio in _f1(*totals)]
-        per_type = _f1(*counts)[2]
-        present = np.flatnonzero(n_found + self._n_gold)
-        types = [self._finder.types[i] for i in present]
+        precision, recall, f1 = (float(ratio[0]) for ratio in _f1(*totals))
         words = float((predicted == self.gold.ids).mean())
-        return _scores(micro, words, types, per_type[present])
+        main = {SpanF1.name: f1, "precision": precision, "recall": recall, Accuracy.name: words}
+        per_type, present = _f1(*counts)[2], np.flatnonzero(n_found + self._n_gold)
+        return main | {f"f1/{self._finder.types[i]}": float(per_type[i]) for i in present}
 
     def parts(self, predicted: Ids) -> Parts:
         """Return the right, the predicted and the gold spans of each example."""
@@ -149,50 +146,9 @@ class SpanF1(ClassMetric):
         """Return micro F1."""
         return _f1(*sums.T)[2]
 
-    def judge(self, predicted: Ids) -> dict[str, float]:
-        """Return the same scores computed by seqeval itself."""
-        self.gold.check(predicted)
-        return span_f1_seqeval(self._decode(self.gold.ids), self._decode(predicted))
-
     def _is_right(self, spans: Spans) -> Bool[np.ndarray, " spans"]:
         same = self._start[spans.stop] == spans.start
         return same & (self._type[spans.stop] == spans.type)
-
-    def _decode(self, ids: Ids) -> list[list[str]]:
-        words = [self.gold.names[i] for i in ids]
-        bounds = self.gold.offsets.tolist()
-        return [words[a:b] for a, b in pairwise(bounds)]
-
-
-def span_f1_seqeval(gold: Sequence[list[str]], predicted: Sequence[list[str]]) -> dict[str, float]:
-    """Return the scores of `SpanF1` by seqeval 1.2.2 in its default mode.
-
-    Args:
-        gold: one list of label names per example.
-        predicted: the same shape.
-    """
-    from seqeval.metrics import sequence_labeling as seqeval  # slow to import: it needs sklearn
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # seqeval warns about every label without B, I, E or S
-        micro = seqeval.precision_recall_fscore_support(
-            gold, predicted, average="micro", zero_division=0
-        )
-        per_type = seqeval.precision_recall_fscore_support(
-            gold, predicted, average=None, zero_division=0
-        )
-        spans = {*seqeval.get_entities(gold), *seqeval.get_entities(predicted)}
-    types = sorted({type_ for type_, _, _ in spans})
-    words = float(seqeval.accuracy_score(gold, predicted))
-    return _scores([float(ratio) for ratio in micro[:3]], words, types, per_type[2])
-
-
-def _scores(
-    total: Sequence[float], words: float, types: Sequence[str], type_f1: Ratios
-) -> dict[str, float]:
-    precision, recall, f1 = total
-    main = {SpanF1.name: f1, "precision": precision, "recall": recall, Accuracy.name: words}
-    return main | {f"f1/{t}": float(v) for t, v in zip(types, type_f1, strict=True)}
 
 
 def _f1(right: Numbers, predicted: Numbers, gold: Numbers) -> tuple[Ratios, Ratios, Ratios]:

@@ -124,7 +124,7 @@ def prefers_what_is_right(metric: type[Metric]) -> None:
 
 
 def puts_its_score_first(metric: type[Metric]) -> None:
-    """Scores are finite floats, the main one first; ``judge`` gives the same."""
+    """Scores are finite floats, the main one first."""
     for seed in range(5):
         gold, predicted = sample_case(metric, seed)
         scores = metric(gold).score(predicted)
@@ -132,7 +132,6 @@ def puts_its_score_first(metric: type[Metric]) -> None:
         demand(first == metric.name, f"the first score is {first!r}, its name {metric.name!r}")
         plain = all(type(score) is float and math.isfinite(score) for score in scores.values())
         demand(plain, f"scores are {scores}")
-        demand(scores == metric(gold).judge(predicted), "score and judge differ")
 
 
 def keeps_no_state(metric: type[Metric]) -> None:

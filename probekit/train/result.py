@@ -139,7 +139,7 @@ def freeze(
     assert best is not None, "no checkpoint was scored"
     scores = {
         name: split.scores(assessed[name])
-        | (dict(best.scores) if split is dev else split.scorer.judge(assessed[name].predicted))
+        | (dict(best.scores) if split is dev else split.scorer.score(assessed[name].predicted))
         for name, split in {"dev": dev, **others}.items()
     }
     probe, normalization = member.probe, member.normalization.cut(member.spec.layers)

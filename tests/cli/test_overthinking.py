@@ -82,7 +82,6 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
         ("exit", ("--tolerance", -1), "--tolerance -1"),
         ("exit", ("--samples", 5), "--samples 5:"),
         ("exit", ("--split", "tset"), "Did you mean 'test'?"),
-        ("overthinking", ("--examples", -3), "--examples -3:"),
     ],
 )
 def test_what_cannot_be_measured_is_refused(runs, here, command, option, said):

@@ -89,11 +89,6 @@ def test_help_has_its_options_in_panels(name):
         (("extract", "m", "conll", "--formt", "zarr"), "No such option: --formt"),
         (("extract", "m", "conll", "--limit", "ten"), "Invalid value for '--limit'"),
         (("train", "m", "conll", "--seeds", "two"), "Invalid value for '--seeds'"),
-        (
-            ("train", "m", "t", "--evals", "1"),
-            "a file: --protocol FILE.toml (docs/reference/protocols.md).\n",
-        ),
-        (("sweep", "m", "t", "--init-from", "d"), "--init-from is --start DIR."),
         (("plot", "weights"), "Missing argument 'RUNS"),
     ],
 )
@@ -103,14 +98,6 @@ def test_wrong_usage_exits_with_2(words, message):
     assert outcome.out == ""
     assert outcome.err.startswith("Usage: ")
     assert message in outcome.err
-
-
-@pytest.mark.parametrize("method", ["full", "lora:rank=0"])
-def test_finetune_is_training_by_a_method(method, tmp_path):
-    words = ["m", "conll", "--cache", tmp_path]
-    given = ["--method", method] if method != "full" else []
-    now, before = run("train", *words, "--method", method), run("finetune", *words, *given)
-    assert (now.code, now.err) == (before.code, before.err) and now.code == 1
 
 
 @pytest.mark.parametrize("words", [(), ("cache",)])

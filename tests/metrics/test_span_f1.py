@@ -4,8 +4,11 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from seqeval.metrics import f1_score
-from seqeval.metrics.sequence_labeling import get_entities
+from seqeval.metrics.sequence_labeling import (
+    accuracy_score,
+    get_entities,
+    precision_recall_fscore_support,
+)
 
 from probekit.metrics import Gold, SpanF1, encode_gold
 from probekit.metrics.span_f1 import SpanFinder
@@ -39,10 +42,15 @@ def test_scores_and_spans_equal_seqevals(sentences: list[list[tuple[int, int]]])
     scorer = SpanF1(gold)
     scores = scorer.score(predicted.ids)
     names = [[[NAMES[p[side]] for p in s] for s in sentences] for side in (0, 1)]
-    assert scores["span-f1"] == f1_score(*names, zero_division=0)
-    assert scores == scorer.judge(predicted.ids)
-    assert list(scores) == list(scorer.judge(predicted.ids))
-    assert next(iter(scores)) == SpanF1.name
+    precision, recall, f1, _ = precision_recall_fscore_support(
+        *names, average="micro", zero_division=0
+    )
+    per_type = precision_recall_fscore_support(*names, average=None, zero_division=0)[2]
+    types = sorted({kind for side in names for kind, _, _ in get_entities(side)})
+    expected = {SpanF1.name: f1, "precision": precision, "recall": recall}
+    expected |= {"accuracy": accuracy_score(*names)}
+    expected |= {f"f1/{kind}": value for kind, value in zip(types, per_type, strict=True)}
+    assert list(scores.items()) == list(expected.items())
     assert all(0 <= value <= 1 for value in scores.values())
     finder = SpanFinder(NAMES, gold.offsets)
     spans = finder.find(gold.ids)

@@ -214,7 +214,7 @@ def read_depths(curve: DepthCurve, split: str) -> DepthPredictions:
     """
     metric = _metric_of_classes(curve)
     runs = [*curve.probes.values()]
-    probes = read_alike(runs, split)
+    probes = read_alike(runs, split, texts=False)
     reference = probes[0][0]
     if reference.content != "classes":
         raise RecordError(

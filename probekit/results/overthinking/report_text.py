@@ -1,12 +1,11 @@
 """What the two measurements say, as text for a terminal."""
 
 from collections.abc import Sequence
-from itertools import groupby
 
 from probekit.metrics import scale_of
 from probekit.results.comparison.resampling import Estimate
 from probekit.results.overthinking.early_exit import TEXTS, EarlyExit
-from probekit.results.overthinking.measure import ChosenDepth, Overthinking, ShownExample
+from probekit.results.overthinking.measure import ChosenDepth, Overthinking
 from probekit.results.summaries.typeset import Column, text_table
 from probekit.results.summaries.wording import metric_text, model_text, seeds_text
 
@@ -20,7 +19,7 @@ _LEGEND = (
 
 
 def overthinking_text(measured: Sequence[Overthinking]) -> str:
-    """Return the tables of shares, what follows from them, and the examples."""
+    """Return the tables of shares, and what follows from them."""
     return "\n".join(map(_shares_text, measured))
 
 
@@ -42,9 +41,7 @@ def _shares_text(measured: Overthinking) -> str:
     ]
     lines = [_title_text(measured), "", text_table(columns), *parts, ""]
     lines += [_depths_table(measured), *_chosen_texts(measured.chosen), "", _LEGEND]
-    return "\n".join(
-        [*lines, _intervals_text(measured), *map(_example_text, measured.examples), ""]
-    )
+    return "\n".join([*lines, _intervals_text(measured), ""])
 
 
 def _title_text(measured: Overthinking | EarlyExit) -> str:
@@ -111,25 +108,6 @@ def _chosen_texts(chosen: ChosenDepth) -> list[str]:
         f"  repairs expected by the last depth's own probabilities {_percent(chosen.expected)} %, "
         f"excess {_signed(chosen.excess)} %",
     ]
-
-
-def _example_text(example: ShownExample) -> str:
-    """Return a sentence and what is predicted from depth to depth, equal neighbours together."""
-    lines = [f"\n{example.id} (seed {example.seed})", f"  {example.text}"]
-    lines += [f"  {example.text_pair}"] if example.text_pair is not None else []
-    for row in example.told or example.rows[:1]:
-        # Predictions A A B of depths 0, 1, 2 with 0.6, 0.7, 0.9: "0-1 A (0.60-0.70), 2 B (0.90)"
-        runs = []
-        for label, group in groupby(range(len(row.predicted)), key=row.predicted.__getitem__):
-            places = list(group)
-            depths = dict.fromkeys(str(example.depths[at]) for at in (places[0], places[-1]))
-            known = [p for p in (row.probability[at] for at in places) if p is not None]
-            ends = dict.fromkeys((min(known), max(known))) if known else ()
-            probability = "-".join(f"{end:.2f}" for end in ends) or "?"
-            runs.append(f"{'-'.join(depths)} {label} ({probability})")
-        name = "" if row.word is None else f"{row.word}: "
-        lines.append(f"  {name}gold {row.gold}, {row.kind}: {', '.join(runs)}")
-    return "\n".join(lines)
 
 
 def exit_text(measured: Sequence[EarlyExit]) -> str:

@@ -318,7 +318,7 @@ def _guess(name: str, run: Run, splits: Splits, key: str) -> Record:
     metric = METRICS[splits.metric]
     views = scored_views(run.spec, splits)
     scores = {
-        name: metric(gold_of(view, metric)).judge(guess(view)) for name, view in views.items()
+        name: metric(gold_of(view, metric)).score(guess(view)) for name, view in views.items()
     }
     return _record(
         run,

@@ -91,10 +91,3 @@ def test_messages_name_the_task_where_there_are_several():
     two = [*records(), *(replace(one, task="other") for one in records()[:1])]
     with pytest.raises(RecordError, match=r"last \(org/tiny-model, other, label\): all probes"):
         early_exit(two)
-
-
-def test_examples_need_texts_and_a_number():
-    with pytest.raises(RecordError, match=r"without their texts .* train again with --predict"):
-        overthinking(changed(0, texts=()), examples=1)
-    with pytest.raises(OptionError, match="--examples -1"):
-        overthinking(records(), examples=-1)

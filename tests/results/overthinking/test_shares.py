@@ -144,25 +144,3 @@ def test_without_a_test_split_each_half_has_the_depth_of_the_other():
     found = measure(add_depths(predicted, gold))
     assert set(found.chosen.depths) == {0, 1} and found.chosen.chosen_on == "halves"
     assert found.chosen.breaks.value == 1.0 and found.chosen.repairs.value == 0.0
-
-
-def test_examples_are_destructive_first_and_seeded():
-    rng = np.random.default_rng(6)
-    gold = rng.integers(0, 2, 40)
-    probes = np.stack([gold, gold, gold])
-    probes[2, 5], probes[2, 9], probes[0, 9] = 1 - gold[5], 1 - gold[9], 1 - gold[9]
-    records = add_depths(probes, gold)
-    examples = measure(records, examples=4).examples
-    assert {one.id for one in examples[:2]} == {"dev-5", "dev-9"}
-    assert examples == measure(records, examples=4).examples
-    shown = next(one for one in examples if one.id == "dev-9")
-    names = ("no", "yes")
-    (row,) = shown.rows
-    assert row.predicted == tuple(names[n] for n in probes[:, 9]) and row.kind == "destructive"
-    assert row.probability == pytest.approx([0.8] * 3, abs=1e-3)
-    assert shown.text == "w9" and row.gold == names[gold[9]] and row.word is None
-    one, other = names[1 - gold[9]], names[gold[9]]
-    assert (
-        f"\ndev-9 (seed 0)\n  w9\n  gold {other}, destructive: 0 {one} (0.80), 1 {other} (0.80), "
-        f"2 {one} (0.80)\n"
-    ) in overthinking_text([measure(records, examples=4)])

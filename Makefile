@@ -40,10 +40,10 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder
 
 coverage: $(STAMP)  ## what share of lines and of branches of the package the tests run
-	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --cov probekit --cov-branch \
+	$(BIN)/python -m pytest -q -n auto --maxprocesses 8 --dist loadfile --no-loadscope-reorder --cov probekit --cov-branch \
 		--cov-report json:build/coverage.json
 	$(BIN)/python -c "import json; t = json.load(open('build/coverage.json'))['totals']; \
 		print(*(f'{what} {t[f\"percent_{what}_covered\"]:.2f} %' for what in ('statements', 'branches')))"

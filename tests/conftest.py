@@ -5,6 +5,7 @@ import gc
 import os
 import shutil
 import signal
+import sys
 import tempfile
 
 from hypothesis import HealthCheck, settings
@@ -42,8 +43,23 @@ settings.load_profile("same")
 install([f"probekit.{name}" for name in CHECKED])
 
 
+def remember_structures(inspecting):
+    """Run the small copy of a model once for all tests: hundreds of them share a handful."""
+    read, known = inspecting.read_structure, {}
+
+    def remembered(name, config):
+        key = config.to_json_string(use_diff=False)
+        if key not in known:
+            known[key] = read(name, config)
+        return known[key]
+
+    inspecting.read_structure = remembered
+
+
 def pytest_collection_finish():
     """Search for garbage again, but less often, and no more among packages and collected tests."""
+    if inspecting := sys.modules.get("probekit.backbone.inspecting"):
+        remember_structures(inspecting)
     gc.collect()
     gc.freeze()
     gc.set_threshold(50_000)

@@ -27,7 +27,7 @@ from probekit.backbone.model_classes import (
 )
 from probekit.base.fingerprint import digest, digest_file
 from probekit.errors import BackboneError, OptionError, reason_of
-from probekit.store.json_types import list_of, text
+from probekit.store.json_types import list_of, read_object, text
 
 
 def without_pooler(config: PretrainedConfig) -> dict[str, bool]:
@@ -69,7 +69,7 @@ def loaded_again(
 
 def count_parameters(config: PretrainedConfig) -> int:
     """Return the number of a backbone's parameters, without memory for them."""
-    with without_memory(config):
+    with without_memory():
         return sum(parameter.numel() for parameter in build_model(config).parameters())
 
 
@@ -125,7 +125,8 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
         OptionError: code is trusted that is not there.
     """
     check_trusted(checkpoint)
-    refuse_sizes(checkpoint.name, checkpoint.folder / (checkpoint.gguf_file or "config.json"))
+    if not checkpoint.gguf_file:
+        refuse_sizes(checkpoint.name, read_object(checkpoint.folder / "config.json") or {})
     try:
         config: PretrainedConfig = read_with(AutoConfig, checkpoint)
         if not list_of(text)(config.architectures or []):
@@ -140,6 +141,7 @@ def load_config(checkpoint: Checkpoint) -> PretrainedConfig:
             f"model {checkpoint.name!r}: its configuration {where} cannot be used "
             f"({reason_of(error)}). Expected a model type that transformers has built in."
         ) from error
+    refuse_sizes(checkpoint.name, plain_config(config))
     return config
 
 
@@ -168,7 +170,7 @@ def config_to_read(name: str, whole: PretrainedConfig, part: str | None) -> Pret
     if config is not whole and model_class is not None:
         holds = backbone_classes(whole)[1] is not None
         make: Any = AutoModel.from_config
-        with without_memory(whole, name):
+        with without_memory():
             holds = holds and backbone_of(make(copy.deepcopy(whole))) is not None
         model_class = model_class if holds else None
     if config is not whole and (config is None or model_class is None):

@@ -254,7 +254,7 @@ def check_classes(
         BackboneError: one is of another class, is missing, or there is one more.
     """
     classes, needed = _classes(model), _classes(skeleton)
-    with without_memory(config, name):
+    with without_memory():
         known = _classes(type(skeleton)(copy.deepcopy(config))) | needed  # with its pooler
     exchanged: list[str] = []
     for part in sorted(classes.keys() | needed.keys()):

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from probekit.errors import HubError
 
@@ -110,50 +110,19 @@ class UnreachableError(HubError):
     """The Hub gave no answer, or none that makes sense."""
 
 
-class RepoWords(NamedTuple):
-    """How messages call a repository of some type, and what they say to do.
-
-    Attributes:
-        what: it is.
-        page: what stands before its name in its address.
-        missing: where it is not there, or not open.
-        revision: what it has several of.
-        main: where it has no such revision.
-    """
-
-    what: str
-    page: str
-    missing: str
-    revision: str
-    main: str
-
-
-MODEL = RepoWords(
-    "Hub repository",
-    "",
-    "does not exist, or is private and you are not logged in. Check the name, or run `hf auth "
-    "login`; a local folder or .gguf file works too.",
-    "revision",
-    "Leave out --revision for the default branch.",
-)
-DATA_SET = RepoWords(
-    "Hub data set",
-    "datasets/",
-    "does not exist, or you have no access to it. Check the name (OWNER/NAME), and log in with "
-    "`hf auth login`, or set HF_TOKEN.",
-    "branch, tag or commit",
-    "Leave out @REVISION for the main branch.",
-)
+DATA_SETS = "datasets/"
+"""What stands before the name of a data set in its address; before that of a model stands nothing.
+"""
 
 
 @contextmanager
-def hub_errors(repo: str, revision: str | None, words: RepoWords = MODEL) -> Iterator[None]:
+def hub_errors(repo: str, revision: str | None, page: str = "") -> Iterator[None]:
     """Turn the errors of the Hub's client into one line that says what to do.
 
     Args:
         repo: ``org/name``.
         revision: branch, tag or commit; None is the main branch.
-        words: of the repository's type.
+        page: what stands before its name in its address, such as `DATA_SETS`.
 
     Raises:
         UnreachableError: the Hub gives no answer, or none that makes sense.
@@ -170,16 +139,17 @@ def hub_errors(repo: str, revision: str | None, words: RepoWords = MODEL) -> Ite
         reason = error if cause is None else cause
         if type(reason) is OSError and reason.errno is not None:
             raise reason from error
-        raise _in_words(repo, revision, reason, words) from error
+        raise _in_words(repo, revision, reason, page) from error
 
 
-def _in_words(repo: str, revision: str | None, error: BaseException, words: RepoWords) -> HubError:
+def _in_words(repo: str, revision: str | None, error: BaseException, page: str) -> HubError:
     """Return what an error of the Hub's client means, and what to do."""
     from huggingface_hub import errors
     from huggingface_hub.errors import HTTPError  # type: ignore[attr-defined]  # httpx's own
 
-    named = f"{words.what} {repo!r}"
-    terms = f"https://huggingface.co/{words.page}{repo}"
+    kind = "Hub data set" if page == DATA_SETS else "Hub repository"
+    named = f"{kind} {repo!r}"
+    terms = f"https://huggingface.co/{page}{repo}"
     first_line = (str(error).strip() or type(error).__name__).splitlines()[0]
     match error:
         case errors.GatedRepoError():
@@ -187,11 +157,17 @@ def _in_words(repo: str, revision: str | None, error: BaseException, words: Repo
                 f"{named} is gated: accept its terms at {terms} and log in with `hf auth login`."
             )
         case errors.RepositoryNotFoundError():
-            return HubError(f"{named} {words.missing}")
+            return HubError(
+                f"{named} does not exist, or you have no access to it. Check the name "
+                "(OWNER/NAME), and log in with `hf auth login`, or set HF_TOKEN."
+            )
         case errors.RevisionNotFoundError():
-            return HubError(f"{named} has no {words.revision} {revision!r}. {words.main}")
+            return HubError(
+                f"{named} has no branch, tag or commit {revision!r}. Name none to get its main "
+                "branch."
+            )
         case errors.HFValidationError():
-            return HubError(f"{repo!r} is not a {words.what} name (OWNER/NAME): {first_line}")
+            return HubError(f"{repo!r} is not a {kind} name (OWNER/NAME): {first_line}")
         case errors.RemoteEntryNotFoundError():
             at = f" at revision {revision!r}" if revision else ""
             return HubError(f"{named}{at} lacks a file: {first_line}")

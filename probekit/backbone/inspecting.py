@@ -130,7 +130,7 @@ def _inspect(
     if quantize is not None:
         check_quantizable(checkpoint, whole, f"--quantize {quantize}")
     config = config_to_read(model, whole, part)
-    with building(model, config), without_memory(config, model):
+    with building(model, config), without_memory():
         skeleton = build_model(config)
     rows = embedding_rows(model, skeleton)
     if random_init is None:  # before anything is built of real memory

@@ -268,7 +268,7 @@ def _copy_weights(
     stored = given.model.dtype if dtype == "auto" else dtype
     options |= {"config": inspection.whole, "dtype": stored, "output_loading_info": True}
     try:
-        with without_memory(inspection.whole, given.name):
+        with without_memory():
             config = copy.deepcopy(inspection.whole)
             itself = issubclass(kind, PreTrainedModel)
             wanted: Any = kind if itself else type(kind.from_config(config))

@@ -70,7 +70,7 @@ def _built(config: PretrainedConfig, dtype: torch.dtype) -> PreTrainedModel:
     Raises:
         MemoryError: it is not.
     """
-    with without_memory(config):
+    with without_memory():
         skeleton = build_model(config, dtype)
     needed = sum(tensor.nbytes for tensor in (*skeleton.parameters(), *skeleton.buffers()))
     if needed > (free := available_memory()):

@@ -111,8 +111,6 @@ CARD = "README.md"
 
 _BEGIN, _END = "<!-- probekit: begin -->", "<!-- probekit: end -->"
 _CARD_SECTION = re.compile(f"{re.escape(_BEGIN)}.*?{re.escape(_END)}", re.DOTALL)
-_CARD_HEAD = re.compile(r"(\ufeff?---[ \t]*\r?\n)(.*?)(?=^---[ \t]*\r?$)", re.DOTALL | re.MULTILINE)
-_CARD_FACTS = re.compile(r"^probekit:.*\n(?:(?:[ -].*)?\n)*", re.MULTILINE)
 _UNPRINTED = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _MARKUP = re.compile(r"([\\`*_\[\]<>|#])")
 
@@ -131,19 +129,6 @@ def written_card(section: str, before: str | None, metadata: str) -> str:
     if _CARD_SECTION.search(before):
         return _CARD_SECTION.sub(lambda _: marked, before, count=1)
     return f"{before.rstrip()}\n\n{marked}\n"
-
-
-def with_facts(card: str, facts: str) -> str:
-    """Return a card with facts for programs in its head; what its owner wrote there stays.
-
-    Args:
-        card: the card.
-        facts: YAML of one name, ``probekit``, which takes the place of an earlier one.
-    """
-    head = _CARD_HEAD.match(card)
-    if head is None:
-        return f"---\n{facts}---\n\n{card}"
-    return f"{head[1]}{_CARD_FACTS.sub('', head[2])}{facts}{card[head.end() :]}"
 
 
 def card_table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

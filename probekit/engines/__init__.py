@@ -3,7 +3,7 @@
 from probekit.base.registry import choose, parse
 from probekit.engines.contract import Engine, Job, Report
 from probekit.engines.local import run_local
-from probekit.engines.ray_cluster import RayEngine, run_ray
+from probekit.engines.ray_engine import RayEngine, run_ray
 
 ENGINES: dict[str, Engine] = {"local": run_local, "ray": run_ray}
 

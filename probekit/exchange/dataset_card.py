@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from probekit.base.kinds import KINDS
-from probekit.base.markup import card_table, card_text, is_place, with_facts, written_card
+from probekit.base.markup import card_table, card_text, is_place, written_card
 from probekit.base.notices import human_bytes
 from probekit.base.numbers import bounds_of
 from probekit.base.registry import argument, choose
@@ -88,7 +88,6 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
         before: the card that it has; what its owner wrote in it stays.
     """
     from huggingface_hub import DatasetCardData
-    from huggingface_hub.utils import yaml_dump  # type: ignore[attr-defined]  # listed as it loads
 
     models = dict.fromkeys(str(_model(entry.manifest)["name"]) for entry in entries)
     data = DatasetCardData(
@@ -97,23 +96,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
         tags=["probekit", "hidden-states", "probing"],
         viewer=False,  # its rows are states, not a table
     )
-    written = written_card("\n".join(_section(url, entries)), before, data.to_yaml())
-    facts = {"probekit": [_facts(entry) for entry in entries]}
-    return with_facts(written, yaml_dump(facts, sort_keys=False))
-
-
-def _facts(entry: CardEntry) -> dict[str, object]:
-    """Return an entry for programs that search cards."""
-    manifest, model = entry.manifest, _model(entry.manifest)
-    return {
-        "model": model["name"],
-        "revision": model["revision"],
-        "text": f"{manifest.task} {manifest.split}",
-        "layers": sorted({layer for spec in manifest.arrays for layer in spec.layers}),
-        "dtype": manifest.dtype,
-        "bytes": sum(spec.nbytes for spec in manifest.arrays),
-        "key": manifest.key,
-    }
+    return written_card("\n".join(_section(url, entries)), before, data.to_yaml())
 
 
 def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:

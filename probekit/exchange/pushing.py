@@ -3,7 +3,6 @@
 import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -13,19 +12,12 @@ from probekit.base.notices import ProgressBar
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.exchange.dataset_card import CardEntry, withheld_sum, withhold, write_card
-from probekit.exchange.remote_entry import (
-    OLD_FORM,
-    RemoteEntry,
-    entry_folders,
-    folder_of,
-    labels_at,
-)
+from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of, labels_at
 from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
 from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.files import typed_path
-from probekit.store.labels import files_of, read_label_file
-from probekit.store.layout import EXAMPLES, LABELS, MANIFEST
-from probekit.store.manifest import LARGEST, Manifest
+from probekit.store.labels import files_of
+from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, split_and_key
 from probekit.store.verified import VerifiedEntry
 
 logger = logging.getLogger(__name__)
@@ -116,59 +108,30 @@ class PushedEntry:
             sizes: of the files that are there.
         """
         inside, sent = f"{self.folder}/", self.every
-        old_form = f"{inside}{OLD_FORM}" in sizes
-        gone = []
-        for name in sizes:
-            file = name.removeprefix(inside)
-            if file != name and name not in sent:
-                ours = file in (_BEGUN, EXAMPLES, OLD_FORM) or withheld_sum(file) is not None
-                if ours or (old_form and file.startswith(("features/", f"{LABELS}/"))):
-                    gone.append(name)
-        return gone
+        files = {n: n.removeprefix(inside) for n in sizes if n.startswith(inside) and n not in sent}
+        return [
+            name
+            for name, file in files.items()
+            if file in (_BEGUN, EXAMPLES) or withheld_sum(file) is not None
+        ]
 
-    def outdated_labels(self, remote: Remote, sizes: Mapping[str, int]) -> list[str]:
-        """Return the labels that go with a text that is left out; none while another entry has it.
+    def outdated_labels(self, sizes: Mapping[str, int]) -> list[str]:
+        """Return the labels of a split whose text is left out, unless another entry there has it.
 
         Args:
-            remote: where it goes.
             sizes: of the files that stay there.
         """
-        if self.text or self._told_elsewhere(remote, sizes):
+        task, _, _ = self.folder.rpartition("/")
+
+        def has_text(folder: str) -> bool:
+            parent, _, name = folder.rpartition("/")
+            split, _ = split_and_key(name) or ("", "")
+            there = parent == task and split == self.source.manifest.split
+            return there and folder != self.folder and f"{folder}/{EXAMPLES}" in sizes
+
+        if self.text or any(map(has_text, entry_folders(sizes))):
             return []
-        named = labels_at(self.folder, self.source.manifest, sizes)
-        return [name for name in named if self._labels_text(remote, name, sizes[name])]
-
-    def _told_elsewhere(self, remote: Remote, sizes: Mapping[str, int]) -> bool:
-        """Say whether another entry of this text lies there with it."""
-        beside = f"{self.folder.rpartition('/')[0]}/"
-        for folder in entry_folders(sizes):
-            if folder == self.folder or not folder.startswith(beside):
-                continue
-            name = f"{folder}/{MANIFEST}"
-            if f"{folder}/{EXAMPLES}" in sizes and sizes[name] <= LARGEST:
-                with suppress(EntryError):
-                    text = remote.read(name, 0, sizes[name]).decode("utf-8", "replace")
-                    if self._of_text == _text_of(Manifest.from_json(text, name)):
-                        return True
-        return False
-
-    @property
-    def _of_text(self) -> tuple[str, str]:
-        return _text_of(self.source.manifest)
-
-    def _labels_text(self, remote: Remote, name: str, nbytes: int) -> bool:
-        """Say whether a label file there labels the text of this entry."""
-        with scratch() as here:
-            file = here / name.rpartition("/")[2]
-            file.write_bytes(remote.read(name, 0, nbytes))
-            try:
-                return read_label_file(file).of == self._of_text
-            except EntryError:  # no label file
-                return False
-
-
-def _text_of(manifest: Manifest) -> tuple[str, str]:
-    return manifest.split, manifest.request["text"]
+        return labels_at(self.folder, self.source.manifest, sizes)
 
 
 @dataclass(frozen=True)
@@ -277,7 +240,7 @@ class Push:
         gone = dict.fromkeys(name for pushed in self.entries for name in pushed.outdated(before))
         left = {name: size for name, size in before.items() if name not in gone}
         for pushed in self.entries:
-            gone |= dict.fromkeys(pushed.outdated_labels(hub, left))
+            gone |= dict.fromkeys(pushed.outdated_labels(left))
         names = ", ".join(pushed.folder for pushed in self.entries)
         message = f"Push {names} with probekit"
         return hub.commit(message, files, list(gone), progress=progress)
@@ -320,7 +283,7 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
     remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
     remote.write_all({manifest: text}, report)
     sizes = remote.sizes()
-    remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(remote, sizes)])
+    remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(sizes)])
 
 
 def _holds(remote: Remote, sizes: Mapping[str, int], name: str, text: bytes) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from probekit.base.machine import available_memory
 from probekit.base.notices import human_bytes
-from probekit.errors import EXTRACT_AGAIN, EntryError, EntryVersionError, StorageError
+from probekit.errors import EXTRACT_AGAIN, EntryError, StorageError
 from probekit.exchange.dataset_card import restore, withheld_sum
 from probekit.exchange.remotes import Remote
 from probekit.store.backends.contract import REMEDY
@@ -33,8 +33,6 @@ logger = logging.getLogger(__name__)
 PUSH_AGAIN = "Ask whoever pushed it to push it again."
 PULL_AGAIN = "Pull again; if that does not help, ask whoever pushed it to push it again."
 
-OLD_FORM = "probekit.json"
-"""Of entries that earlier versions pushed, as a file for each layer."""
 
 _LABELS_BYTES, _LABEL_BYTES = 2**20, 64  # of a file of labels, and for each word of its text
 _BESIDES_BYTES = 2**26  # of an HDF5 file, what may be no chunk beside a quarter of it
@@ -104,12 +102,6 @@ class RemoteEntry(VerifiedEntry):
         manifest = f"{folder}/{MANIFEST}"
         here_too = f"{folder}/{EXAMPLES}" in sizes
         self._withheld = next(filter(self._is_withheld, () if here_too else sizes), None)
-        if f"{folder}/{OLD_FORM}" in sizes:
-            raise EntryVersionError(
-                f"{remote}: {folder} was pushed by an earlier version, with one file per layer. "
-                "Pull it with a checkout of probekit from before December 2026, or ask whoever "
-                "pushed it to push it again."
-            )
         with self._told():
             if sizes[manifest] > LARGEST:
                 raise EntryError(f"{here / manifest} is larger than any manifest. {REMEDY}")

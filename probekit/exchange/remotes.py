@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, TypeVar
 
-from probekit.backbone.hub import DATA_SET, SECONDS, UnreachableError, hub_errors, progress_bars
+from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
 from probekit.base.replacing import is_workshop, remove_left, replacing
 from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
@@ -406,7 +406,7 @@ class Hub(Remote):
     @contextmanager
     def _told(self) -> Iterator[None]:
         try:
-            with hub_errors(self.repo, self.revision, DATA_SET):
+            with hub_errors(self.repo, self.revision, DATA_SETS):
                 yield
         except UnreachableError as error:
             again = "Run the same command again: it goes on where it stopped."

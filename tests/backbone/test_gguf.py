@@ -72,5 +72,5 @@ def test_a_count_of_blocks_of_no_model_is_refused_before_lists_are_made_of_it(pa
     content, name = path.read_bytes(), b"llama.block_count"
     at = content.index(name) + len(name) + 4  # behind its type
     (tmp_path / "x.gguf").write_bytes(content[:at] + b"\xff" * 4 + content[at + 4 :])
-    with pytest.raises(BackboneError, match=r"block_count = 4,294,967,295, and no model has more"):
+    with pytest.raises(BackboneError, match=r"layers = 4,294,967,295, and no model has more"):
         inspect_backbone(str(tmp_path / "x.gguf"))

@@ -63,7 +63,7 @@ def test_weights_whose_sha256_the_hub_does_not_list_are_hashed(served, tiny_fold
 @pytest.mark.parametrize(
     ("faults", "model", "revision", "message"),
     [
-        ({}, "org/tiny", "v9", "has no revision 'v9'"),
+        ({}, "org/tiny", "v9", "has no branch, tag or commit 'v9'"),
         ({}, "org/other", None, "'org/other' does not exist"),
         ({NAME: "gated-401"}, "org/tiny", None, "'org/tiny' is gated"),
         ({NAME: "gated-403"}, "org/tiny", None, "'org/tiny' is gated"),

@@ -160,7 +160,7 @@ def told(line, *words):
     with pytest.MonkeyPatch.context() as patch:
         for name, function in functions.items():
             patch.setattr(name, replaced(name, function))
-        patch.setattr("probekit.engines.ray_cluster.ray_engine.find_spec", lambda package: True)
+        patch.setattr("probekit.engines.ray_engine.find_spec", lambda package: True)
         run(*line.split(), *words)
     return calls
 

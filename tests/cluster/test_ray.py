@@ -14,8 +14,7 @@ import psutil
 import pytest
 
 from probekit.base.plugins import _GIVEN
-from probekit.engines import RayEngine, run_local
-from probekit.engines.ray_cluster import ray_crew
+from probekit.engines import RayEngine, ray_jobs, run_local
 from probekit.errors import EngineError, EntryLockedError
 from probekit.extraction import ExtractOptions, extract, units
 from probekit.extraction import plan as plan_module
@@ -202,9 +201,9 @@ def die(report):
 
 
 def test_a_job_that_kills_every_worker_is_given_up(cluster, monkeypatch):
-    monkeypatch.setattr(ray_crew, "_MOST_LOST", 2)
+    monkeypatch.setattr(ray_jobs, "MOST_LOST", 2)
     steps = []
-    with pytest.raises(EngineError, match=r"2 workers in a row were lost.*process has died"):
+    with pytest.raises(EngineError, match=r"2 workers in a row were lost"):
         list(RAY([die], workers=1, report=steps.append))
     assert steps == [2, -2, 2]
 
@@ -228,7 +227,7 @@ def test_a_lost_run_may_hold_its_locks_for_a_while(cluster, tmp_path):
 
 def test_a_folder_that_a_node_lacks_is_said(cluster, monkeypatch):
     monkeypatch.setattr("os.getcwd", lambda: "/no/such/folder")
-    with pytest.raises(EngineError, match=r"cannot be started .* no folder /no/such/folder on"):
+    with pytest.raises(EngineError, match=r"has no folder /no/such/folder: start from"):
         list(RAY([fail], workers=1, report=nothing))
 
 
@@ -243,14 +242,6 @@ def test_gpus_are_shared_and_those_of_others_hidden(cluster):
         assert len(halves) == 2 and set(halves.values()) <= {"0", "1"}
         assert dict(RayEngine()([see], workers=1, report=nothing))[0] in ("0", "1")
         assert dict(RayEngine(gpus_per_worker=0)([see], workers=1, report=nothing)) == {0: ""}
-
-
-def test_nodes_that_are_gone_do_not_count(cluster):
-    """The large one is lost just before the start, and not yet known to be."""
-    with another_node(cluster, num_cpus=3) as large:
-        cluster.remove_node(large, allow_graceful=False)
-        found = dict(RAY([partial(double, 1)], workers=1, report=nothing))
-    assert found == {0: (2, 1, False)}, "one thread, as on the node that is left"
 
 
 def test_no_room_is_said(cluster):

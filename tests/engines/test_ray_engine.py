@@ -5,9 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from probekit.engines import RayEngine, engine_of
-from probekit.engines.ray_cluster import ray_engine
-from probekit.engines.ray_cluster.ray_engine import Node, threads_each
+from probekit.engines import RayEngine, engine_of, ray_engine
+from probekit.engines.ray_engine import Node, threads_each
 from probekit.errors import EngineError, OptionError
 
 

@@ -84,14 +84,12 @@ def test_names_that_are_no_entry(there, cache, tmp_path):
     assert "holds no entries" in refused(tmp_path / "absent", cache)
 
 
-def test_newer_entries_and_older_forms(entry, there, cache):
+def test_newer_entries(entry, there, cache):
     file = entry / "manifest.json"
     good = file.read_text()
     file.write_text(json.dumps(json.loads(good) | {"format_version": 3}))
     assert "format version 3, this probekit reads" in refused(there, cache, EntryVersionError)
     file.write_text(good)
-    (entry / "probekit.json").write_text("{}")
-    assert "was pushed by an earlier version" in refused(there, cache, EntryVersionError)
 
 
 def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):
@@ -293,20 +291,6 @@ def test_what_a_kill_left_in_an_entry_is_not_sent(tmp_path):
     (entry.path / "building" / "draft" / "examples.parquet").write_bytes(b"the text")
     push(entry, tmp_path / "there", text=False)
     assert not list((tmp_path / "there").rglob("building"))
-
-
-def test_an_entry_of_an_earlier_form_is_no_matter_of_others(hub, repo, tmp_path, cache):
-    train, dev = (stored(tmp_path / "cache", split=split) for split in ("train", "dev"))
-    push(train, URL)
-    (folder,) = repo.glob("*/*/train-*")
-    (folder / "probekit.json").write_text("{}")
-    (folder / "features").mkdir()
-    (folder / "features" / "x.bin").write_text("old")
-    push(dev, URL)
-    assert pull(URL, cache, splits=["dev"]).manifest == dev.manifest
-    push(train, URL)
-    assert not (folder / "probekit.json").exists() and not list(folder.rglob("x.bin"))
-    assert len(Pull.of(URL, cache).entries) == 2
 
 
 def test_links_in_a_folder(there, cache, tmp_path):

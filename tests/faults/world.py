@@ -308,7 +308,7 @@ def warm() -> None:
         importlib.import_module(name)
     package = importlib.import_module("probekit")
     for found in pkgutil.walk_packages(package.__path__, "probekit."):
-        if not any(part in found.name for part in ("ray_cluster", "__main__", "objects")):
+        if not any(part in found.name for part in ("ray_jobs", "__main__", "objects")):
             importlib.import_module(found.name)
     units = importlib.import_module("probekit.extraction.units")
     units.UNIT_BYTES = 8_000

@@ -9,7 +9,7 @@ from probekit.base.markup import CARD, card_table, card_text, is_place, written_
 from probekit.base.replacing import replacing
 from probekit.errors import StorageError
 from probekit.metrics import scale_of
-from probekit.results.summaries.wording import metric_text, option_text, options_text
+from probekit.results.summaries.wording import metric_text
 from probekit.train.saved.folder import SavedHead, read_saved
 from probekit.tuning.packaging import BACKBONE_FOLDER, PACKAGINGS
 
@@ -27,6 +27,9 @@ _TASKS: Mapping[str, str] = {
     "multilabel": "text-classification",
 }
 """What the Hub calls a kind of labels; others have their own name."""
+
+_OPTIONS = ("shots", "fraction", "seed", "fit", "epochs", "batch_size", "lr", "select", "l2")
+"""Options that the card tells; config.json has all of them."""
 
 _TEXTS: Mapping[str, str] = {
     "tagging": '[["Peter", "visited", "Brussels"]]',
@@ -119,7 +122,7 @@ def _section(saved: SavedHead) -> str:
 
 {scores}
 
-{card_text(f"Of one run, seed {saved.options.get('seed')}; {_chosen(saved)}.")}
+One run. If dev selected the checkpoint or the L2 strength, its score is the best of several.
 
 ## Load it
 
@@ -150,8 +153,11 @@ def _about(saved: SavedHead) -> dict[str, str]:
         "head": f"{saved.head['name']}, layers {', '.join(map(str, saved.layers))}",
         "decoder": str(saved.decoder["name"]),
         "normalization": str(saved.normalization["name"]),
-        "trained on": _sentences(saved),
-        "fit": _fitted(saved),
+        "options": ", ".join(
+            f"{name.replace('_', ' ')} {saved.options[name]}"
+            for name in _OPTIONS
+            if saved.options.get(name) is not None
+        ),
         "trained values": f"{saved.n_params:,}",
         "probekit": saved.probekit,
     }
@@ -161,36 +167,6 @@ def _scores(saved: SavedHead) -> dict[str, float]:
     """Return the scores by split."""
     test = {} if saved.test_score is None else {"test": saved.test_score}
     return {"dev": saved.eval_score, **test}
-
-
-def _chosen(saved: SavedHead) -> str:
-    """Return what was chosen by what: a checkpoint, or the L2 of a solver."""
-    select, steps = saved.options.get("select"), _steps(saved)
-    if select is None and not steps:
-        return "nothing was chosen"
-    by = "dev, so the dev score is the best of several" if select in (None, "dev") else select
-    return f"the {'checkpoint' if steps else 'strength of L2'} was chosen by {by}"
-
-
-def _steps(saved: SavedHead) -> bool:
-    """Say whether it was trained by steps, as the first heads were; others are solved."""
-    return saved.options.get("fit", "adam") == "adam"
-
-
-def _fitted(saved: SavedHead) -> str:
-    """Return how it was fitted: the solver, or the steps."""
-    said = dict(saved.options)
-    if not _steps(saved):
-        return str(said["fit"])
-    named = {name: said[name] for name in ("epochs", "batch_size", "lr") if said.get(name)}
-    rates = [f"{name} {rate:g}" for name, rate in said.get("rates") or ()]
-    return ", ".join(["adam", *([options_text(named)] if named else []), *rates])
-
-
-def _sentences(saved: SavedHead) -> str:
-    """Return how much of train it learned from."""
-    name = "fraction" if saved.options.get("fraction") else "shots"
-    return option_text(name, saved.options.get(name))
 
 
 def _loading(saved: SavedHead) -> str:

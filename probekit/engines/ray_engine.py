@@ -1,5 +1,6 @@
 """The Ray engine: jobs on the nodes of a Ray cluster, a running one or one that is started here."""
 
+import logging
 import math
 import os
 import signal
@@ -14,6 +15,8 @@ from typing import Any
 from probekit.base.machine import usable_cores
 from probekit.engines.contract import Job, Report
 from probekit.errors import EngineError, OptionError, install_extra, reason_of
+
+logger = logging.getLogger(__name__)
 
 ADDRESS = "RAY_ADDRESS"
 """Environment variable of the running cluster, which Ray sets for the jobs that it is given."""
@@ -79,18 +82,15 @@ class RayEngine:
         if not jobs:
             return
         with _connected(self.address, workers):
-            from probekit.engines.ray_cluster.ray_crew import RayCrew
-            from probekit.engines.ray_cluster.ray_staff import Share, Staff
+            from probekit.engines.ray_jobs import RayJobs, Share
 
-            def plan() -> Share:
-                nodes = _nodes()
-                gpus = self.gpus_per_worker
-                gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
-                return Share(threads_each(nodes, workers, gpus), gpus)
-
-            staff = Staff(plan, self.patience)
-            with RayCrew(jobs, staff, workers=workers, report=report) as crew:
-                yield from crew.results()
+            nodes, gpus = _nodes(), self.gpus_per_worker
+            gpus = float(any(node.gpus >= 1 for node in nodes)) if gpus is None else gpus
+            share = Share(cpus=threads_each(nodes, workers, gpus), gpus=gpus)
+            if not any(node.room(share.cpus, gpus) for node in nodes):
+                logger.info("waiting for a node of the Ray cluster that has %s", share)
+            running = RayJobs(jobs, share, workers=workers, patience=self.patience, report=report)
+            yield from running.results()
 
 
 def run_ray(

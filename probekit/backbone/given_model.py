@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from pathlib import Path
+from os import PathLike
 from typing import Any, Self
 
 import torch
@@ -31,6 +31,7 @@ from probekit.backbone.model_classes import (
 )
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
+from probekit.base.registry import typed_name
 from probekit.data.alignment import backend
 from probekit.errors import BackboneError, OptionError
 
@@ -368,7 +369,7 @@ def check_vocabulary(
 
 
 def as_given(
-    model: str | Path | PreTrainedModel | None, tokenizer: object, name: str
+    model: str | PathLike[str] | PreTrainedModel | None, tokenizer: object, name: str
 ) -> "str | GivenModel | None":
     """Return what a function of the library was given as its model.
 
@@ -381,11 +382,11 @@ def as_given(
         OptionError: a tokenizer for a model that comes with its own.
         BackboneError: a model in memory that cannot serve (`GivenModel.of`).
     """
-    if not isinstance(model, str | Path | None):
+    if not isinstance(model, str | PathLike | None):
         return GivenModel.of(model, tokenizer, name)
     if tokenizer is not None:
         raise OptionError(
             f"tokenizer= is for a model in memory, and {str(model)!r} comes with its own. Leave "
             "it out."
         )
-    return None if model is None else str(model)
+    return None if model is None else typed_name(model)

@@ -1,8 +1,10 @@
 """A saved run as a model: the folder that holds what was trained of a model beside its head."""
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -71,14 +73,15 @@ class SavedRun:
     written: str | None = None
 
     @classmethod
-    def at(cls, model: str | Path) -> Self | None:
+    def at(cls, model: str | PathLike[str]) -> Self | None:
         """Return the run that is saved in a folder; None where no run or head is.
 
         Raises:
             BackboneError: a head is, whose run trained nothing of its model; or it is damaged.
             MissingFileError: the values are not there, or runs are in the folders of this one.
         """
-        path = local_path(str(model))
+        model = os.fspath(model)
+        path = local_path(model)
         said = None if path is None else read_object(path / "config.json")
         if path is None or said is None or "format_version" not in said:
             _check_above(model)
@@ -107,7 +110,7 @@ class SavedRun:
                 f"({', '.join(wrong)}). Train it again with --save."
             )
         return cls(
-            name=str(model),
+            name=model,
             folder=folder,
             base=said["model"],
             method=said["options"]["method"],
@@ -165,7 +168,7 @@ class SavedRun:
         return {**identity, **changes}
 
 
-def _check_above(model: str | Path) -> None:
+def _check_above(model: str | PathLike[str]) -> None:
     """Refuse the folder in which a sweep saved its runs, each in a folder of its own.
 
     Raises:

@@ -7,6 +7,7 @@ dataclass.
 import dataclasses
 import difflib
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from enum import StrEnum
 from importlib import import_module
@@ -76,6 +77,17 @@ def option(default: Any, help: str, panel: Panel | None = None, **more: Any) -> 
 def argument(name: str) -> str:
     """Return a name, which may be a stranger's, as what a command takes for no option."""
     return f"./{name}" if name.startswith("-") else name
+
+
+def typed_name(name: str | os.PathLike[str]) -> str:
+    """Return a task, model or entry as it is typed: ``Path("data.csv")`` is ``./data.csv``.
+
+    So a path is never taken for the name of a task or of a repository.
+    """
+    if isinstance(name, str):
+        return name
+    path = os.fspath(name)
+    return path if path.startswith((".", "/", "~")) else f"./{path}"
 
 
 def listed(names: str | Iterable[str]) -> tuple[str, ...]:

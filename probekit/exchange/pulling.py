@@ -4,6 +4,7 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 
 from probekit.base.registry import choose
@@ -74,8 +75,8 @@ class Pull:
     @classmethod
     def of(
         cls,
-        url: str | Path,
-        cache: str | Path = Path("cache"),
+        url: str | PathLike[str],
+        cache: str | PathLike[str] = Path("cache"),
         *,
         splits: Collection[str] = (),
         entry: str | None = None,

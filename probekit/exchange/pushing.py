@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from os import PathLike
 from pathlib import Path
 
 from probekit.base.markup import CARD
@@ -151,8 +152,8 @@ class Push:
     @classmethod
     def of(
         cls,
-        paths: Sequence[str | Path],
-        url: str | Path,
+        paths: Sequence[str | PathLike[str]],
+        url: str | PathLike[str],
         *,
         text: bool = True,
         private: bool = False,

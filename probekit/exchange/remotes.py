@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -422,7 +423,7 @@ class Hub(Remote):
             )
 
 
-def remote_at(url: str | Path) -> Remote:
+def remote_at(url: str | PathLike[str]) -> Remote:
     """Return the place that a user names; nothing is asked of it yet.
 
     Args:

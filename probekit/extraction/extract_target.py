@@ -9,7 +9,7 @@ from typing import Any
 from probekit.backbone import GivenModel
 from probekit.backbone.placement import DeviceMap, check_device_map
 from probekit.backbone.remembered import identity_at
-from probekit.base.registry import flag
+from probekit.base.registry import flag, typed_name
 from probekit.errors import OptionError
 from probekit.extraction.plan import Shard
 from probekit.extraction.request_options import ExtractOptions
@@ -81,7 +81,9 @@ class ExtractTarget:
     workers: int = 1
 
     def __post_init__(self) -> None:
-        """Check that several devices, and several processes, can do it."""
+        """Check that several devices, and several processes, can do it; take names of paths."""
+        object.__setattr__(self, "model", typed_name(self.model))
+        object.__setattr__(self, "task", typed_name(self.task))
         if self.workers < 1:
             raise OptionError(f"--workers must be at least 1; found {self.workers}.")
         if self.device_map is not None:

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import torch
 from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap
 from probekit.base.notices import ProgressBar
-from probekit.base.registry import listed
+from probekit.base.registry import listed, typed_name
 from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
@@ -149,17 +150,17 @@ IN_MEMORY = "in-memory"
 
 
 def extract(
-    model: "str | Path | PreTrainedModel",
-    task: str | None = None,
+    model: "str | PathLike[str] | PreTrainedModel",
+    task: str | PathLike[str] | None = None,
     *,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     examples: Any = None,
-    data: str | Path | None = None,
+    data: str | PathLike[str] | None = None,
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,
-    cache: str | Path = "cache",
+    cache: str | PathLike[str] = "cache",
     overwrite: bool = False,
     restart: bool = False,
     shard: str | None = None,
@@ -185,7 +186,8 @@ def extract(
     Args:
         model: Hub id, local folder or .gguf file; or a transformers model in memory, with
             ``tokenizer`` and ``name``, which stays as it is.
-        task: name of a task, or path of the user's own data; what ``examples`` are called.
+        task: name of a task, or path of the user's own data (a ``Path`` is never taken for a name);
+            what ``examples`` are called.
         tokenizer: of a model in memory, a fast one.
         examples: texts in memory, by split or of train: a list of (words, tags), of texts, of
             (text, label) or of ((first, second), label), a ``datasets.Dataset``, or a pandas frame.
@@ -228,11 +230,10 @@ def extract(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
-    in_memory = as_named(model, tokenizer, name)
+    called, in_memory = as_named(model, tokenizer, name)
     target = ExtractTarget(
-        model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
-        given=in_memory, examples=examples, own=text_options,
-        data=None if data is None else Path(data),
+        model=called, task=name_task(task, examples), given=in_memory, examples=examples,
+        own=text_options, data=None if data is None else Path(data),
         splits=None if splits is None else listed(splits), revision=revision, label=label,
         device=device, device_map=device_map, name=name, cache=typed_path(cache),
         overwrite=overwrite, restart=restart, shard=Shard.asked(shard, workers), workers=workers,
@@ -253,16 +254,16 @@ def extract_splits(
     return entries
 
 
-def as_named(model: object, tokenizer: object, name: str | None) -> GivenModel | None:
-    """Return the model that is given in memory; None where it lies elsewhere.
+def as_named(model: object, tokenizer: object, name: str | None) -> tuple[str, GivenModel | None]:
+    """Return a model as it is typed, or the name of one in memory, and that one.
 
     Raises:
         OptionError: it has no name, or none that a folder can have.
         BackboneError: it cannot serve.
     """
-    if isinstance(model, str | Path):
-        as_given(model, tokenizer, str(model))
-        return None
+    if isinstance(model, str | PathLike):
+        as_given(model, tokenizer, "")
+        return typed_name(model), None
     if name is None:
         raise OptionError(
             "a model in memory has no name of its own: give one by which the cache knows it, "
@@ -273,10 +274,10 @@ def as_named(model: object, tokenizer: object, name: str | None) -> GivenModel |
             f"--name {name!r} cannot be the name of a folder in the cache; expected letters, "
             f"digits, '.', '_' and '-', such as {model_slug(name)!r}."
         )
-    return GivenModel.of(model, tokenizer, name)
+    return name, GivenModel.of(model, tokenizer, name)
 
 
-def name_task(task: str | None, examples: Any) -> str:
+def name_task(task: str | PathLike[str] | None, examples: Any) -> str:
     """Return what the task is called.
 
     Raises:
@@ -286,8 +287,8 @@ def name_task(task: str | None, examples: Any) -> str:
     if examples is None:
         if task is None:
             raise OptionError("there is no text to read: give a task, or examples=.")
-        return task
-    name = IN_MEMORY if task is None else task
+        return typed_name(task)
+    name = IN_MEMORY if task is None else typed_name(task)
     if name.partition("/")[0] in TASKS:
         raise OptionError(
             f"{name} is a task of probekit's own, and examples= gives other text. Leave one of "

@@ -4,13 +4,14 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
 from probekit.base.notices import warn_once
-from probekit.base.registry import choose
+from probekit.base.registry import choose, typed_name
 from probekit.errors import (
     DataError,
     EntryError,
@@ -44,13 +45,13 @@ class Location(TextOptions):
             that of the model at the path that is given as such, if one lies there.
     """
 
-    cache: str | Path = Path("cache")
-    entry: str | None = None
-    data: str | Path | None = None
+    cache: str | PathLike[str] = Path("cache")
+    entry: str | PathLike[str] | None = None
+    data: str | PathLike[str] | None = None
     group: str | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
-    def task(self, name: str, label: str | None = None) -> Task:
+    def task(self, name: str | PathLike[str], label: str | None = None) -> Task:
         """Return the task that a user names: one of probekit's, own files, or one in the cache.
 
         Args:
@@ -63,6 +64,7 @@ class Location(TextOptions):
             MissingFileError: a path that does not exist.
             OptionError: entries of the cache keep several ways of reading what lies there.
         """
+        name = typed_name(name)
         choose("kind", self.kind or "tagging", KINDS)  # or a task of the cache would do
         try:
             return get_task(name, self._read_as(name), label, self.group)
@@ -113,7 +115,7 @@ class Location(TextOptions):
             return get_task(first.manifest.task, label=label)
         return task_of_entries(first.path.parent.name, entries, label)
 
-    def wanted(self, model: str, task: Task, typed: Sequence[str]) -> Wanted:
+    def wanted(self, model: str | PathLike[str], task: Task, typed: Sequence[str]) -> Wanted:
         """Return whose entries are meant.
 
         Args:
@@ -123,6 +125,7 @@ class Location(TextOptions):
         """
         from probekit.backbone.remembered import identity_at  # with torch
 
+        model = typed_name(model)
         identity = identity_at(model) if self.identity is None else self.identity
         path = local_path(model) if identity is None else None
         return Wanted(
@@ -222,8 +225,8 @@ def _absent(split: str, data: Path | None) -> Sentences:
 
 
 def find_split_entries(
-    model: str | Entry | Sequence[Entry],
-    task: str | None,
+    model: str | PathLike[str] | Entry | Sequence[Entry],
+    task: str | PathLike[str] | None,
     label: str | None,
     location: Location,
     fit_on: str,
@@ -232,10 +235,10 @@ def find_split_entries(
 
     Args and errors are those of `open_features`.
     """
-    if isinstance(model, str):
+    if isinstance(model, str | PathLike):
         if task is None:
             raise OptionError(
-                f"{model!r}: which task? Give one, or give entries instead of the model."
+                f"{str(model)!r}: which task? Give one, or give entries instead of the model."
             )
         about = location.task(task, label)
         _check_labelled(about)
@@ -248,7 +251,7 @@ def find_split_entries(
             about = replace(about, name=name, slug=name)
         return about, by_split
     if task is not None:
-        raise OptionError(f"entries already name their task: leave {task!r} out.")
+        raise OptionError(f"entries already name their task: leave {str(task)!r} out.")
     given = entries_by_split([model] if isinstance(model, Entry) else list(model), fit_on)
     about = location.task_of(list(given.values()), label)
     _check_labelled(about)
@@ -261,7 +264,7 @@ def _check_labelled(task: Task) -> None:
 
 
 def _entries(
-    model: str, task: Task, location: Location, fit_on: str, typed: Sequence[str]
+    model: str | PathLike[str], task: Task, location: Location, fit_on: str, typed: Sequence[str]
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)

@@ -1,6 +1,7 @@
 """Opening the splits of a model and task: their entries, labels, classes and groups."""
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
@@ -23,8 +24,8 @@ from probekit.tasks.schemes import NO_LABEL
 
 
 def open_features(
-    model: str | Entry | Sequence[Entry],
-    task: str | None = None,
+    model: str | PathLike[str] | Entry | Sequence[Entry],
+    task: str | PathLike[str] | None = None,
     label: str | None = None,
     location: Location | None = None,
     *,

@@ -3,7 +3,7 @@
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
+from os import PathLike
 
 import numpy as np
 import torch
@@ -92,8 +92,8 @@ def _is_massive(values: Tensor, median: Tensor) -> Tensor:
 
 
 def geometry(
-    model: str | Path,
-    task: str | None = None,
+    model: str | PathLike[str],
+    task: str | PathLike[str] | None = None,
     *,
     split: str | None = None,
     array: str | None = None,
@@ -130,7 +130,10 @@ def geometry(
 
 
 def _find_measured(
-    model: str | Path, task: str | None, split: str | None, location: Location
+    model: str | PathLike[str],
+    task: str | PathLike[str] | None,
+    split: str | None,
+    location: Location,
 ) -> Entry:
     """Return the entry that is meant.
 
@@ -155,7 +158,7 @@ def _find_measured(
                 "--split out, or give MODEL and TASK."
             )
         return entry
-    wanted = location.wanted(str(model), location.task(task), location.typed)
+    wanted = location.wanted(model, location.task(task), location.typed)
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
 
@@ -207,9 +210,9 @@ def defined(value: float) -> float | None:
 
 
 def change(
-    model: str | Path,
-    against: str | Path,
-    task: str | None = None,
+    model: str | PathLike[str],
+    against: str | PathLike[str],
+    task: str | PathLike[str] | None = None,
     *,
     split: str | None = None,
     array: str | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ class ReportOptions:
 
 def write_report(
     records: Sequence[Record],
-    out: str | Path = "report.html",
+    out: str | PathLike[str] = "report.html",
     options: ReportOptions | None = None,
 ) -> Path:
     """Write one HTML file that shows what records hold; it needs no server, network or Python.
@@ -135,7 +136,7 @@ def write_report(
     return path
 
 
-def check_report(out: str | Path) -> Path:
+def check_report(out: str | PathLike[str]) -> Path:
     """Check where a report is to be written, before anything is computed.
 
     Raises:

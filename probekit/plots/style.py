@@ -6,6 +6,7 @@ import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
@@ -180,7 +181,7 @@ def check_format(path: Path) -> str:
     return kind
 
 
-def save_figure(figure: Figure, path: str | Path) -> Path:
+def save_figure(figure: Figure, path: str | PathLike[str]) -> Path:
     """Write a figure, complete or not at all; parent folders are created.
 
     Args:

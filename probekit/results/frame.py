@@ -1,6 +1,7 @@
 """Records as a list, and as a pandas table with a column for every number."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -67,7 +68,7 @@ class Records(list[Record]):
 
 
 def load_records(
-    paths: str | Path | Iterable[str | Path], *, trust_plugins: bool = False
+    paths: str | PathLike[str] | Iterable[str | PathLike[str]], *, trust_plugins: bool = False
 ) -> Records:
     """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
@@ -85,7 +86,7 @@ def load_records(
         RecordError: a line is no record; the message names file and line.
         UnknownNameError: a metric that a file names cannot be imported.
     """
-    records = Records(*read_records([paths] if isinstance(paths, str | Path) else paths))
+    records = Records(*read_records([paths] if isinstance(paths, str | PathLike) else paths))
     if trust_plugins:
         with trusting(True):
             for record in records:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -146,7 +147,7 @@ class Geometry(Measurement):
         return cls(**{**values, "layers": layers, "cka": tuple(map(tuple, data["cka"]))})
 
 
-def load_geometry(path: str | Path) -> Geometry:
+def load_geometry(path: str | PathLike[str]) -> Geometry:
     """Read what ``probekit geometry --json`` wrote.
 
     Raises:

@@ -20,6 +20,7 @@ and ``gold`` and ``predicted``, or ``loss``.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -221,7 +222,7 @@ def _text_columns(predicted: Predicted) -> dict[str, pa.Array]:
 
 
 def read_predicted(
-    path: str | Path,
+    path: str | PathLike[str],
     *,
     texts: bool = True,
     probabilities: bool = True,

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -11,7 +12,7 @@ from probekit.base.notices import human_bytes
 from probekit.base.replacing import matching
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS
-from probekit.store.files import disk_bytes
+from probekit.store.files import disk_bytes, typed_path
 from probekit.store.layout import (
     BACKBONE,
     CHECKSUMS,
@@ -57,7 +58,7 @@ class Entry:
     folder: Path = field(repr=False)
 
     @classmethod
-    def open(cls, path: Path) -> "Entry":
+    def open(cls, path: str | PathLike[str]) -> "Entry":
         """Open an entry and check that it is whole (sizes, not checksums).
 
         Args:
@@ -68,7 +69,7 @@ class Entry:
             EntryError: the entry is unfinished or of another format version, or a file or
                 chunk is missing or short.
         """
-        return read_standing(path, cls._open)
+        return read_standing(typed_path(path), cls._open)
 
     @classmethod
     def _open(cls, path: Path) -> "Entry":

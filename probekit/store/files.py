@@ -36,15 +36,16 @@ verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
 """
 
 
-def typed_path(typed: str | Path) -> Path:
+def typed_path(typed: str | os.PathLike[str]) -> Path:
     """Return the path that a user names, with ``~`` read.
 
     Raises:
         OptionError: it is empty, or a URL.
     """
-    if not str(typed):  # of which a path makes the folder that one is in: a variable is not set
+    text = os.fspath(typed)
+    if not text:  # of which a path makes the folder that one is in: a variable is not set
         raise OptionError("the path is empty: name a folder.")
-    if _URL.fullmatch(str(typed)):
+    if _URL.fullmatch(text):
         raise OptionError(
             f"{typed} is a URL, but a cache is a folder. `probekit cache pull URL` brings entries "
             "into one, and `probekit cache push` sends them to a URL."

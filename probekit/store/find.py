@@ -5,11 +5,13 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.notices import info_once, warn_once
+from probekit.base.registry import typed_name
 from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug
@@ -83,7 +85,7 @@ def find_entries(
     root: Path,
     wanted: Wanted,
     split: str,
-    entry: str | None = None,
+    entry: str | PathLike[str] | None = None,
     *,
     arrays: Collection[str] = (),
 ) -> Entry:
@@ -110,6 +112,7 @@ def find_entries(
     of_task = wanted.of_task(wanted.of_model(folders))
     matching = [folder for folder in of_task if folder.split == split]
     if entry is not None:
+        entry = typed_name(entry)
         matching = _chosen(matching, of_task, entry)
     complete = {f: f.manifest for f in matching if f.manifest is not None}
     best = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")

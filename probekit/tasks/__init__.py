@@ -4,12 +4,13 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import NoReturn
 
 from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
-from probekit.base.registry import choose
+from probekit.base.registry import choose, typed_name
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
@@ -102,7 +103,7 @@ _NEAR = 0.75
 
 
 def get_task(
-    name: str,
+    name: str | PathLike[str],
     own: TextOptions | None = None,
     label: str | None = None,
     group: str | None = None,
@@ -126,7 +127,7 @@ def get_task(
         DataError: the user's files do not hold what their format promises.
         HubError: a data set of the Hub cannot be loaded.
     """
-    given = {} if own is None else own.given
+    name, given = typed_name(name), {} if own is None else own.given
     choice = Choice(label=label, group=group, **given)
     if choice.kind is not None:
         choose("kind", choice.kind, KINDS)

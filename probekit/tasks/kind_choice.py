@@ -79,7 +79,7 @@ def kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
     for fields in given.values():
         label = choose_columns(fields, asked).label
         if label is not None:
-            labels += [value for value in fields.values[label] if value is not None]
+            labels += [value for value in fields.values[label] if value not in (None, "")]
     numbers = all(isinstance(label, int | float) for label in labels) and bool not in map(
         type, labels
     )

@@ -340,16 +340,17 @@ def _check_unlabelled(
     """Refuse rows without a label, the first by a mark, among others; or say: left out."""
     meaning = f" ({mark} means none; a class needs another name)" if mark else ""
     if without and not choice.skip_unlabelled:
+        more = f", the first of {len(without):,} such rows" if len(without) > 1 else ""
         raise fields.fault(
             without[0],
-            f"no label in column {column!r}{meaning}, but others have one; label all rows of a "
-            "split or none, or extract without such rows: --skip-unlabelled.",
+            f"no label in column {column!r}{meaning}{more}, but others have one. Label all rows of "
+            "the split or none, or give --skip-unlabelled to leave such rows out.",
         )
     if without:
         warn_once(
             logger,
-            f"{fields.where}: {len(without)} of {len(fields.lines)} rows have no label in column "
-            f"{column!r} and are left out (--skip-unlabelled).",
+            f"{fields.where}: {len(without):,} of {len(fields.lines):,} rows have no label in "
+            f"column {column!r} and are left out (--skip-unlabelled).",
         )
 
 

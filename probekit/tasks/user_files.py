@@ -268,7 +268,9 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
     read_as = "" if typed.kind else f"read as --kind {kind.name}"
     divided = f"labels divided at {first.sign!r}" if first.sign else ""
-    taken = ", ".join(filter(None, (first.taken, divided)))
+    bare = sum(() in sentence.labels.values() for sentence in first.sentences)
+    without = f"{bare:,} of {len(first.sentences):,} texts have no label" if bare else ""
+    taken = ", ".join(filter(None, (first.taken, divided, without)))
     taken = ": ".join(filter(None, (read_as, taken)))
     notes = (f"{first.where}: {taken}" if taken else "", corpus.about_files())
     return Task(

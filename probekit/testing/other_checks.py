@@ -2,6 +2,7 @@
 
 import tempfile
 from dataclasses import dataclass, is_dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ TASK_CHECKS: tuple[Check[Tried], ...] = (
 TASK = Contract("task", Task, TASK_CHECKS)
 
 
-def check_task(task: Any, name: str | None = None, data: str | Path | None = None) -> None:
+def check_task(task: Any, name: str | None = None, data: str | PathLike[str] | None = None) -> None:
     """Check a task, or every known one of a family, against the contract of tasks.
 
     Args:

@@ -59,7 +59,8 @@ def test_pairs_without_a_label_are_refused_until_they_are_left_out(bert, here):
     extract = ("extract", bert, "nli.tsv", "--kind", "pair", *FLOAT32)
     message = refused(*extract)
     assert message.startswith("nli.tsv, line 4: no label in column 'gold_label' (- means none;")
-    assert message.endswith("extract without such rows: --skip-unlabelled.")
+    assert "the first of 4 such rows" in message
+    assert message.endswith("or give --skip-unlabelled to leave such rows out.")
     done(*extract, "--skip-unlabelled")
     train = ("train", bert, "nli.tsv", "--kind", "pair", "--hold-out", "0.5", "--head", "last")
     (row,) = done(*train, "--json").rows

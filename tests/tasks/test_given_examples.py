@@ -117,11 +117,38 @@ def test_the_kind_may_be_said():
 
 def test_unlabelled_texts_are_left_out_when_asked():
     frame = pd.DataFrame({"text": ["a", "b", "c"], "label": ["x", None, float("nan")]})
-    with pytest.raises(DataError, match=r"examples\['train'\], row 2: no label"):
+    said = r"examples\['train'\], row 2: no label in column 'label', the first of 2 such rows, but"
+    with pytest.raises(DataError, match=said):
         read(frame)
     assert len(read(frame, skip_unlabelled=True)[1].examples) == 1
     gaps = pd.DataFrame({"text": ["a", "b"], "label": [1, None]})  # 1.0 and NaN
     assert read(gaps, kind="sentence", skip_unlabelled=True)[1].labels["label"] == (("1",),)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [
+        (["a;b", None, "b"], "multilabel"),
+        (["a", float("nan"), "b"], "sentence"),
+        (pd.array([1, None, 0], dtype="Int64"), "sentence"),
+        ([0.5, None, 2.0], "regression"),
+        ([None, None, None], "multilabel"),
+    ],
+)
+def test_a_frame_with_gaps_is_read_as_the_same_table(labels, kind, tmp_path):
+    frame = pd.DataFrame({"text": ["x y", "z", "v w"], "label": labels})
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    own = TextOptions(kind=kind, skip_unlabelled=True)
+    if pd.isna(frame["label"]).all():
+        with pytest.raises(DataError, match="no labels in column 'label'"):
+            read(frame, kind=kind, label="label")
+        with pytest.raises(DataError, match="no labels in column 'label'"):
+            get_task(str(tmp_path / "train.csv"), own, "label")
+        return
+    split = get_task(str(tmp_path / "train.csv"), own).read("train")
+    given = read(frame, kind=kind, skip_unlabelled=True)[1]
+    assert given.labels == split.labels
+    assert [e.text for e in given.examples] == [e.text for e in split.examples]
 
 
 STREAM = datasets.Dataset.from_dict({"text": ["a"]}).to_iterable_dataset()

@@ -4,6 +4,7 @@ import logging
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -225,8 +226,8 @@ def _match(
 
 
 def import_states(
-    model: "str | Path | PreTrainedModel",
-    task: str | None = None,
+    model: "str | PathLike[str] | PreTrainedModel",
+    task: str | PathLike[str] | None = None,
     states: Any = None,
     *,
     token_ids: Any = None,
@@ -234,9 +235,9 @@ def import_states(
     options: ImportOptions | None = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     examples: Any = None,
-    data: str | Path | None = None,
+    data: str | PathLike[str] | None = None,
     splits: Sequence[str] | None = None,
-    cache: str | Path = "cache",
+    cache: str | PathLike[str] = "cache",
     overwrite: bool = False,
     restart: bool = False,
     name: str | None = None,
@@ -296,20 +297,19 @@ def import_states(
         kind=kind, text=text, separator=separator, encoding=encoding, sentences=sentences,
         skip_unlabelled=skip_unlabelled, skip_blank=skip_blank,
     )  # fmt: skip
-    wanted, in_memory = options or ImportOptions(), as_named(model, tokenizer, name)
+    wanted, (called, in_memory) = options or ImportOptions(), as_named(model, tokenizer, name)
     by_split = states if isinstance(states, Mapping) else {None: states}
     if splits is None and isinstance(states, Mapping):
         splits = [*map(str, states)]
     target = ImportTarget(
-        model=str(model) if in_memory is None else in_memory.name, task=name_task(task, examples),
-        given=in_memory, examples=examples, own=text_options,
-        data=None if data is None else Path(data),
+        model=called, task=name_task(task, examples), given=in_memory, examples=examples,
+        own=text_options, data=None if data is None else Path(data),
         splits=None if splits is None else listed(splits), revision=revision, label=label,
         name=name, cache=typed_path(cache), overwrite=overwrite, restart=restart, wanted=wanted,
         typed_states=tuple(
             str(path) if split is None else f"{split}={path}"
             for split, path in by_split.items()
-            if isinstance(path, str | Path)
+            if isinstance(path, str | PathLike)
         ),
     )  # fmt: skip
     return _import_splits(target, states, token_ids, word_offsets, progress=progress)
@@ -326,7 +326,7 @@ def _import_splits(
             "itself: states of it cannot be imported. Run probekit extract."
         )
     texts = read_texts(target, task, wanted.limit)
-    if len(texts) > 1 and not isinstance(states, Mapping | str | Path):
+    if len(texts) > 1 and not isinstance(states, Mapping | str | PathLike):
         raise OptionError(
             f"arrays of one split, and {len(texts)} are imported. Name one: splits=['train']; or "
             "give them by split: states={'train': [...], 'dev': [...]}."
@@ -375,7 +375,7 @@ def _open(states: Any, token_ids: Any, word_offsets: Any, wanted: ImportOptions)
         MissingFileError: there is no such file.
         DataError: it cannot be read, or arrays and files are not what is expected.
     """
-    if isinstance(states, str | Path):
+    if isinstance(states, str | PathLike):
         if token_ids is not None or word_offsets is not None:
             raise OptionError("token_ids and word_offsets are for arrays; files hold their own.")
         if wanted.layers_first:

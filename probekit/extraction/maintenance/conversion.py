@@ -9,6 +9,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,11 +50,11 @@ _FORM = ("format", "dtype", "through")
 
 
 def convert_entries(
-    sources: Sequence[Path],
+    sources: Sequence[str | PathLike[str]],
     *,
     format: str | None = None,
     dtype: str | None = None,
-    root: Path | None = None,
+    root: str | PathLike[str] | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Iterator[tuple[EntryCopy, bool]]:
@@ -76,8 +77,8 @@ def convert_entries(
     """
     to = None if root is None else typed_path(root)
     planned = [
-        plan_conversion(typed_path(path), format=format, dtype=dtype, root=to, overwrite=overwrite)
-        for path in _useful(sources, format, dtype)
+        plan_conversion(path, format=format, dtype=dtype, root=to, overwrite=overwrite)
+        for path in _useful([*map(typed_path, sources)], format, dtype)
     ]
     yield from make_entries(planned, "this conversion", progress=progress)
 

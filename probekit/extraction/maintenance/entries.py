@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.base.notices import human_bytes
-from probekit.base.registry import choose
+from probekit.base.registry import choose, typed_name
 from probekit.errors import (
     EntryError,
     EntryNotFoundError,
@@ -46,7 +47,7 @@ _ORDERS = {"name": None, "size": "bytes", "created": "created"}
 """By what column entries are sorted, downwards; by their paths for None."""
 
 
-def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
+def list_cache(root: str | PathLike[str], order: str = "name") -> list[dict[str, Any]]:
     """Return a row for each entry, unfinished ones included, then one for whatever is left over.
 
     Args:
@@ -56,7 +57,7 @@ def list_cache(root: Path, order: str = "name") -> list[dict[str, Any]]:
     Raises:
         UnknownNameError: there is no such order.
     """
-    column = choose("order", order, _ORDERS)
+    column, root = choose("order", order, _ORDERS), typed_path(root)
     rows = [_row(folder) for folder in list_entries(root)]
     if column is not None:
         rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
@@ -194,7 +195,7 @@ def _unreadable_labels(path: Path) -> list[str]:
     return wrong
 
 
-def select_folders(names: Sequence[str], root: Path) -> list[Path]:
+def select_folders(names: Sequence[str], root: str | PathLike[str]) -> list[Path]:
     """Return the entry folders that the user names, finished or not.
 
     Args:
@@ -206,6 +207,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
         EntryNotFoundError: nothing matches.
         OptionError: more than model, task and split; or a model at a path that is none any more.
     """
+    names, root = [*map(typed_name, names)], typed_path(root)
     # ``.`` and ``..`` have no name of their own
     paths = [plain_path(p) if p.name in ("", "..") else p for p in map(typed_path, names)]
     folders = list_entries(root)
@@ -236,7 +238,7 @@ def select_folders(names: Sequence[str], root: Path) -> list[Path]:
     return paths_found
 
 
-def select_sources(names: Sequence[str], root: Path) -> list[Path]:
+def select_sources(names: Sequence[str], root: str | PathLike[str]) -> list[Path]:
     """Return the complete entries that the user names, those of a whole cache by its root.
 
     Of several, what is unfinished is left out, and said.
@@ -250,7 +252,7 @@ def select_sources(names: Sequence[str], root: Path) -> list[Path]:
         EntryError: what is named is unfinished.
         OptionError: as for `select_folders`.
     """
-    given = typed_path(names[0]).expanduser()
+    given = typed_path(names[0])
     whole = len(names) == 1 and not _is_entry(given) and given.is_dir()
     selected = [folder.path for folder in list_entries(given)] if whole else []
     selected = selected or select_folders(names, root)

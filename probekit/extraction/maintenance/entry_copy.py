@@ -5,6 +5,7 @@ Every byte is verified on the way, and what a kill interrupts goes on.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -268,8 +269,8 @@ class EntryCopy:
 
 
 def copy_entries(
-    sources: Sequence[Path],
-    root: Path,
+    sources: Sequence[str | PathLike[str]],
+    root: str | PathLike[str],
     *,
     layers: str | None = None,
     arrays: Collection[str] = (),

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -193,7 +193,7 @@ def verify_rows(
     entry: Entry,
     count: int,
     *,
-    model: "str | Path | PreTrainedModel | None" = None,
+    model: "str | PathLike[str] | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,

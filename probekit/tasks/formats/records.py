@@ -175,13 +175,20 @@ def _is(value: object, library: str, name: str) -> bool:
 
 
 def _frame_columns(frame: Any, where: str) -> dict[str, list[Any]]:
-    """Return the columns of a pandas frame; what it lacks (NaN, NA, None) is None."""
+    """Return the columns of a pandas frame.
+
+    What it lacks (NaN, NA, None) is empty text, as in a table; in a column of lists it is None.
+    """
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
         raise DataError(f"{where}: two columns have one name; rename one.")
     filled = frame.astype(object).where(frame.notna(), None)
     columns = filled.set_axis(names, axis=1).to_dict("list")
-    return {name: list(map(_plain, values)) for name, values in columns.items()}
+    plain = {name: list(map(_plain, values)) for name, values in columns.items()}
+    for name, values in plain.items():
+        if not any(isinstance(value, list) for value in values):
+            plain[name] = ["" if value is None else value for value in values]
+    return plain
 
 
 def _plain(value: Any) -> Any:

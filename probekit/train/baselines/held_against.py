@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -53,12 +54,12 @@ class Baselines:
 def run_baselines(
     plan: TrainSpec | Sequence[TrainSpec],
     *,
-    out: str | Path,
+    out: str | PathLike[str],
     location: Location,
     workers: int = 1,
     memory: int | None = None,
     device: str = "auto",
-    save: str | Path | None = None,
+    save: str | PathLike[str] | None = None,
     predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,

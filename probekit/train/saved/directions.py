@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -113,7 +114,7 @@ class Directions:
         return along - self.direction[:, others].mean(1) if others else along
 
 
-def export(folder: str | Path) -> Directions:
+def export(folder: str | PathLike[str]) -> Directions:
     """Return the directions of a saved head, or of a folder of heads that read one layer each.
 
     With head h = sum_i A_i z_i + a, decoder W h + b and every layer normalised as s_i z_i + t_i,
@@ -251,7 +252,7 @@ MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit", "rep
 
 
 def write_directions(
-    found: Directions, form: str, path: str | Path, *, name: str | None = None
+    found: Directions, form: str, path: str | PathLike[str], *, name: str | None = None
 ) -> Path:
     """Write directions to a file, which is whole or absent.
 

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import compress
+from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -62,7 +63,7 @@ class TrainedHead:
         self._probe.eval().requires_grad_(False)
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path, *, trust_plugins: bool = False) -> Self:
+    def from_pretrained(cls, folder: str | PathLike[str], *, trust_plugins: bool = False) -> Self:
         """Load the head that ``save_head`` wrote.
 
         Args:

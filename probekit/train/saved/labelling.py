@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
 
 import numpy as np
@@ -121,11 +121,11 @@ class Prediction:
 
 @overload
 def predict(
-    head: str | Path | TrainedHead,
+    head: str | PathLike[str] | TrainedHead,
     texts: Sequence[Item],
     *,
     probabilities: Literal[False] = False,
-    model: "str | Path | PreTrainedModel | None" = None,
+    model: "str | PathLike[str] | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,
@@ -136,11 +136,11 @@ def predict(
 
 @overload
 def predict(
-    head: str | Path | TrainedHead,
+    head: str | PathLike[str] | TrainedHead,
     texts: Sequence[Item],
     *,
     probabilities: Literal[True],
-    model: "str | Path | PreTrainedModel | None" = None,
+    model: "str | PathLike[str] | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,
@@ -150,11 +150,11 @@ def predict(
 
 
 def predict(
-    head: str | Path | TrainedHead,
+    head: str | PathLike[str] | TrainedHead,
     texts: Sequence[Item],
     *,
     probabilities: bool = False,
-    model: "str | Path | PreTrainedModel | None" = None,
+    model: "str | PathLike[str] | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,

@@ -1,5 +1,6 @@
 """The model that a run trained as a model by itself, for programs that know nothing of the run."""
 
+from os import PathLike
 from pathlib import Path
 
 from safetensors import SafetensorError
@@ -13,10 +14,10 @@ from probekit.tuning.packaging import WholeModel
 
 
 def merge_run(
-    run: str | Path,
-    folder: str | Path,
+    run: str | PathLike[str],
+    folder: str | PathLike[str],
     *,
-    model: str | Path | None = None,
+    model: str | PathLike[str] | None = None,
     trust_remote_code: bool = False,
 ) -> Path:
     """Write the model that a saved run trained as one that ``AutoModel.from_pretrained`` loads.

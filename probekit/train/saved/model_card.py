@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,7 @@ _TEXTS: Mapping[str, str] = {
 """What a head reads, by the kind of its texts."""
 
 
-def write_model_card(folder: str | Path) -> Path:
+def write_model_card(folder: str | PathLike[str]) -> Path:
     """Write the card of a saved run into its folder; what its owner wrote around it stays.
 
     Args:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
@@ -9,7 +10,7 @@ import torch
 from torch import nn
 
 from probekit.base.machine import pick_device
-from probekit.base.registry import choose, text_of
+from probekit.base.registry import choose, text_of, typed_name
 from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError, PluginError
 from probekit.features import Location
@@ -36,7 +37,11 @@ GivenHead = str | HeadSpec | type[HeadSpec] | ModuleFactory
 
 
 def spec_of(
-    head: GivenHead, *, model: str | Path, task: str, options: Mapping[str, Any] | None = None
+    head: GivenHead,
+    *,
+    model: str | PathLike[str],
+    task: str | PathLike[str],
+    options: Mapping[str, Any] | None = None,
 ) -> TrainSpec:
     """Return the spec of a run; a head that has no name yet is registered under that of its class.
 
@@ -57,7 +62,9 @@ def spec_of(
         del others[name]
     for name in options or {}:
         choose("training option", name, others)
-    return TrainSpec(model=str(model), task=task, head=head_text(head), **options or {})
+    return TrainSpec(
+        model=typed_name(model), task=typed_name(task), head=head_text(head), **options or {}
+    )
 
 
 def head_text(head: GivenHead) -> str:
@@ -99,13 +106,13 @@ def _know(name: str, head: type[HeadSpec]) -> None:
 def sweep(
     plan: TrainSpec | Sequence[TrainSpec],
     *,
-    out: str | Path,
+    out: str | PathLike[str],
     location: Location | None = None,
     workers: int = 1,
     engine: str | Engine = "local",
     memory: int | None = None,
     device: str = "auto",
-    save: str | Path | None = None,
+    save: str | PathLike[str] | None = None,
     predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,
@@ -210,15 +217,15 @@ def fit(
     spec: TrainSpec | None = None,
     *,
     head: GivenHead | None = None,
-    task: str | None = None,
-    model: "str | Path | PreTrainedModel | None" = None,
+    task: str | PathLike[str] | None = None,
+    model: "str | PathLike[str] | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     options: Mapping[str, Any] | None = None,
     location: Location | None = None,
     device: str = "auto",
     memory: int | None = None,
     ablate: bool = False,
-    save: str | Path | None = None,
+    save: str | PathLike[str] | None = None,
     trust_remote_code: bool = False,
 ) -> FitResult:
     """Train one head: of a spec, or of a head, a task and a model.
@@ -256,13 +263,13 @@ def fit(
     if spec is None:
         if head is None or task is None or model is None:
             raise OptionError("fit needs a TrainSpec, or head=, task= and model=.")
-        if not isinstance(model, str | Path):
+        if not isinstance(model, str | PathLike):
             raise OptionError(
                 "for a model in memory, name its entry as well: fit(TrainSpec(model=NAME, ...), "
                 "model=MODEL, tokenizer=TOKENIZER)."
             )
         spec, model = spec_of(head, model=model, task=task, options=options), None
-    elif (head, task, options) != (None, None, None) or isinstance(model, str | Path):
+    elif (head, task, options) != (None, None, None) or isinstance(model, str | PathLike):
         raise OptionError("fit takes a TrainSpec, or head=, task=, model= and options=; not both.")
     splits = open_splits(spec, location)
     run = resolve(spec, splits)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from probekit.base.kinds import POOLED, typed_layers
-from probekit.base.registry import Panel, choose, option
+from probekit.base.registry import Panel, choose, option, typed_name
 from probekit.base.selection import (
     FIXED,
     PROTOCOL_DEFAULTS,
@@ -67,7 +67,9 @@ class Data(Group):
     )
 
     def __post_init__(self) -> None:
-        """Check the seed."""
+        """Check the seed; take names of paths."""
+        object.__setattr__(self, "model", typed_name(self.model))
+        object.__setattr__(self, "task", typed_name(self.task))
         check_whole("control", self.control, least=0)
 
 
@@ -276,7 +278,10 @@ class Start(Group):
     init_from: str | None = None
 
     def __post_init__(self) -> None:
-        """Refuse two starts, and freezing without one."""
+        """Refuse two starts, and freezing without one; take names of paths."""
+        for name in ("fusion_from", "init_from"):
+            if (folder := getattr(self, name)) is not None:
+                object.__setattr__(self, name, typed_name(folder))
         if self.start is not None:
             choose("start", self.start, dict.fromkeys((RANDOM, SOLVED)))
         if self.fusion_from is not None and self.init_from is not None:

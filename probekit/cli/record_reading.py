@@ -69,7 +69,7 @@ class FigureOptions:
         "them.",
     )
     relative: bool = option(False, "depth: layers divided by the number of blocks.")
-    per_seed: bool = option(False, "weights: one strip per seed instead of their mean.")
+    per_seed: bool = option(False, "weights: a row for each seed instead of their mean.")
     classes: tuple[str, ...] | None = option(
         None, "classes, attention: only these, separated by commas."
     )

@@ -1,8 +1,5 @@
 """Score against how much of the training split was read, one curve per head."""
 
-import itertools
-import logging
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
@@ -16,8 +13,6 @@ from probekit.plots.style import PLAIN, Given, Look, styled
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.scored import Scored, shown
-
-logger = logging.getLogger(__name__)
 
 Amount = Literal["shots", "fraction"]
 
@@ -38,8 +33,7 @@ _AXES: Mapping[Amount, tuple[str, int, str]] = {
 """Label of the x axis, what an amount is multiplied with there, and what to do about too few."""
 
 _APART = 2  # octaves between nothing, which has no place of its own, and the least amount
-_SPREAD = 0.4  # most octaves over which the points of one amount stand beside each other
-_SHARE = 0.4  # of the distance to the next amount, at most so much
+_BESIDE = 0.08  # octaves between the points that curves have at one amount
 
 
 @styled
@@ -100,18 +94,12 @@ def plot_fraction(
 def _draw_amounts(
     records: Sequence[Record], amount: Amount, split: Scored | None, ax: Given, look: Look
 ) -> Figure:
-    """Draw the score against the amount, with 95 % intervals (`mean_score`).
-
-    Every depth has a panel; one that was run with a single amount, as by ``probekit depth``, is
-    left out where others of the same task and model make curves.
-    """
+    """Draw the score against the amount, with 95 % intervals (`mean_score`); a panel per depth."""
     label, factor, too_few = _AXES[amount]
     records, split = shown([r for r in records if getattr(r, amount) is not None], split)
     amounts = sorted({getattr(record, amount) for record in records})
     if len(amounts) < 2:
         raise RecordError(too_few)
-    records = _with_curves(records, amount)
-    amounts = sorted({getattr(record, amount) for record in records})
     nothing = next(filter(None, amounts)) / 2**_APART
     texts = {value or nothing: f"{factor * value:g}" for value in amounts}
     panels = split_panels(records, by=["depth"], along=[amount])
@@ -120,8 +108,8 @@ def _draw_amounts(
     for axes, panel in drawn.panels:
         curves = panel.score_curves(amount, split)
         bars = any(point.half is not None for curve in curves.values() for point in curve.values())
-        shifts = _shifts(len(curves), list(texts)) if bars else [0.0] * len(curves)
-        for (name, curve), shift in zip(curves.items(), shifts, strict=True):
+        for order, (name, curve) in enumerate(curves.items()):
+            shift = _BESIDE * (order - (len(curves) - 1) / 2) if bars else 0.0
             placed = {x or nothing: point for x, point in curve.items()}
             troubles = {x or nothing: w for x, w in panel.troubles(name, amount).items()}
             style = drawn.styles[name]
@@ -145,29 +133,3 @@ def _with_whole(records: Sequence[Record]) -> list[Record]:
             lacking = bool(parts) and all(record.fraction != 1 for record in parts)
             kept += [*parts, *(whole if lacking else ())]
     return kept
-
-
-def _with_curves(records: Sequence[Record], amount: Amount) -> list[Record]:
-    """Return the records whose depth was run with several amounts; all of a task if none was."""
-    kept: list[Record] = []
-    for task in grouped(records, TASK).values():
-        depths = list(grouped(task, ["depth"]).values())
-        curves = [group for group in depths if len({getattr(r, amount) for r in group}) > 1]
-        kept += [record for group in curves or depths for record in group]
-    if len(kept) < len(records):
-        logger.info(
-            "left out %d records: at their depth there is only one value of %s",
-            len(records) - len(kept),
-            amount,
-        )
-    return kept
-
-
-def _shifts(count: int, places: Sequence[float]) -> list[float]:
-    """Return one shift per curve, in octaves, so that the bars of one amount stand apart.
-
-    A curve's points have the same one, so that no line has another slope than its scores.
-    """
-    nearest = min(math.log2(high / low) for low, high in itertools.pairwise(places))
-    step = min(_SPREAD, _SHARE * nearest) / max(count - 1, 1)
-    return [(index - (count - 1) / 2) * step for index in range(count)]

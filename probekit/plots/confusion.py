@@ -8,16 +8,10 @@ from matplotlib.colors import Normalize
 from matplotlib.figure import Figure
 
 from probekit.plots.heatmap import Grid, heatmap_figure
-from probekit.plots.naming import (
-    choice_text,
-    line_length,
-    rows,
-    runs_text,
-    shared_text,
-    text_length,
-)
+from probekit.plots.naming import choice_text, rows, runs_text, shared_text
 from probekit.plots.style import (
     COLOUR_MAP,
+    COLUMN_WIDTH,
     PAGE_WIDTH,
     PLAIN,
     Colours,
@@ -33,11 +27,7 @@ from probekit.results.summaries.scored import merged_others, most_confused, tota
 MAX_PANELS = 6
 MAX_CLASSES = 16
 _TASK = ("task", "label")
-_CELL = 2.8  # preferred width of a cell, ems
-_NAME = 3  # characters of a column's width, which its name needs upright
-_AROUND = 12  # characters of a matrix's label and margins, and of a row's number
-_FEWEST = 5  # classes
-_NARROWEST = 2.4  # width of a figure, inches
+_BESIDE = 6  # classes of matrices that stand beside each other, at most
 
 
 @styled
@@ -67,18 +57,12 @@ def plot_confusion(
     held = holding(records, lambda record: record.confusion, absent)
     groups = rows(held)
     refuse_many(len(groups), MAX_PANELS, "panels", choice_text(groups.values()))
-    width = line_length(look.width or PAGE_WIDTH, "xtick.labelsize")
-    # so many classes that each column has room for its name
-    room = (width - max(map(text_length, total_confusion(held)[0])) - _AROUND) // _NAME
-    most = max(_FEWEST, min(MAX_CLASSES, room))
+    most = MAX_CLASSES if (look.width or PAGE_WIDTH) > 2 * COLUMN_WIDTH else MAX_CLASSES // 2
     shown = {key: _Shown.of(group, most) for key, group in grouped(held, _TASK).items()}
     grids = {
         name: _grid(name, group, shown[key_of(group[0], _TASK)]) for name, group in groups.items()
     }
-    widest = max(  # about how wide a heatmap is with the names of its rows, in characters
-        max(map(text_length, grid.names)) + _AROUND // 2 + int(grid.cell * 1.8 * len(grid.classes))
-        for grid in grids.values()
-    )
+    columns = 1 if max(len(grid.classes) for grid in grids.values()) > _BESIDE else 2
     return heatmap_figure(
         list(grids.values()),
         list(grids),
@@ -86,9 +70,8 @@ def plot_confusion(
         Colours(COLOUR_MAP, lambda: Normalize(0.0, 100.0)),
         notes=runs_text(groups.values()),
         heading=shared_text(held),
-        columns=max(1, min(len(grids), width // widest)),
+        columns=min(len(grids), columns),
         decimals=0,
-        narrowest=_NARROWEST,
         ax=ax,
         look=look,
     )
@@ -133,5 +116,5 @@ def _grid(name: str, records: Sequence[Record], shown: _Shown) -> Grid:
         for index, size in zip(occurs, sizes, strict=True)
     ]
     shares = 100 * counts[occurs] / sizes[:, None]
-    coloured = np.where(np.round(shares) > 0, shares, np.nan)  # what has no number is white
-    return Grid(labels, shares, classes=names, cell=_CELL, shades=coloured, blank="0")
+    # less than half a percent is neither coloured nor written
+    return Grid(labels, np.where(np.round(shares) > 0, shares, np.nan), classes=names)

@@ -11,11 +11,11 @@ from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.ticker import (
     FixedLocator,
-    FuncFormatter,
-    LogLocator,
+    MaxNLocator,
     MultipleLocator,
     NullFormatter,
     NullLocator,
+    StrMethodFormatter,
 )
 
 from probekit.metrics import Scale
@@ -125,12 +125,9 @@ _SHADE, _PALE, _FEW = 0.22, 0.1, 3  # opacity of a band, and of one among more t
 _EDGE = 0.6  # opacity of its edges
 _CURVE = 3  # z-order, above bands and grid
 _PERCENT = Scale()
-_DECADES = 3.6  # from so many on, a logarithmic axis of scores has ticks at powers of ten alone
-_TICKS = 8  # most of these
 _BESIDE = 0.4  # octaves of an axis beside its outer points, which may be several side by side
 _MARGIN = 0.05  # share of what is drawn that a y axis has beyond either end of it
 _BEYOND = 2.5  # most of that beyond a score of 100
-_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _LABEL = 0.085  # share of an axis that a number needs beside the next one
 
 
@@ -261,10 +258,7 @@ def layer_axis(axes: Axes, layers: Sequence[int]) -> None:
     axes.set_xlabel("layer (0 = emb)")
     top = max(layers)
     axes.set_xlim(-0.4 - top * 0.01, top + 0.4 + top * 0.01)
-    # a distance of labels that gives at most nine, if possible with one at the top
-    steps = [step for step in range(1, top + 2) if top / step <= 8]
-    step = next((step for step in steps[:4] if top % step == 0), steps[0])
-    axes.xaxis.set_major_locator(MultipleLocator(step))
+    axes.xaxis.set_major_locator(MaxNLocator(8, integer=True))
     axes.xaxis.set_minor_locator(FixedLocator(range(top + 1)))
 
 
@@ -301,6 +295,7 @@ def score_axis(
     for axes in group:
         if wide:
             axes.set_yscale("log")
+            axes.yaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axes.set_ymargin(0)
         axes.autoscale_view(scalex=False)
     lows, highs = zip(*(axes.get_ylim() for axes in group), strict=True)
@@ -312,27 +307,11 @@ def score_axis(
     if scale.percent:  # no tick stands beyond what a score can be
         high = min(high, 100 + min(_BEYOND, _MARGIN * (100 - low)))
     for axes in group:
-        if wide:
-            many = math.log10(high / low) > _DECADES
-            subs = (1,) if many else (1, 2, 5)
-            axes.yaxis.set_major_locator(LogLocator(10, subs, numticks=_TICKS if many else 20))
-            axes.yaxis.set_minor_locator(NullLocator())
-            axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
         axes.set_ylim(low, high)
-
-
-def _power_text(value: float) -> str:
-    """Return a number as it is, from 100,000 on as the power of ten that it is about."""
-    if value < 1e5:
-        return f"{value:g}"
-    exponent = math.floor(math.log10(value) + 1e-9)
-    times = round(value / 10**exponent)
-    return ("" if times == 1 else f"{times}·") + f"10{str(exponent).translate(_RAISED)}"
 
 
 def decade_axis(axes: Axes) -> None:
     """Make the x axis logarithmic, for what lies decades apart."""
     axes.set_xscale("log")
-    axes.xaxis.set_major_locator(LogLocator(10, numticks=_TICKS))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: _power_text(value)))
+    axes.xaxis.set_major_formatter(StrMethodFormatter("{x:g}"))
     axes.xaxis.set_minor_formatter(NullFormatter())

@@ -3,7 +3,7 @@
 import contextlib
 import logging
 import unicodedata
-from collections.abc import Iterator
+from functools import cache
 
 from matplotlib.figure import Figure
 from matplotlib.font_manager import findfont, findSystemFonts, fontManager
@@ -21,31 +21,29 @@ MISSING_GLYPH = "Glyph .* missing from font"
 """How matplotlib's warnings begin, in place of which `name_missing` says it."""
 
 _MOST = 12  # letters that a message names
-_FAMILY: dict[str, str | None] = {}  # of an installed font that has a letter: looked for once
 
 
 def give_fonts(figure: Figure) -> set[str]:
     """Let texts fall back on installed fonts; return the letters that none of these has."""
-    letters = {text: set(filter(_is_drawn, text.get_text())) for text in figure.findobj(Text)}
-    every = set().union(*letters.values())
-    _look_for(every - _FAMILY.keys())
-    for text, drawn in letters.items():
-        families = [*text.get_fontfamily(), *(_FAMILY[letter] for letter in sorted(drawn))]
-        if drawn:
-            text.set_fontfamily([*filter(None, dict.fromkeys(families))])
-    return {letter for letter in every if _FAMILY[letter] is None}
+    missing: set[str] = set()
+    for text in figure.findobj(Text):
+        families = {letter: _family_with(letter) for letter in filter(_is_drawn, text.get_text())}
+        missing.update(letter for letter, family in families.items() if family is None)
+        if families:
+            fallback = filter(None, (families[letter] for letter in sorted(families)))
+            text.set_fontfamily([*dict.fromkeys([*text.get_fontfamily(), *fallback])])
+    return missing
 
 
 def name_missing(letters: set[str]) -> None:
-    """Say once which letters no installed font has, and which font to install."""
+    """Say once which letters no installed font has, and where to get one."""
     if letters:
-        missing = sorted(letters, key=lambda one: (unicodedata.category(one)[0] == "M", one))
+        named = " ".join(sorted(letters)[:_MOST]) + " ..." * (len(letters) > _MOST)
         warn_once(
             logger,
-            "No installed font has %s: the figure shows boxes. Install %s (fonts.google.com/noto) "
-            "and draw it again; an .svg file needs no font here.",
-            " ".join(missing[:_MOST]) + " ..." * (len(missing) > _MOST),
-            ", ".join(dict.fromkeys(map(_font_to_install, missing))),
+            "No installed font has %s: the figure shows boxes. Install the Noto font of that "
+            "script (fonts.google.com/noto) and draw it again; an .svg file needs no font here.",
+            named,
         )
 
 
@@ -53,25 +51,30 @@ def _is_drawn(letter: str) -> bool:
     return not letter.isascii() and unicodedata.category(letter) not in ("Cc", "Cf", "Cs")
 
 
-def _look_for(letters: set[str]) -> None:
-    """Note an installed font for each letter, where there is one."""
-    fonts = _installed()
-    while letters and (font := next(fonts, None)):
-        family, path = font
-        with contextlib.suppress(OSError, RuntimeError):  # removed since, or damaged
-            having = letters.intersection(map(chr, FT2Font(path).get_charmap()))
-            _FAMILY.update(dict.fromkeys(having, family))
-            letters = letters - having
-    _FAMILY.update(dict.fromkeys(letters))
+@cache
+def _family_with(letter: str) -> str | None:
+    """Return the first installed family that has a letter, or None."""
+    if ord(letter) in _letters(findfont(USUAL)):
+        return USUAL
+    return next((family for family, path in _installed() if ord(letter) in _letters(path)), None)
 
 
-def _installed() -> Iterator[tuple[str, str]]:
-    """Yield installed families with a file of each: the usual one, Noto's sans-serif, all others.
+@cache
+def _letters(path: str) -> frozenset[int]:
+    """Return the letters of a font; none of a file that was removed since, or is damaged."""
+    try:
+        return frozenset(FT2Font(path).get_charmap())
+    except (OSError, RuntimeError):
+        return frozenset()
+
+
+@cache
+def _installed() -> list[tuple[str, str]]:
+    """Return installed families with a file of each: Noto's sans-serif, then all others.
 
     Matplotlib keeps a list of fonts; what was installed since is added to it. Neither colour fonts
     serve, whose outlines are empty, nor the one that has a box for every letter.
     """
-    yield USUAL, findfont(USUAL)
     listed = {font.fname for font in fontManager.ttflist}
     for path in sorted(set(findSystemFonts()) - listed):
         with contextlib.suppress(OSError, RuntimeError):  # of bitmaps, or damaged
@@ -79,15 +82,8 @@ def _installed() -> Iterator[tuple[str, str]]:
     files = {font.name: font.fname for font in fontManager.ttflist if font.style == "normal"}
     # of several forms of a Chinese letter the simplified one
     order = {name: (name[:9] != "Noto Sans", not name.endswith(" SC"), name) for name in files}
-    for name in sorted(files, key=order.__getitem__):
-        if "Color" not in name and "Last Resort" not in name:
-            yield name, files[name]
-
-
-def _font_to_install(letter: str) -> str:
-    """Return the Noto font that has a letter."""
-    if unicodedata.category(letter).startswith("S"):
-        return "Noto Emoji"
-    if unicodedata.east_asian_width(letter) in "WFH":
-        return "Noto Sans CJK"
-    return f"Noto Sans {unicodedata.name(letter, '').partition(' ')[0].title()}".rstrip()
+    return [
+        (name, files[name])
+        for name in sorted(files, key=order.__getitem__)
+        if "Color" not in name and "Last Resort" not in name
+    ]

@@ -1,4 +1,4 @@
-"""Layers without labels: their geometry, beside what probes read out there, and their change."""
+"""Layers without labels: their geometry, and how far they moved in training."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from probekit.base.registry import choose
-from probekit.errors import RecordError
-from probekit.plots.curves import curve_styles, draw_band, layer_axis, score_axis
+from probekit.plots.curves import layer_axis
 from probekit.plots.naming import Size, line_length, wrap_words
-from probekit.plots.panels import TASK, Panel, PanelFigure, finish, new_axes
+from probekit.plots.panels import new_axes
 from probekit.plots.style import (
     COLOUR_MAP,
     COLUMN_WIDTH,
@@ -25,14 +24,12 @@ from probekit.plots.style import (
     fit,
     given_axes,
     lay_out,
+    root_figure,
     size_of,
     styled,
 )
 from probekit.results.layer_geometry import Change, Geometry, LayerGeometry
-from probekit.results.record import Record
-from probekit.results.summaries.grouping import series, varying
-from probekit.results.summaries.scored import Scored, shown
-from probekit.results.summaries.wording import metric_text, model_text
+from probekit.results.summaries.wording import model_text
 
 _NARROWEST = 1.6  # width of a panel, inches
 _HEIGHT = 1.5  # of one panel alone, inches
@@ -40,7 +37,6 @@ _FLATTEST = 0.62  # height of a panel, as a share of its width
 _LINE: dict[str, Any] = {"color": "#0072B2", "linewidth": 1.2, "marker": "o", "markersize": 2.6}
 _SHADE: dict[str, Any] = {"color": "#0072B2", "alpha": 0.16, "linewidth": 0}
 _TICK = 4  # layers between labels of the heatmap, at most about as many labels as that
-SCORE = "score"
 _RANK = "effective rank (covariance)"
 _DIMENSION = "intrinsic dimension, 95 %"
 _NORM = "row norm (mean ± SD)"
@@ -58,49 +54,37 @@ _BANDS: Mapping[str, Callable[[LayerGeometry], tuple[float | None, float | None]
 }
 """What is shaded around some of these."""
 
-PANELS = ("cka", *_CURVES, SCORE)
-"""Names of the panels, in their order; the last one needs records."""
+PANELS = ("cka", *_CURVES)
+"""Names of the panels, in their order."""
 
 
 @styled
 def plot_geometry(
     geometry: Geometry,
-    records: Sequence[Record] = (),
     *,
-    split: Scored | None = None,
     panel: str | None = None,
     ax: Given = None,
     look: Look = PLAIN,
 ) -> Figure:
-    """Draw what was measured of the layers, and the scores of probes over the same axis.
+    """Draw what was measured of the layers.
 
     The panels are linear CKA between layers, effective rank, anisotropy, intrinsic dimension and
     row norms; stars mark layers with massive activations. What is undefined leaves a gap.
 
     Args:
         geometry: what ``probekit.geometry`` or ``load_geometry`` returned.
-        records: of probes by depth of the same model and task; others are left out.
-        split: whose scores; None is test where all the records have one, else dev.
         panel: one of ``PANELS`` alone; None is all of them.
         ax: axes of your own, one per panel.
         look: width, title and font size.
 
     Raises:
-        UnknownNameError: there is no such panel or split.
+        UnknownNameError: there is no such panel.
         OptionError: the axes do not fit the panels.
-        RecordError: records were given, and none is of a depth of this model; or there are none
-            for the panel of scores.
     """
-    probes = _ProbeScores(geometry, records, split) if records else None
     draw: dict[str, Callable[[Axes], str]] = {"cka": partial(_draw_similarity, geometry)}
     draw |= {name: partial(_draw_measure, geometry, *pair) for name, pair in _CURVES.items()}
-    if probes is not None:
-        draw[SCORE] = probes.draw
     if panel is not None:
-        choose("panel", panel, dict.fromkeys(PANELS))
-        if panel not in draw:
-            raise RecordError("the panel of scores needs records of probes at every depth.")
-        draw = {panel: draw[panel]}
+        draw = {panel: choose("panel", panel, draw)}
     given = given_axes(ax, list(draw), look, "choose one of these with panel=")
     width = look.width or COLUMN_WIDTH
     columns = min(len(draw), max(1, int(width / _NARROWEST)), 3)
@@ -109,8 +93,6 @@ def plot_geometry(
     if not given:
         for axes in panels[:-columns]:
             axes.set_xlabel("")
-    if probes is not None and SCORE in draw:
-        probes.explain(panels[-1], made=not given)
     about = f"{model_text(geometry.model)}, {geometry.rows_text}"
     title = about if look.title is None and len(draw) > 1 else look.title
     return _settle(panels, titles, title, columns, made=not given)
@@ -120,8 +102,7 @@ def _settle(
     panels: Sequence[Axes], titles: Sequence[str], title: str | None, columns: int, *, made: bool
 ) -> Figure:
     """Write the titles of panels, and one over all, and give a figure made here its height."""
-    figure = panels[0].get_figure(root=True)
-    assert figure is not None
+    figure = root_figure(panels[0])
     alone = len(panels) == 1
     if alone and title is not None:
         titles = [title]
@@ -155,10 +136,8 @@ def _draw_similarity(geometry: Geometry, axes: Axes) -> str:
     axes.set_xticks(shown_at, labels)
     axes.set_yticks(shown_at, labels)
     axes.set_xlabel("layer (0 = emb)")
-    figure = axes.get_figure()
-    assert figure is not None
     beside = axes.inset_axes((1.06, 0.0, 0.06, 1.0))
-    figure.colorbar(mesh, cax=beside, ticks=[0, 0.5, 1])
+    root_figure(axes).colorbar(mesh, cax=beside, ticks=[0, 0.5, 1])
     beside.spines[:].set_visible(False)
     return "linear CKA"
 
@@ -190,59 +169,6 @@ def _draw_line(axes: Axes, numbers: Sequence[int], values: Sequence[float | None
 def _gaps(values: Sequence[float | None]) -> np.ndarray:
     """Return numbers, which are none where they are undefined."""
     return np.array([math.nan if value is None else value for value in values])
-
-
-class _ProbeScores:
-    """Scores of probes by depth, of the model and task that were measured."""
-
-    def __init__(self, geometry: Geometry, records: Sequence[Record], split: Scored | None) -> None:
-        """Choose the records.
-
-        Raises:
-            RecordError: none is of a depth of this model and task, or they have several metrics.
-        """
-        top = geometry.layers[-1].layer
-        alike = [
-            record
-            for record in records
-            if (record.model, record.task) == (geometry.model, geometry.task)
-        ]
-        alike = [r for r in alike if r.depth is not None and r.depth <= top and not r.trial]
-        if not alike:
-            raise RecordError(
-                f"none of {len(records)} records is of a depth of {geometry.model} on "
-                f"{geometry.task}; run `probekit depth` for it, or leave the records out."
-            )
-        alike, split = shown(alike, split)
-        if len(varying(alike, ["label", "metric"])) > 0:
-            raise RecordError(
-                "the records are of several labels or metrics, and there is one panel of scores; "
-                "choose some, such as --where label=ner."
-            )
-        title = f"probes: {split} {metric_text(alike[0].metric)}"
-        self._panel = Panel(title, alike[0].metric, series(alike, given=[*TASK, "depth"]))
-        self._layers = [layer.layer for layer in geometry.layers]
-        self._curves = self._panel.score_curves("depth", split)
-        self._styles = curve_styles(list(self._curves))
-
-    def draw(self, axes: Axes) -> str:
-        """Draw mean scores by depth with their 95 % intervals; return the title."""
-        panel, count = self._panel, len(self._curves)
-        for order, (name, curve) in enumerate(self._curves.items()):
-            troubles = panel.troubles(name, "depth")
-            draw_band(axes, curve, self._styles[name], panel.scale, order, count, troubles)
-        score_axis([axes], panel.scale, self._curves.values())
-        axes.grid(axis="y")
-        layer_axis(axes, self._layers)
-        return panel.title
-
-    def explain(self, axes: Axes, *, made: bool) -> None:
-        """Put the legend below a figure that was made here, else inside the panel of scores."""
-        figure = axes.get_figure(root=True)
-        assert figure is not None
-        panels = [(axes, self._panel)]
-        drawn = PanelFigure(figure, panels, self._styles, [""], made, columns=1, height=_HEIGHT)
-        finish(drawn, [[*self._curves.values()]], shared=False)
 
 
 @styled

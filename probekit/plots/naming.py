@@ -1,7 +1,6 @@
 """Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
 import textwrap
-import unicodedata
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -23,8 +22,6 @@ NAME_WIDTH = 28
 """Characters of a row's name before it is wrapped."""
 
 _EM = 0.55  # width of a character, ems: more than most are, less than a capital
-_GLUED = "\ue000"  # stands for a hyphen at which no line ends; of the private use area
-_SECOND = "\ue001"  # stands behind a letter that is as wide as two, such as those of Chinese
 Size = Literal["axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.labelsize"]
 """The setting of matplotlib that says how large a text is."""
 
@@ -189,36 +186,18 @@ def line_length(width: float, size: Size = "axes.titlesize") -> int:
     return max(4, int(width * 72 / (_EM * float(rcParams[size]))))
 
 
-def text_length(text: str) -> int:
-    """Return how many characters a text is as wide as: letters such as Chinese ones count two."""
-    return len(_spread(text))
-
-
-def _spread(text: str) -> str:
-    return "".join(
-        letter + _SECOND if unicodedata.east_asian_width(letter) in "WF" else letter
-        for letter in text
-    )
-
-
 def wrap_phrases(text: str, characters: int) -> str:
     """Return text in lines of at most ``characters``, broken after a comma if possible.
 
     A phrase that is longer than a line is broken between its words.
     """
     phrases = " ".join(text.split()).split(", ")
-    glued = ", ".join(p.replace(" ", "\xa0") if text_length(p) < characters else p for p in phrases)
+    glued = ", ".join(p.replace(" ", "\xa0") if len(p) < characters else p for p in phrases)
     return wrap_words(glued, characters).replace("\xa0", " ")
 
 
 def wrap_words(text: str, characters: int) -> str:
-    """Return text in lines; only a word that is longer than a line is broken at its hyphens.
-
-    An asterisk stays with what it stands for.
-    """
-    glued = _spread(text).replace(f"{MARK} ", f"{MARK}\xa0")
-    words = [
-        word if len(word) > characters else word.replace("-", _GLUED) for word in glued.split(" ")
-    ]
-    lines = textwrap.fill(" ".join(words), characters).replace(_SECOND, "")
-    return lines.replace(_GLUED, "-").replace(f"{MARK}\xa0", f"{MARK} ")
+    """Return text in lines that end between words; an asterisk stays with what it stands for."""
+    glued = text.replace(f"{MARK} ", f"{MARK}\xa0")
+    lines = textwrap.fill(glued, characters, break_on_hyphens=False)
+    return lines.replace(f"{MARK}\xa0", f"{MARK} ")

@@ -3,10 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.legend import Legend
 from matplotlib.lines import Line2D
 
 from probekit.base.registry import choose
@@ -17,7 +15,6 @@ from probekit.plots.naming import (
     diverged_text,
     line_length,
     one_last_name,
-    text_length,
     title_text,
     wrap_phrases,
     wrap_words,
@@ -33,6 +30,7 @@ from probekit.plots.style import (
     lay_out,
     new_figure,
     refuse_many,
+    root_figure,
     size_of,
 )
 from probekit.results.comparison.mean_scores import score_curve
@@ -65,7 +63,6 @@ _NARROWEST = 2.1  # width of a panel beside others, inches
 _SAMPLE, _MARKER = 9, 5  # characters that a sample of a line, or a marker, takes in a legend
 _AROUND = 2  # characters beside a legend
 _PHRASE = 18  # characters of a line of a legend's phrase, at least
-_CLEAR, _MOST = 8.0, 0.7  # pixels below a legend inside axes, and most of their height it takes
 
 
 @dataclass(frozen=True)
@@ -201,8 +198,7 @@ def panel_figure(
         axes.grid(axis="y")
         if not index % columns or label != grid[index - 1].get_ylabel():
             axes.set_ylabel(label)
-    figure = grid[0].get_figure(root=True)
-    assert figure is not None
+    figure = root_figure(grid[0])
     if look.title is not None and len(panels) == 1:
         titles = [look.title]
     elif look.title and not given:
@@ -289,7 +285,7 @@ def explain(
 ) -> None:
     """Write the titles of panels, and a legend below all of them, for which the figure grows.
 
-    In axes of the caller's own the legend stands inside the first of them, above what is drawn.
+    In axes of the caller's own the legend stands inside the first of them.
 
     Args:
         drawn: the figure, with all that is in its panels.
@@ -303,7 +299,7 @@ def explain(
     for axes, text in zip(places, drawn.titles, strict=True):
         axes.set_title(wrap_phrases(text, line_length(size_of(axes))))
     where = drawn.figure if drawn.made else places[0]
-    put_legend(where, curves, phrases, title, connected=connected, beside=places)
+    put_legend(where, curves, phrases, title, connected=connected)
     if drawn.made:
         rows = -(-len(places) // drawn.columns)
         height = max(drawn.height, _FLATTEST * size_of(places[0]))
@@ -317,9 +313,8 @@ def put_legend(
     title: str,
     *,
     connected: bool = True,
-    beside: Sequence[Axes] = (),
 ) -> None:
-    """Put a legend below all that a figure holds, or inside some axes, above what is drawn there.
+    """Put a legend below all that a figure holds, or inside some axes, where it hides least.
 
     Args:
         where: a figure that was made here, or axes of the caller's.
@@ -327,22 +322,19 @@ def put_legend(
         phrases: its last entries, which say what marks mean and may be broken into lines.
         title: what a point is.
         connected: whether the samples are lines.
-        beside: axes that keep one y axis with ``where``, if they have the same now.
     """
     inside = isinstance(where, Axes)
     width = size_of(where) if isinstance(where, Axes) else where.get_figwidth()
     room = line_length(width, "legend.fontsize") - _AROUND
     handles = [*curves, *phrases]
     sample = _SAMPLE if connected else _MARKER
-    longest = max(
-        [text_length(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases)
-    )
+    longest = max([len(str(entry.get_label())) for entry in curves] + [_PHRASE] * bool(phrases))
     columns = max(1, min(len(handles), room // (longest + sample)))
     for handle in handles:
         handle.set_label(wrap_words(str(handle.get_label()), max(8, room // columns - sample)))
     legend = where.legend(
         handles=handles,
-        loc="upper center" if inside else "outside lower center",
+        loc="best" if inside else "outside lower center",
         ncols=columns,
         title=wrap_words(title, room),
         frameon=inside,
@@ -351,22 +343,3 @@ def put_legend(
         borderaxespad=0.2,
     )
     legend.get_title().set_multialignment("center")
-    if isinstance(where, Axes):
-        _make_room(where, legend, beside)
-
-
-def _make_room(axes: Axes, legend: Legend, beside: Sequence[Axes]) -> None:
-    """Move what is drawn in some axes below their legend; ticks stay where there is something."""
-    height = axes.get_window_extent().height
-    room = height - min(legend.get_window_extent().height + _CLEAR, _MOST * height)
-    limits = axes.get_ylim()
-    scale = axes.yaxis.get_transform()
-    bottom, top = scale.transform(np.array(limits))
-    end = float(scale.inverted().transform(np.array([bottom + (top - bottom) * height / room]))[0])
-    for panel in [axes, *(other for other in beside if other.get_ylim() == limits)]:
-        labels = panel.yaxis.get_major_formatter()
-        panel.set_yticks(
-            [tick for tick in panel.get_yticks() if min(limits) <= tick <= max(limits)]
-        )
-        panel.set_ylim(limits[0], end)
-        panel.yaxis.set_major_formatter(labels)

@@ -120,6 +120,13 @@ def note_mark(
         figure.marks.append(Mark(axes, x, y, values, corner))
 
 
+def root_figure(axes: Axes) -> Figure:
+    """Return the figure that some axes are in, also where they are in a part of it."""
+    figure = axes.get_figure(root=True)
+    assert figure is not None
+    return figure
+
+
 def new_figure(width: float, panels: float) -> Figure:
     """Return an empty figure, with more height than its panels need until ``fit`` settles that.
 

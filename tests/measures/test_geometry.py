@@ -15,11 +15,10 @@ from probekit.measures.measured_rows import MeasuredRows
 from probekit.measures.measuring import measure
 from probekit.plots.geometry_panels import plot_geometry
 from probekit.plots.style import new_figure
-from probekit.results.layer_geometry import Geometry, load_geometry
+from probekit.results.layer_geometry import load_geometry
 from probekit.store import Entry
 from tests.cli.console import done, refused
 from tests.planted import DIM, LAYERS, MODEL, TASK, plant
-from tests.plots.samples import sample_records
 
 
 @pytest.fixture(scope="module")
@@ -138,38 +137,22 @@ def test_other_files_are_refused(tmp_path, text, message):
         load_geometry(tmp_path / "none.json")
 
 
-def records_of(found: Geometry, **options):
-    return sample_records(
-        heads=("last",), depths=(0, 1, 2, 3), n_blocks=3, model=found.model, task=found.task,
-        **options,
-    )  # fmt: skip
-
-
 def test_the_figure_has_a_panel_per_measure(found):
     plain = plot_geometry(found)
     titles = [" ".join(axes.get_title().split()) for axes in plain.axes]
     assert "linear CKA" in titles and "effective rank (covariance)" in titles
-    probed = plot_geometry(found, records_of(found), split="dev")
-    assert len(probed.axes) == len(plain.axes) + 1
-    limits = {axes.get_xlim() for axes in probed.axes if "effective" in axes.get_title()}
-    scores = [axes for axes in probed.axes if axes.get_title().startswith("probes: dev")]
-    assert {scores[0].get_xlim()} == limits
-    assert [text.get_text() for text in probed.legends[0].get_texts()] == ["last"]
-    assert probed.legends[0].get_title().get_text() == "mean and 95 % interval over 3 seeds"
 
 
 def test_axes_of_ones_own_are_one_per_panel(found):
     own = Figure(figsize=(8, 5), layout="constrained")
-    places = list(own.subplots(2, 3).flat)
-    assert plot_geometry(found, records_of(found), ax=places) is own
-    assert all(axes.has_data() for axes in places)
-    assert [axes.get_legend() is not None for axes in places] == [False] * 5 + [True]
+    *places, rest = own.subplots(2, 3).flat
+    assert plot_geometry(found, ax=places) is own
+    assert all(axes.has_data() for axes in places) and not rest.has_data()
     alone = plot_geometry(found, panel="rank", look=Look(title="Rank"))
     assert alone.axes[0].get_title() == "Rank"
-    for panel in ("cka", "score"):
-        axes = new_figure(3, 2).add_subplot()
-        plot_geometry(found, records_of(found, seeds=1), panel=panel, ax=axes)
-        assert axes.get_title() and axes.has_data()
+    axes = new_figure(3, 2).add_subplot()
+    plot_geometry(found, panel="cka", ax=axes)
+    assert axes.get_title() and axes.has_data()
 
 
 def test_what_cannot_be_drawn_says_why(found):
@@ -179,13 +162,6 @@ def test_what_cannot_be_drawn_says_why(found):
         plot_geometry(found, panel="cka", ax=new_figure(1, 1).add_subplot(), look=Look(width=3))
     with pytest.raises(UnknownNameError):
         plot_geometry(found, panel="ranks")
-    with pytest.raises(RecordError, match="needs records"):
-        plot_geometry(found, panel="score")
-    with pytest.raises(RecordError, match="none of 1 records is of a depth of planted on conll"):
-        plot_geometry(found, sample_records(heads=("last",), seeds=1))
-    two = [*records_of(found, label="ner"), *records_of(found, label="pos")]
-    with pytest.raises(RecordError, match="several labels or metrics"):
-        plot_geometry(found, two)
 
 
 def test_the_command_prints_and_draws(root, tmp_path):
@@ -197,14 +173,11 @@ def test_the_command_prints_and_draws(root, tmp_path):
     (tmp_path / "g.json").write_text(text)
     drawn = tmp_path / "g.png"
     look = ("-o", drawn, "--width", 6, "--title", "A title", "--font-size", 9)
-    again = done("geometry", tmp_path / "g.json", "--json", *look).out
+    again = done("geometry", MODEL, TASK, "--cache", root, "--rows", "40", "--json", *look).out
     assert json.loads(again) == json.loads(text)
+    assert load_geometry(tmp_path / "g.json").to_json() == json.loads(text)
     with Image.open(drawn) as image:
         assert image.size[0] == 1200
-    assert refused("geometry", tmp_path / "g.json", *look[2:]).startswith("--width is for the fig")
-    said = refused("geometry", MODEL, TASK, "--probes", "x.jsonl", "--cache", root)
-    assert "say where to draw it" in said
-    said = refused("geometry", tmp_path / "g.json", "--rows", "40")
-    assert said.startswith("--rows: ") and "nothing is measured again" in said
+    assert refused("geometry", MODEL, TASK, *look[2:]).startswith("--width is for the fig")
     bad = ("--cache", root, "-o", tmp_path / "g.gif")
     assert "cannot write a figure as '.gif'" in refused("geometry", MODEL, TASK, *bad)

@@ -99,5 +99,5 @@ def test_it_is_printed_kept_and_drawn(root, found, tmp_path):
     assert isinstance(figure, Figure) and AFTER in figure.get_suptitle()
     (line,) = figure.axes[0].lines
     assert list(line.get_ydata()) == [one.change for one in found.layers]
-    says = "leave --probes and --sample out"
+    says = "leave --sample out"
     assert says in refused("geometry", *shared, "--sample", "50")

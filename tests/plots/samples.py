@@ -55,7 +55,7 @@ def row_names(axes):
 
 def notes_of(figure):
     """What stands below a heatmap."""
-    return " ".join(figure.get_supxlabel().split())
+    return " ".join(figure.axes[-1].get_xlabel().split())
 
 
 def legend_texts(figure):

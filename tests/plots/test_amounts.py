@@ -49,7 +49,7 @@ def test_points_of_one_amount_stand_beside_each_other_on_lines_of_their_own_slop
     shifts = [np.log2(line.get_xdata() / np.array([8, 32, 128])) for line in curves]
     for own in shifts:  # a line is moved as a whole, so that its slope is that of its scores
         assert own == pytest.approx([own[0]] * 3)
-    assert [own[0] for own in shifts] == pytest.approx([-0.2, 0, 0.2])
+    assert [own[0] for own in shifts] == pytest.approx([-0.08, 0, 0.08])
 
 
 def test_points_of_one_seed_stand_where_they_belong_without_intervals():

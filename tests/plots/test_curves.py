@@ -183,18 +183,6 @@ def test_one_depth_is_no_curve():
         plot_depth([make_record(depth=3), make_record()])
 
 
-def test_depths_at_one_number_of_shots_are_left_out_of_curves(caplog):
-    deep = [make_record("last", depth=depth, shots=64) for depth in range(3)]
-    with caplog.at_level("INFO"):
-        figure = plot_fewshot([*deep, *fewshot_records(heads=("last",))])
-    assert len(figure.axes) == 1
-    assert "left out 3 records: at their depth there is only one value of shots" in caplog.text
-    other = [make_record("last", depth=depth, shots=8, task="wnut17") for depth in range(3)]
-    assert len(plot_fewshot([*deep, *other, *fewshot_records(heads=("last",))]).axes) == 4
-    spread = [make_record("last", depth=depth, shots=8 + depth) for depth in range(3)]
-    assert len(plot_fewshot(spread).axes) == 3
-
-
 @pytest.mark.parametrize(
     ("metric", "scores", "low"),
     [("span-f1", (0.1, 0.9), 0.0), ("spearman", (0.05, 0.06), 5.5 - 6.353)],

@@ -34,8 +34,8 @@ def test_heatmap_shows_mean_lifts_and_hatches_layers_that_are_not_read():
     assert texts == ["0.50\n±1.27", "1.50\n±1.27", "0.00", "1.50", "1.50"]
     assert axes.get_xlabel() == "layer (0 = emb; hatched: not read)"
     assert _label(figure) == (
-        "lift over uniform (weight x layers read; 1: uniform) 1 to 2 seeds; ± 95 % interval, at "
-        "most 1.27; left out: last (constant), concat (no layer weights)"
+        "times layers read (1: an equal part): weight of each layer after the softmax "
+        "1 to 2 seeds; ± 95 % interval; left out, with nothing to compare: last, concat"
     )
 
 
@@ -47,14 +47,14 @@ def test_rows_of_one_layer_are_left_out_unless_they_are_all():
 
 
 def _label(figure):
-    return f"{' '.join(figure.axes[-1].get_xlabel().split())} {notes_of(figure)}"
+    return notes_of(figure)
 
 
 def test_constant_weights_are_left_out_with_a_word():
     constant = [make_record(head) for head in ("concat-ffn", "mean", "last")]
     figure = plot_weights([*constant, make_record("p32")])
     assert row_names(figure.axes[0]) == ["p32"]
-    assert _label(figure).endswith("; left out: last, mean, concat-ffn (constant)")
+    assert _label(figure).endswith("; left out, with nothing to compare: last, mean, concat-ffn")
     assert "left out" not in _label(plot_weights([make_record("p32")]))
     with pytest.raises(RecordError, match=r"of mean are constant.*run `probekit train`"):
         plot_weights([make_record("mean")])
@@ -75,10 +75,10 @@ def test_the_spread_over_seeds_stands_below_its_mean_inside_the_cell():
     for box in boxes:
         assert box.width < width
         assert any(low <= box.y0 and box.y1 <= high for high, low in pairwise(edges))
-    assert "± 95 % interval, at most" in _label(figure)
+    assert "± 95 % interval" in _label(figure)
     assert "±" not in _label(plot_weights([r for r in records if r.seed == 0]))
     narrow = plot_weights(sample_records(("p32",), n_blocks=30, seeds=3))
-    assert not narrow.axes[0].texts and "± 95 % interval, at most" in _label(narrow)
+    assert not narrow.axes[0].texts
 
 
 def test_a_lift_of_one_is_white_and_colours_turn_there():
@@ -102,13 +102,13 @@ def test_heatmap_before_the_softmax():
     figure = plot_weights(sample_records(), raw=True)
     assert row_names(figure.axes[0]) == ["p32"]
     assert _label(figure) == (
-        "weight before the softmax / largest of its row 3 seeds; cells show the raw values; "
-        "± 95 % interval, at most 293% of the largest of its row; left out: last, mean, "
-        "scalar-mix, attention-fusion, concat, dwatt (none before the softmax)"
+        "divided by the largest of its row: weight of each layer before the softmax 3 seeds; "
+        "± 95 % interval; left out, with nothing to compare: last, mean, scalar-mix, "
+        "attention-fusion, concat, dwatt"
     )
 
 
-def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
+def test_raw_weights_are_divided_by_the_largest_of_their_row():
     records = [
         make_record("p32", raw_weights={1: -0.804, 2: 0.123}),
         make_record("dwatt", raw_weights={1: -48.3, 2: 5.21}),
@@ -117,7 +117,7 @@ def test_raw_weights_have_two_digits_of_the_largest_in_their_row():
     ]
     axes = plot_weights(records, raw=True).axes[0]
     texts = [text.get_text() for text in axes.texts]
-    assert texts == ["-0.80", "0.12", "0.0", "0.0", "9.5", "0.0", "-48", "5"]
+    assert texts == ["-1.00", "0.15", "0.00", "0.00", "1.00", "0.00", "-1.00", "0.11"]
     (mesh,) = meshes_of(axes)  # each row by itself, around zero
     assert mesh.get_clim() == (-1, 1) and mesh.norm(0.0) == 0.5
     shares = mesh.get_array()[:, 1:3]

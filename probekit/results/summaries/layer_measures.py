@@ -226,16 +226,14 @@ MEASURES: Mapping[str, LayerMeasure] = {
 """By the name of their table."""
 
 
-def one_ablation(records: Sequence[Record]) -> str:
-    """Return how layers were left out of some records, in words.
+def check_one_ablation(records: Sequence[Record]) -> None:
+    """Refuse records that leave layers out in more than one way.
 
     Raises:
-        OptionError: in more than one way.
+        OptionError: they do.
     """
-    ways = {record.ablated for record in records}
-    if len(ways) > 1:
+    if len({record.ablated for record in records}) > 1:
         raise OptionError(
             "some records leave a layer out by its mean and others by refitting, which are two "
             "measures; choose one: --where ablated=mean or --where ablated=refit."
         )
-    return "the layer's rows at their mean" if ways == {BY_MEAN} else "the head fitted again"

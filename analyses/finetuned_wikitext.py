@@ -17,7 +17,7 @@ from pathlib import Path
 from shared import NEW, RESULTS, argument_parser, markdown, runner, write
 
 from probekit import ExtractOptions, TrainSpec, extract, product
-from probekit.train.sweeps.search import selected_score
+from probekit.train.sweeps.sweeping import selected_score
 
 NAME = "finetuned_wikitext"
 TASK = "wikitext2"

@@ -19,7 +19,6 @@ import torch
 from torch import Tensor, nn
 from transformers import PretrainedConfig, PreTrainedModel, PreTrainedTokenizerFast
 
-from probekit.backbone.architecture import plain_config
 from probekit.backbone.checkpoint import CheckpointKind
 from probekit.backbone.forward import quiet_transformers
 from probekit.backbone.model_classes import (
@@ -62,9 +61,16 @@ class GivenModel:
                 made (it is being trained, its tensors lie on several devices, ...).
         """
         if not isinstance(model, PreTrainedModel):
-            raise BackboneError(f"model {name!r}: {no_model(model)}")
+            raise BackboneError(
+                f"model {name!r}: expected a transformers model (PreTrainedModel), found "
+                f"{type(model).__name__}. Merge PEFT's adapters (model.merge_and_unload()), or "
+                "give the transformers model inside."
+            )
         if not isinstance(tokenizer, PreTrainedTokenizerFast):
-            raise BackboneError(f"model {name!r}: {no_tokenizer(tokenizer)}")
+            raise BackboneError(
+                f"model {name!r}: a model in memory needs its fast tokenizer, found "
+                f"{type(tokenizer).__name__}: tokenizer=AutoTokenizer.from_pretrained(...)."
+            )
         given = cls(name=name, model=model, tokenizer=tokenizer)
         check_usable(name, model)
         if any(module.training for module in given.backbone.modules()):
@@ -132,7 +138,7 @@ class GivenModel:
         assert config is not None, "it has a backbone"
         check_classes(self.name, self.backbone, skeleton, config)
         check_forward(self.name, self.backbone)
-        check_vocabulary(self.name, self.tokenizer, config, rows)
+        check_vocabulary(self.name, self.tokenizer, rows)
 
     def digest(self) -> str:
         """Return the identity of its tensors (64 hex digits): of names, dtypes, shapes and numbers.
@@ -174,40 +180,6 @@ POOLER = re.compile(r"(.*\.)?pooler(\..*)?")
 
 _LIBRARIES = ("torch.", "transformers.", "accelerate.")
 """Whose hooks change no state."""
-
-
-_ROLES = ("pad", "bos", "eos")
-"""Special tokens whose ids a configuration says too."""
-
-
-def no_model(model: object) -> str:
-    """Say what was expected in place of something that is no transformers model."""
-    kind = type(model)
-    expected = f"expected a transformers model (PreTrainedModel), found {kind.__name__}."
-    if kind.__module__.startswith("peft."):
-        return (
-            f"{kind.__name__} holds adapters that are not merged. Merge them: "
-            "model = model.merge_and_unload()."
-        )
-    if isinstance(model, nn.Module):
-        parts = model.named_modules()
-        inner = next((name for name, part in parts if isinstance(part, PreTrainedModel)), None)
-        if inner is not None:
-            return f"{expected} Give the one inside of it: model.get_submodule({inner!r})."
-    return f"{expected} Give one that AutoModel.from_pretrained loads."
-
-
-def no_tokenizer(tokenizer: object) -> str:
-    """Say what was expected in place of something that is no fast tokenizer."""
-    if tokenizer is None:
-        return (
-            "a model in memory needs its tokenizer: tokenizer=AutoTokenizer.from_pretrained(...)."
-        )
-    return (
-        f"{type(tokenizer).__name__} is not a fast tokenizer (PreTrainedTokenizerFast), which "
-        "probekit needs to align words with subwords. Give one that "
-        "AutoTokenizer.from_pretrained loads."
-    )
 
 
 def check_usable(name: str, model: PreTrainedModel) -> None:
@@ -322,18 +294,14 @@ def _has_hooks(module: nn.Module) -> bool:
     return False
 
 
-def check_vocabulary(
-    name: str, tokenizer: PreTrainedTokenizerFast, config: PretrainedConfig, rows: int
-) -> None:
+def check_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast, rows: int) -> None:
     """Check that a model has an embedding for what its tokenizer reads.
 
-    A token that was added and stands in no text (for padding) may be without. Other ids of special
-    tokens than the configuration's are said: the tokenizer may be that of another model.
+    A token that was added and stands in no text (for padding) may be without.
 
     Args:
         name: as above.
         tokenizer: its tokenizer.
-        config: its configuration.
         rows: of its table of embeddings.
 
     Raises:
@@ -347,24 +315,6 @@ def check_vocabulary(
             f"({tokenizer.convert_ids_to_tokens(largest)!r}), but the model has only {rows} "
             "embeddings. The tokenizer belongs to another model, or "
             "model.resize_token_embeddings was not called."
-        )
-    given = plain_config(config)
-    expected = {role: given.get(f"{role}_token_id") for role in _ROLES}
-    # only those that are there: transformers logs it where one is asked for that is not set
-    roles = {
-        role: tokenizer.convert_tokens_to_ids(str(token))
-        for role in _ROLES
-        if (token := tokenizer.special_tokens_map.get(f"{role}_token")) is not None
-    }
-    known = [role for role in roles if type(expected[role]) is int]
-    if known and all(expected[role] != roles[role] for role in known):
-        said = ", ".join(f"{role} {roles[role]}, expected {expected[role]}" for role in known)
-        warn_once(
-            logger,
-            "model %r: its tokenizer and its configuration disagree on the ids of special "
-            "tokens (%s). Does the tokenizer belong to another model?",
-            name,
-            said,
         )
 
 

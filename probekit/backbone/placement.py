@@ -2,10 +2,10 @@
 
 import copy
 import platform
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib.util import find_spec
-from itertools import groupby
 from typing import Any
 
 import torch
@@ -123,13 +123,9 @@ def main_device(model: PreTrainedModel) -> torch.device:
 
 
 def describe_layout(layout: Mapping[str, Any]) -> str:
-    """Return a layout in words: ``cuda:0 (embed_tokens to layers.15), cpu (layers.16 to norm)``."""
-    named = [(name, _named(device)) for name, device in layout.items()]
-    runs = [(device, list(run)) for device, run in groupby(named, key=lambda pair: pair[1])]
-    return ", ".join(
-        f"{device} ({run[0][0]}{f' to {run[-1][0]}' if len(run) > 1 else ''})"
-        for device, run in runs
-    )
+    """Return the devices of a layout with their number of parts: ``cuda:0 (17), cpu (16)``."""
+    count = Counter(map(_named, layout.values()))
+    return ", ".join(f"{device} ({parts})" for device, parts in count.items())
 
 
 def _named(device: int | str | torch.device) -> str:

@@ -10,7 +10,6 @@ from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file, is_changed
-from probekit.base.notices import human_list
 from probekit.errors import BackboneError, MissingFileError, RecordError
 from probekit.store.json_types import (
     JsonType,
@@ -84,7 +83,6 @@ class SavedRun:
         path = local_path(model)
         said = None if path is None else read_object(path / "config.json")
         if path is None or said is None or "format_version" not in said:
-            _check_above(model)
             return None
         if is_changed(said):
             raise BackboneError(
@@ -166,21 +164,3 @@ class SavedRun:
         longest = identity["max_length"] - self.tuning.positions
         changes = {"max_length": longest, "method": self.method, "tuned": self.digest}
         return {**identity, **changes}
-
-
-def _check_above(model: str | PathLike[str]) -> None:
-    """Refuse the folder in which a sweep saved its runs, each in a folder of its own.
-
-    Raises:
-        MissingFileError: it is one; the message names the runs.
-    """
-    folder = Path(model).expanduser()
-    if (folder / "config.json").exists():
-        return
-    inner = folder.glob(f"*/{BACKBONE_FOLDER}")
-    names = sorted(path.parent.name for path in inner if (path.parent / "config.json").is_file())
-    if names:
-        raise MissingFileError(
-            f"{model}: no model here, but there are saved runs in its folders: "
-            f"{human_list(names)}. Give one of them."
-        )

@@ -334,7 +334,7 @@ VALUES: Mapping[str, Values] = {
     "below": _some("last", "best"),
     "along": _some("step", "epoch", "seconds"),
     "sort": _some("name", "size", "created"),
-    "form": _some("npz", "safetensors", "repeng"),
+    "form": _some("npz", "safetensors"),
     "engine": _some("local", "ray"),
     "device_map": _some("auto", "balanced", "balanced_low_0", "sequential"),
     "quantize": _some("8bit", "4bit"),

@@ -111,17 +111,12 @@ def export(
         str,
         typer.Option(
             "--as",
-            help="npz or safetensors (direction and bias of every layer and class), or repeng (one "
-            "direction per layer, a GGUF control vector for repeng and llama.cpp).",
+            help="npz or safetensors: direction and bias of every layer and class.",
         ),
     ] = "npz",
     output: Annotated[
         Path | None,
         typer.Option("-o", "--output", help="The file.", show_default="HEAD.npz, ..."),
-    ] = None,
-    of_class: Annotated[
-        str | None,
-        typer.Option("--class", help="repeng: the class that the direction leads to."),
     ] = None,
     json: arguments.Json = False,
 ) -> None:
@@ -131,24 +126,20 @@ def export(
     folded in.
     """
     from probekit.base.registry import choose
-    from probekit.train.saved.directions import MARKS, SUFFIXES, VALUE, about, write_directions
+    from probekit.train.saved.directions import MARKS, SUFFIXES, about, write_directions
     from probekit.train.saved.directions import export as directions_of
 
     suffix = choose("format", form, SUFFIXES)
     directions = directions_of(head)
     usual = head.resolve().with_name(head.resolve().name + suffix)
     path = output or checked_default(usual, MARKS[form])
-    path = write_directions(directions, form, path, name=of_class)
+    path = write_directions(directions, form, path)
     row = {"path": str(path), "layers": list(directions.layers)} | about(directions)
     if json:
         print_json([row])
         return
-    if form == "repeng":
-        written, classes = directions.contrast(of_class).unsqueeze(1), [of_class or VALUE]
-    else:
-        written, classes = directions.direction, list(directions.classes)
-    names = ["layer", *(f"|{name}|" for name in classes)]
-    norms = zip(directions.layers, written.norm(dim=2).tolist(), strict=True)
+    names = ["layer", *(f"|{name}|" for name in directions.classes)]
+    norms = zip(directions.layers, directions.direction.norm(dim=2).tolist(), strict=True)
     rows = [[layer, *(f"{norm:.4g}" for norm in of_layer)] for layer, of_layer in norms]
     print_table([dict(zip(names, row, strict=True)) for row in rows])
     show(str(path), err=True)

@@ -20,7 +20,6 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from logging.handlers import QueueHandler
 from multiprocessing.process import BaseProcess
-from multiprocessing.util import Finalize
 from typing import Any
 
 from probekit.base.machine import STOP, usable_cores
@@ -29,9 +28,6 @@ from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, OptionError
 
 _POLL_SECONDS = 0.2
-
-_LAST = -1000
-"""A priority after multiprocessing's own: queues send what they hold (-5), folders go (-100)."""
 
 _GRACE_SECONDS = 120.0
 """How long workers may take to hand over what they have finished, once they are asked to stop."""
@@ -142,16 +138,6 @@ def _start_worker(news: Any, threads: int, level: int) -> None:
 
     torch.set_num_threads(threads)
     _news = news
-    Finalize(None, _leave, exitpriority=_LAST)
-
-
-def _leave() -> None:
-    """End this worker here: the system frees its memory faster than Python takes torch apart."""
-    if sys.exc_info()[0] is not None:  # which Python prints after this
-        return
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
 
 
 def _follow_parent() -> None:

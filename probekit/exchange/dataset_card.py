@@ -15,6 +15,7 @@ from probekit.base.notices import human_bytes
 from probekit.base.numbers import bounds_of
 from probekit.base.registry import argument, choose
 from probekit.errors import DataError, EntryError, OptionError
+from probekit.results.summaries.wording import layers_text
 from probekit.store.backends.contract import REMEDY
 from probekit.store.files import checksum
 from probekit.store.manifest import Manifest
@@ -65,7 +66,7 @@ class CardEntry:
             f"{manifest.split}{'' if manifest.limit is None else f' (first {manifest.limit:,})'}",
             f"{manifest.counts['examples']:,}",
             ", ".join(arrays),
-            _ranges(sorted({layer for spec in manifest.arrays for layer in spec.layers})),
+            layers_text(sorted({layer for spec in manifest.arrays for layer in spec.layers})),
             manifest.dtype,
             human_bytes(sum(spec.nbytes for spec in manifest.arrays)),
             "yes" if self.text else "no",
@@ -160,17 +161,6 @@ def _model(manifest: Manifest) -> Mapping[str, object]:
     info = manifest.model_info
     name = str(info.get("name", manifest.model))
     return {"name": manifest.model if is_place(name) else name, "revision": info.get("revision")}
-
-
-def _ranges(layers: Sequence[int]) -> str:
-    """Return numbers in order, runs of them as ``0-12``."""
-    runs: list[list[int]] = []
-    for layer in layers:
-        if runs and runs[-1][-1] == layer - 1:
-            runs[-1][1:] = [layer]
-        else:
-            runs.append([layer])
-    return ", ".join("-".join(map(str, run)) for run in runs)
 
 
 _TEXT_COLUMNS = ("id", "words", "text", "text_pair", "subwords")

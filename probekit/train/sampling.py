@@ -231,23 +231,11 @@ def check_two_classes(view: FeatureView) -> None:
     Raises:
         OptionError: there is nothing to tell apart.
     """
-    if view.of_sets:
-        if not np.ptp(view.targets, axis=0).any():
-            raise OptionError(
-                f"all {view.n_examples} examples that were drawn have the same labels, and a probe "
-                "needs examples that differ: draw more with --shots or --fraction, or take another "
-                "--seeds."
-            )
-        return
-    present = np.unique(view.targets)
-    if len(present) < 2:
-        name = view.all_names[int(present[0])] if len(present) else "none"
-        more = "draw more with --shots or --fraction, or take another --seeds."
-        if len(view.all_names) < 2:
-            more = (
-                "there is no other class in the labels. Take another label column, or other text."
-            )
+    differ = np.ptp(view.targets, axis=0).any() if len(view.targets) else False
+    if not differ:
+        what = "the same labels" if view.of_sets else "the same class"
         raise OptionError(
-            f"all {view.n_examples} examples that were drawn have the same class ({name}), and a "
-            f"probe needs at least two: {more}"
+            f"all {view.n_examples} examples that were drawn have {what}, and a probe needs "
+            "examples that differ: draw more with --shots or --fraction, take another --seeds, or "
+            "another label column."
         )

@@ -85,17 +85,6 @@ class RowProbabilities:
     kept: Int32[np.ndarray, "rows kept"] | None = None
     odds: Float32[np.ndarray, "rows classes"] | None = None
 
-    def overwrite(self, rows: Bool[np.ndarray, " rows"], other: "RowProbabilities") -> None:
-        """Take what another one says of some rows."""
-        for mine, its in (
-            (self.scores, other.scores),
-            (self.probabilities, other.probabilities),
-            (self.kept, other.kept),
-            (self.odds, other.odds),
-        ):
-            if mine is not None and its is not None:
-                mine[rows] = its[rows]
-
     @classmethod
     def joined(cls, blocks: Sequence["Block"]) -> "RowProbabilities":
         """Return blocks of rows as one, on the host."""

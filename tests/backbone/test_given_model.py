@@ -204,7 +204,7 @@ def test_adapters_that_are_not_merged_are_refused(bert):
     adapted = peft.get_peft_model(
         copy.deepcopy(model), peft.LoraConfig(target_modules=["query"])
     ).eval()
-    with pytest.raises(BackboneError, match=r"not merged.*merge_and_unload\(\)"):
+    with pytest.raises(BackboneError, match=r"found PeftModel.*merge_and_unload\(\)"):
         GivenModel.of(adapted, tokenizer, "mine")
     with pytest.raises(BackboneError, match=r"an adapter \(\w+\) that is not merged"):
         GivenModel.of(adapted.base_model.model, tokenizer, "mine")
@@ -219,7 +219,7 @@ class Changed(BertModel):
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        (lambda m: nn.ModuleDict({"a": m}), r"found ModuleDict.*get_submodule\('a'\)"),
+        (lambda m: nn.ModuleDict({"a": m}), r"found ModuleDict.*the transformers model inside"),
         (lambda m: nn.Linear(2, 2), r"found Linear"),
         (lambda m: m.encoder, r"BertEncoder neither is nor contains|found BertEncoder"),
         (
@@ -240,11 +240,11 @@ def test_the_half_of_an_encoder_decoder_is_named(tmp_path):
         inspect_backbone(GivenModel.of(*both, "mine"))
 
 
-def test_a_tokenizer_is_needed_fast_and_of_the_model(bert, caplog):
+def test_a_tokenizer_is_needed_fast_and_of_the_model(bert):
     model, tokenizer = bert
     for other, message in (
-        (None, "needs its tokenizer"),
-        (tokenizer.backend_tokenizer, "Tokenizer is not a fast tokenizer"),
+        (None, "needs its fast tokenizer, found NoneType"),
+        (tokenizer.backend_tokenizer, "needs its fast tokenizer, found Tokenizer"),
     ):
         with pytest.raises(BackboneError, match=message):
             GivenModel.of(model, other, "mine")
@@ -257,11 +257,6 @@ def test_a_tokenizer_is_needed_fast_and_of_the_model(bert, caplog):
     padded = tiny.build_tokenizer("bert")
     padded.add_special_tokens({"pad_token": "[EMPTY]"})  # as GPT-2 gets one; it is in no text
     assert inspect_backbone(GivenModel.of(model, padded, "mine")).pad_id < len(padded) - 1
-    inspect_backbone(GivenModel.of(model, tiny.build_tokenizer("roberta"), "other"))
-    assert (
-        "'other': its tokenizer and its configuration disagree on the ids of special tokens"
-        in caplog.text
-    )
 
 
 def test_model_and_tokenizer_stay_as_they_were(bert):

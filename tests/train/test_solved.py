@@ -228,10 +228,8 @@ def test_classes_that_were_not_drawn_are_never_predicted_and_cost_what_unseen_on
 def test_what_cannot_be_solved_or_chosen(splits):
     view = splits.view("train", valid_only=True)
     one = replace(view, targets=np.zeros_like(view.targets))
-    with pytest.raises(OptionError, match=r"have the same class .*draw more"):
+    with pytest.raises(OptionError, match=r"have the same class, .*draw more"):
         fit(splits, spec(), train=one)
-    with pytest.raises(OptionError, match=r"have the same class .*there is no other class"):
-        fit(splits, spec(), train=replace(one, labels=replace(one.labels, names=("PER",))))
     with pytest.raises(OptionError, match="--select cv:5: no class has 5 examples"):
         fit(splits, spec(select="cv:5"), train=few(splits, 3))
 

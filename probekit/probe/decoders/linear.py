@@ -1,4 +1,4 @@
-"""Linear decoder: dropout, then one linear layer; the default for tagging."""
+"""Linear decoders: dropout, then one linear layer, of classes or of sets of labels."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,6 +15,7 @@ from probekit.probe.decoders.contract import (
     Decoder,
     DecoderSpec,
     Fused,
+    LabelSetDecoder,
     Logits,
     Objective,
     Solution,
@@ -85,3 +86,32 @@ class LinearDecoder(LinearLayer, Classifier):
         self.bias.fill_(float(solution.bias.mean()) - UNSEEN_LOSS)
         self.weight[solution.present] = (solution.weight - solution.weight.mean(0)).to(self.weight)
         self.bias[solution.present] = solution.bias.to(self.bias)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OneVsRest(Linear):
+    """logits = W dropout(h) + b, trained with the sigmoid cross entropy, summed over the labels."""
+
+    name: ClassVar[str] = "one-vs-rest"
+    source: ClassVar[str] = "binary relevance; scikit-learn's OneVsRestClassifier"
+    summary: ClassVar[str] = "dropout and one linear layer, a sigmoid and a threshold per label"
+    kinds: ClassVar[frozenset[str]] = frozenset({"multilabel"})
+
+    @property
+    def objective(self) -> Objective:
+        """Cross entropy of each label, convex in weight and bias."""
+        return "sigmoid"
+
+    def build(self, width: int, n_classes: int, generator: torch.Generator) -> "OneVsRestDecoder":
+        """Create the module; weight, then bias, are drawn as ``torch.nn.Linear`` would."""
+        return OneVsRestDecoder(width, n_classes, self.dropout, generator)
+
+
+class OneVsRestDecoder(LinearLayer, LabelSetDecoder):
+    """Module of `OneVsRest`."""
+
+    @torch.no_grad()
+    def load(self, solution: Solution) -> None:
+        """Take weight and bias."""
+        self.weight.copy_(solution.weight)
+        self.bias.copy_(solution.bias)

@@ -1,33 +1,30 @@
 """Run the baselines of some heads, and put their scores beside those of the heads."""
 
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
-from probekit.base.kinds import EXAMPLES_IN_MEMORY, KINDS
-from probekit.errors import DataError, EntryNotFoundError, OptionError, ProbekitError
+from probekit.base.kinds import KINDS
+from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
-from probekit.page.rerun_commands import extract_command
 from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
-from probekit.store.manifest import Manifest, read_manifest
-from probekit.tasks import get_task
+from probekit.store.manifest import read_manifest
 from probekit.train.baselines.baseline_records import (
     CODE_SCORES,
     Ledger,
     code_records,
     guess_records,
 )
+from probekit.train.sweeps.fitting import saved_classes
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.run_views import open_splits
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.start import saved_classes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,7 +139,7 @@ def _random(
     """Train the plan on every random version of the backbone; say what could not be trained."""
     records: list[Record] = []
     notes: list[str] = []
-    first = plan[0]
+    name = splits.manifest.model
     models = random_models(splits, location)
     # --entry chooses among the entries of the model itself
     anywhere = replace(location, entry=None, identity=None)
@@ -152,13 +149,10 @@ def _random(
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
-        made = splits.manifest
-        data, root = _data_folder(made) or "DATA", typed_path(location.cache)
-        command = extract_command(made, root, first.task, data=data, random_init=0)
-        if made.model_info.get("source") == "memory" or made.origin == EXAMPLES_IN_MEMORY:
-            drawn = f"name='{made.model}-random0', options=probekit.ExtractOptions(random_init=0)"
-            command = f"probekit.extract(..., {drawn}) and the options of the first extraction"
-        notes.append(f"no randomly initialised backbone: cache its features with {command}")
+        notes.append(
+            "no randomly initialised backbone: repeat your extraction with --random-init 0 (in "
+            f"Python options=probekit.ExtractOptions(random_init=0), name='{name}-random0')."
+        )
     return records, notes
 
 
@@ -241,13 +235,3 @@ def _held_against(record: Record, control: Record | None, code: Record | None) -
         scores |= {name: code.scores[name] for name in CODE_SCORES}
     diverged = any(held is not None and held.diverged for held in (record, control, code))
     return replace(record, scores=scores, diverged=diverged)
-
-
-def _data_folder(manifest: Manifest) -> str | None:
-    """Return the folder that holds the published files of an entry's task; None if none does."""
-    name, _, folder = manifest.origin.rpartition(" in ")
-    for path in (Path(folder), *Path(folder).parents[:2]) if name else ():
-        with suppress(ProbekitError, OSError):
-            if get_task(manifest.task).corpus(manifest.split, path).origin == manifest.origin:
-                return str(path)
-    return None

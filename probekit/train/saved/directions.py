@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,7 @@ from torch import Tensor
 from probekit.base.kinds import KINDS
 from probekit.base.registry import choose
 from probekit.base.replacing import replacing
-from probekit.errors import OptionError, StorageError, install_extra
+from probekit.errors import OptionError, StorageError
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import FusionHead
 from probekit.train.saved.folder import CONFIG, SavedHead, read_saved, saved_below
@@ -100,13 +99,11 @@ class Directions:
         """
         named = ", ".join(self.classes)
         if self.saved.labels and name is None:
-            raise OptionError(
-                f"a direction belongs to one class: give --class NAME, one of {named}."
-            )
+            raise OptionError(f"a direction belongs to one class: name one of {named}.")
         if not self.saved.labels and name is not None:
-            raise OptionError(f"--class {name}: this head predicts a number; leave it out.")
+            raise OptionError(f"class {name!r}: this head predicts a number; name no class.")
         if name is not None and name not in self.classes:
-            raise OptionError(f"--class {name}: this head has no such class; it has {named}.")
+            raise OptionError(f"class {name!r}: this head has no such class; it has {named}.")
         chosen = 0 if name is None else self.classes.index(name)
         alone = KINDS[self.saved.features.kind].targets == "sets"
         others = [n for n in range(len(self.classes)) if n != chosen and not alone]
@@ -243,43 +240,34 @@ def _identity(model: Mapping[str, Any]) -> str:
     return str(model.get("identity", model.get("name")))
 
 
-GGUF_ARCHITECTURE = "controlvector"
-SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors", "repeng": ".gguf"}
+SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors"}
 """Of each format."""
 
-MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit", "repeng": b"probekit"}
+MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit"}
 """What every file of a format holds that is written here; NumPy keeps text in four bytes."""
 
 
-def write_directions(
-    found: Directions, form: str, path: str | PathLike[str], *, name: str | None = None
-) -> Path:
+def write_directions(found: Directions, form: str, path: str | PathLike[str]) -> Path:
     """Write directions to a file, which is whole or absent.
 
     Args:
         found: what `export` returned.
         form: ``npz`` or ``safetensors``: ``direction`` (layers, classes, dim), ``bias`` and
-            ``layers`` in float32 and int64, with the names of the classes; or ``repeng``: one
-            direction per layer, ``Directions.contrast``, in the GGUF file that repeng's
-            ``ControlVector.import_gguf`` and llama.cpp's ``--control-vector`` read.
+            ``layers`` in float32 and int64, with the names of the classes.
         path: of the file.
-        name: of the class, for ``repeng``.
 
     Raises:
         UnknownNameError: there is no such format.
-        OptionError: a class where all are written, or none where one is; nothing that repeng could
-            add to a block; or a file of another suffix, which may be anybody's.
+        OptionError: a file of another suffix, which may be anybody's.
         StorageError: the file cannot be written.
     """
     write = choose("format", form, WRITERS)
-    if name is not None and form != "repeng":
-        raise OptionError(f"--class {name}: {form} holds all classes; leave it out.")
     target = Path(path)
     if target.suffix != SUFFIXES[form]:
         raise OptionError(f"-o {target}: for {form}, choose a name that ends in {SUFFIXES[form]}.")
     try:
         with replacing(target) as fresh:
-            write(found, fresh, name)
+            write(found, fresh)
     except OSError as error:
         raise StorageError(
             f"{target}: cannot be written ({error.strerror or error}). Choose another file with -o."
@@ -311,7 +299,7 @@ def _arrays(directions: Directions) -> dict[str, np.ndarray]:
     }
 
 
-def _write_npz(directions: Directions, path: Path, name: str | None) -> None:
+def _write_npz(directions: Directions, path: Path) -> None:
     words = {
         "classes": np.asarray(directions.classes),
         "about": np.asarray(json.dumps(about(directions))),
@@ -321,61 +309,12 @@ def _write_npz(directions: Directions, path: Path, name: str | None) -> None:
         np.savez(file, **arrays)
 
 
-def _write_safetensors(directions: Directions, path: Path, name: str | None) -> None:
+def _write_safetensors(directions: Directions, path: Path) -> None:
     metadata = {key: json.dumps(value) for key, value in about(directions).items()}
     save_file(_arrays(directions), path, metadata=metadata)
 
 
-def _write_gguf(directions: Directions, path: Path, name: str | None) -> None:
-    """Write a control vector: tensor ``direction.i`` is added to what block i gives, from 0 on.
-
-    What block i gives is layer i + 1 here. Layer 0, the embeddings, is given by no block; the last
-    layer of a model with a final norm is stored behind it, where no block adds.
-    """
-    # Layers 0 to 3 of a model of 3 blocks are direction.0 to direction.2 for layers 1 to 3, or
-    # direction.0 and direction.1 where layer 3 is normed.
-    if find_spec("gguf") is None:
-        raise OptionError(
-            "--as repeng writes a GGUF file and needs the package gguf, which is not installed. "
-            + install_extra("gguf")
-        )
-    from gguf import GGUFWriter
-
-    vectors = dict(zip(directions.layers, directions.contrast(name).numpy(), strict=True))
-    model, n_blocks = directions.saved.model, directions.saved.features.n_blocks
-    left_out = {0: "the embeddings"}
-    if model.get("final_norm"):
-        left_out[n_blocks] = "stored after the final norm"
-    for layer, why in left_out.items():
-        if vectors.pop(layer, None) is not None:
-            logger.info("left out layer %d (%s): no block's output to add to.", layer, why)
-    if not vectors:
-        raise OptionError(
-            "--as repeng adds to the outputs of blocks, and this probe reads none: layer 0 is "
-            "the embeddings, and the last layer of a model with a final norm is stored after it. "
-            "Train one on another layer, or export npz."
-        )
-    writer = GGUFWriter(path, GGUF_ARCHITECTURE)
-    writer.add_string(f"{GGUF_ARCHITECTURE}.model_hint", model_type(model))
-    writer.add_uint32(f"{GGUF_ARCHITECTURE}.layer_count", len(vectors))
-    writer.add_author("probekit")
-    for layer, vector in vectors.items():
-        writer.add_tensor(f"direction.{layer - 1}", np.ascontiguousarray(vector, np.float32))
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-
-
-def model_type(model: Mapping[str, Any]) -> str:
-    """Return a backbone's ``model_type``, which repeng compares; ``unknown`` where none is."""
-    identity = model.get("identity")
-    configuration = identity.get("configuration") if isinstance(identity, Mapping) else None
-    return str((configuration or {}).get("model_type", "unknown"))
-
-
-WRITERS: Mapping[str, Callable[[Directions, Path, str | None], None]] = {
+WRITERS: Mapping[str, Callable[[Directions, Path], None]] = {
     "npz": _write_npz,
     "safetensors": _write_safetensors,
-    "repeng": _write_gguf,
 }

@@ -24,12 +24,6 @@ from probekit.tasks.user_files import FORMATS, read_own
 from probekit.train.saved.head import TrainedHead
 
 Item = str | Sequence[str]
-_MIXED = (
-    "single texts and pairs are mixed; a head labels one or the other, depending on how it was "
-    "trained."
-)
-
-
 COLUMNS = {"text", "separator", "sentences"}
 """Options that say that a file has columns."""
 
@@ -47,9 +41,12 @@ def as_examples(texts: Sequence[Item], kind: str) -> list[Example]:
             running text is, or single texts and pairs are mixed.
     """
     examples = [_example(f"text-{n}", text, KINDS[kind]) for n, text in enumerate(texts, 1)]
-    odd = _first_other([example.text_pair is None for example in examples])
-    if odd is not None:
-        raise DataError(f"{examples[odd].id}: {_MIXED}")
+    for example in examples:
+        if (example.text_pair is None) != (examples[0].text_pair is None):
+            raise DataError(
+                f"{example.id}: single texts and pairs are mixed; a head labels one or the other, "
+                "depending on how it was trained."
+            )
     return examples
 
 
@@ -70,11 +67,6 @@ def _example(name: str, item: Item, kind: Kind) -> Example:
     return Example(id=name, text=item[0], text_pair=item[1])
 
 
-def _first_other(values: Sequence[bool]) -> int | None:
-    """Return the first place whose value is not that of the first one."""
-    return next((position for position, value in enumerate(values) if value != values[0]), None)
-
-
 def read_items(lines: Sequence[str], kind: str) -> list[Item]:
     """Turn lines of text into what ``predict`` takes; blank lines are left out.
 
@@ -83,34 +75,25 @@ def read_items(lines: Sequence[str], kind: str) -> list[Item]:
         kind: what the head reads: tagging splits words at single spaces.
 
     Raises:
-        DataError: there is no text at all, a line of a pair has no TAB or several, a line of a
-            single text has one, or single texts and pairs are mixed.
+        DataError: there is no text at all, a line of a pair has no TAB or several, or a line of a
+            single text has one.
     """
     if KINDS[kind].per == "word":
         return list(read_sentences(lines))
-    numbered = [(n, line.strip("\r\n")) for n, line in enumerate(lines, 1) if line.strip()]
-    if not numbered:
+    items: list[Item] = []
+    for number, line in enumerate(lines, 1):
+        texts = line.strip("\r\n").split("\t")
+        if line.strip() and len(texts) not in KINDS[kind].texts:
+            raise DataError(
+                f"line {number}: this head labels "
+                f"{'single texts' if KINDS[kind].texts == (1,) else 'pairs of texts'}, and a TAB "
+                f"separates the two texts of a pair; found {len(texts)}."
+            )
+        if line.strip():
+            items.append(texts[0] if len(texts) == 1 else tuple(texts))
+    if not items:
         raise DataError("there is no text to label; give one per line.")
-    split = [text.split("\t") for _, text in numbered]
-    for (number, _), texts in zip(numbered, split, strict=True):
-        _check_line(number, len(texts), KINDS[kind].texts)
-    odd = _first_other([len(texts) == 1 for texts in split])
-    if odd is not None:
-        raise DataError(f"line {numbered[odd][0]}: {_MIXED}")
-    return [texts[0] if len(texts) == 1 else tuple(texts) for texts in split]
-
-
-def _check_line(number: int, n_texts: int, possible: tuple[int, ...]) -> None:
-    """Refuse a line with more or fewer texts than the head reads."""
-    if n_texts > 1 and 2 not in possible:
-        raise DataError(
-            f"line {number}: this head labels single texts, and a TAB separates the texts of a "
-            f"pair; found {n_texts}. Give one text per line, without TABs."
-        )
-    if n_texts not in possible:
-        raise DataError(
-            f"line {number}: expected two texts with one TAB between them; found {n_texts}."
-        )
+    return items
 
 
 def read_sentences(lines: Sequence[str]) -> list[list[str]]:

@@ -1,11 +1,11 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, TypeVar, overload
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -39,6 +39,22 @@ class HeadReader:
     backbone: Backbone
     encoded: EncodedSplit
 
+    @classmethod
+    def of(cls, head: TrainedHead, backbone: Backbone, texts: Sequence[Item]) -> "HeadReader":
+        """Tokenise texts as those that the head was trained on."""
+        features, most = head.saved.features, backbone.info.identity.max_length
+        encoded = backbone.inspection.encode(
+            as_examples(texts, head.text_kind),
+            max_length=min(features.max_length or most, most),
+            overlong=features.overlong,
+        )
+        return cls(head, backbone, encoded)
+
+    @cached_property
+    def bounds(self) -> Int64[np.ndarray, " bounds"]:
+        """Where the rows of each text begin, and where they end."""
+        return bounds_of(self.encoded.rows[self.head.array])
+
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
 
@@ -62,26 +78,18 @@ class HeadReader:
             dtype=READ_DTYPES[features.dtype],
         )[array]
         if not rows.isfinite().all():
-            self._refuse(array, start, stop, rows)
+            remedy = (
+                "--dtype bfloat16" if features.dtype == "float16" else "--compute-dtype float32"
+            )
+            raise StateRangeError(
+                f"{self.encoded.ids[start]} to {self.encoded.ids[stop - 1]}: a hidden state is not "
+                f"finite, computed in {features.compute_dtype} and stored in {features.dtype} as "
+                f"in this head's cache. Extract again with {remedy}, and train the head on that."
+            )
         return rows
 
-    def _refuse(
-        self, array: str, start: int, stop: int, rows: Float[Tensor, "rows layers dim"]
-    ) -> NoReturn:
-        """Name the first text whose states are not finite."""
-        # Texts 4 and 5 of 3 and 2 rows have bounds 0 3 5; row 3 is the first of text 5.
-        bounds = bounds_of(self.encoded.rows[array][start:stop])
-        row = int((~rows.isfinite()).flatten(1).any(1).nonzero()[0])
-        name = self.encoded.ids[start + int(np.searchsorted(bounds, row, side="right")) - 1]
-        stored, computed = self.head.saved.features.dtype, self.head.saved.features.compute_dtype
-        remedy = "--dtype bfloat16" if stored == "float16" else "--compute-dtype float32"
-        raise StateRangeError(
-            f"{name}: a hidden state is not finite, computed in {computed} and stored in {stored} "
-            f"as in this head's cache. Extract again with {remedy}, and train the head on that."
-        )
-
     def _tokens(self, start: int, stop: int, hidden: Float[Tensor, "tokens dim"]) -> TokenStates:
-        encoded, bounds = self.encoded, bounds_of(self.encoded.rows[self.head.array])
+        encoded, bounds = self.encoded, self.bounds
         windows = slice(int(encoded.example_windows[start]), int(encoded.example_windows[stop]))
         return TokenStates.of(
             hidden,
@@ -96,11 +104,6 @@ class HeadReader:
         """The subwords that make up each row, by the rule that training used."""
         return row_sources(self.encoded, self.head.array, self.head.saved.features.pooling)
 
-
-T = TypeVar("T")
-
-TextRows = tuple[HeadInput, Int64[Tensor, " bounds"]]
-"""What a head reads of some texts, and where each of them begins."""
 
 _EXAMPLES = 256
 
@@ -119,36 +122,6 @@ class Prediction:
     probabilities: dict[str, float] | list[dict[str, float]]
 
 
-@overload
-def predict(
-    head: str | PathLike[str] | TrainedHead,
-    texts: Sequence[Item],
-    *,
-    probabilities: Literal[False] = False,
-    model: "str | PathLike[str] | PreTrainedModel | None" = None,
-    tokenizer: "PreTrainedTokenizerFast | None" = None,
-    device: str = "auto",
-    device_map: DeviceMap | None = None,
-    progress: bool = False,
-    trust_remote_code: bool = False,
-) -> list[list[str]] | list[str] | list[float]: ...
-
-
-@overload
-def predict(
-    head: str | PathLike[str] | TrainedHead,
-    texts: Sequence[Item],
-    *,
-    probabilities: Literal[True],
-    model: "str | PathLike[str] | PreTrainedModel | None" = None,
-    tokenizer: "PreTrainedTokenizerFast | None" = None,
-    device: str = "auto",
-    device_map: DeviceMap | None = None,
-    progress: bool = False,
-    trust_remote_code: bool = False,
-) -> list[Prediction]: ...
-
-
 def predict(
     head: str | PathLike[str] | TrainedHead,
     texts: Sequence[Item],
@@ -160,7 +133,7 @@ def predict(
     device_map: DeviceMap | None = None,
     progress: bool = False,
     trust_remote_code: bool = False,
-) -> list[list[str]] | list[str] | list[float] | list[Prediction]:
+) -> list[Any]:
     """Label new texts with a saved head.
 
     Rows are made as the cache made them: same windows, pooling and compute dtype, rounded to the
@@ -195,85 +168,52 @@ def predict(
         StateRangeError: a hidden state is not finite in the dtype that the cache stored.
     """
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
-    kind = KINDS[trained.kind]
-    if kind.targets == "vocabulary":
-        raise OptionError(
-            "this head predicts tokens at positions that its extraction chose; it cannot label "
-            "text."
-        )
-    if probabilities and kind.targets not in ("classes", "sets"):
+    if probabilities and KINDS[trained.kind].targets not in ("classes", "sets"):
         raise OptionError(NO_PROBABILITIES)
-    given = as_given(model, tokenizer, trained.saved.model["name"])
-    how: dict[str, Any] = {
-        "model": given,
-        "device": device,
-        "compute_dtype": trained.saved.features.compute_dtype,
-        "made": "the head",
-        "trust_remote_code": trust_remote_code,
-    }
     run = trained.run
     if run is not None and device_map is not None:
         raise OptionError(
             f"--device-map {device_map}: a model that was trained with its head (--method "
             f"{run.method}) runs on one device: give --device."
         )
-    if run is not None:
-        how |= {"learns": True, "quantize_for": run.quantize_for}
-    backbone = load_again(trained.saved.model, device_map=device_map, **how)
+    backbone = load_again(
+        trained.saved.model,
+        model=as_given(model, tokenizer, trained.saved.model["name"]),
+        device=device,
+        device_map=device_map,
+        compute_dtype=trained.saved.features.compute_dtype,
+        made="the head",
+        trust_remote_code=trust_remote_code,
+        learns=run is not None,
+        quantize_for=None if run is None else run.quantize_for,
+    )
     if run is not None:
         backbone = tuned_backbone(backbone, run)
-    blocks = _read(trained, texts, backbone, progress=progress)
-    labels, said, lengths = _label(trained, blocks, probabilities)
-    if kind.per == "word":
-        labels, said = _by_text(labels, lengths), _by_text(said, lengths)
+    reader = HeadReader.of(trained, backbone, texts)
+    labelled: list[Any] = []
+    with ProgressBar(total=len(texts), desc="predict", unit="text", shown=progress) as bar:
+        for start in range(0, len(texts), _EXAMPLES):
+            stop = min(start + _EXAMPLES, len(texts))
+            labelled += _label(reader, start, stop, probabilities)
+            bar.report(stop - start)
+    return labelled
+
+
+def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> list[Any]:
+    """Return what a head says of each of the texts ``start`` to ``stop`` (excluded)."""
+    head, z = reader.head, reader.read(start, stop)
+    bounds = reader.bounds[start : stop + 1] - reader.bounds[start]
+    labels: list[Any]
+    said: list[Any] = []
+    if probabilities:
+        labels, said = head.probabilities(z, torch.from_numpy(bounds))
+    else:
+        labels = head.predict(z, torch.from_numpy(bounds))
+    if KINDS[head.kind].per == "word":
+        texts = list(itertools.pairwise(bounds.tolist()))
+        labels = [labels[first:last] for first, last in texts]
+        said = [said[first:last] for first, last in texts]
     if not probabilities:
         return labels
     pairs = zip(labels, said, strict=True)
     return [Prediction(label=label, probabilities=by_name) for label, by_name in pairs]
-
-
-def _label(
-    trained: TrainedHead, blocks: Iterable[TextRows], probabilities: bool
-) -> tuple[list[Any], list[Any], list[int]]:
-    """Return the label of every row, its probabilities if asked for, and the rows of each text."""
-    labels: list[Any] = []
-    said: list[Any] = []
-    lengths: list[int] = []
-    for z, offsets in blocks:
-        if probabilities:
-            names, by_name = trained.probabilities(z, offsets)
-            labels += names
-            said += by_name
-        else:
-            labels += trained.predict(z, offsets)
-        lengths += offsets.diff().tolist()
-    return labels, said, lengths
-
-
-def _read(
-    trained: TrainedHead,
-    texts: Sequence[Item],
-    backbone: Backbone,
-    *,
-    progress: bool,
-) -> Iterator[TextRows]:
-    """Yield what the head reads of some texts after others."""
-    saved, most = trained.saved, backbone.info.identity.max_length
-    encoded = backbone.inspection.encode(
-        as_examples(texts, trained.text_kind),
-        max_length=min(saved.features.max_length or most, most),
-        overlong=saved.features.overlong,
-    )
-    bounds = torch.from_numpy(bounds_of(encoded.rows[trained.array]))
-    reader = HeadReader(trained, backbone, encoded)
-    with ProgressBar(total=len(texts), desc="predict", unit="text", shown=progress) as bar:
-        for start in range(0, len(texts), _EXAMPLES):
-            stop = min(start + _EXAMPLES, len(texts))
-            yield reader.read(start, stop), bounds[start : stop + 1] - bounds[start]
-            bar.report(stop - start)
-
-
-def _by_text(rows: Sequence[T], lengths: Sequence[int]) -> list[list[T]]:
-    """Return the rows of each text by themselves."""
-    left = iter(rows)
-    return [list(itertools.islice(left, length)) for length in lengths]

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -28,14 +28,13 @@ from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
 from probekit.store.json_types import read_object
 from probekit.train.member import MemberSpec, count_parameters
-from probekit.train.option_groups import DEFAULT_BATCH_SIZE, Descent, Steps
+from probekit.train.option_groups import Descent, Steps
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
-from probekit.train.sweeps.fitting import settle_fit, solver_of
+from probekit.train.sweeps.fitting import SavedStart, open_start, settle_fit, solver_of
 from probekit.train.sweeps.run_options import DEFAULT_START, Origin, Start, Tuning
 from probekit.train.sweeps.run_views import count_units, fitted_and_judging, sample, train_view
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
-from probekit.train.sweeps.start import SavedStart, open_start
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,8 +48,6 @@ class Run:
         n_params: estimate of the trained values, head and decoder together.
         linear: whether a linear layer is all that is trained.
         n_values: rows x layers x width that are fitted on.
-        n_scored: how many batches of training the rows that are scored would make, each as often
-            as it is scored; an estimate.
         init: what the saved head that it starts from was trained on; ``solved`` of a solved one.
         classes: label names that its decoder knows.
         solving: the run from the cache that finds where it starts, if it starts from a solved head.
@@ -62,7 +59,6 @@ class Run:
     n_params: int
     linear: bool = False
     n_values: int = 0
-    n_scored: float = 0.0
     init: str | None = None
     classes: tuple[str, ...] = ()
     solving: "Run | None" = field(default=None, compare=False)
@@ -269,23 +265,16 @@ def _planned(
         start=start.state,
         freeze_head=spec.freeze_fusion,
     )
-    # 10,000 train rows in 500 sentences make 320 rows a batch of 16. 3,200 dev rows, scored 10
-    # times, and 3,200 test rows, scored once, are then 110 batches.
-    rows = {name: splits.n_rows(name) for name in splits.labels}
-    train = rows.pop("train")
-    judging = rows.pop("dev", 0) if spec.hold_out is None else spec.hold_out * train
-    per_batch = (spec.batch_size or DEFAULT_BATCH_SIZE) * train / len(splits.drawable)
-    n_scored = ((spec.evals or 1) * judging + sum(rows.values())) / max(per_batch, 1.0)
-    size = size_head(member, splits.manifest.dim)
-    n_decoder = count_decoder(spec.decoder, backbone, size.width, splits.n_outputs)
+    with torch.device("meta"):  # without memory for its values
+        empty = head.build(options.layers, splits.manifest.dim, torch.Generator("cpu"))
+    n_head = count_parameters(empty)
     return Run(
         options=options,
         member=member,
         n_sentences=len(fitted_and_judging(spec, splits, drawn)[0]),
-        n_params=size.n_values + n_decoder,
-        linear=size.linear,
+        n_params=n_head + count_decoder(spec.decoder, backbone, empty.width, splits.n_outputs),
+        linear=isinstance(member.decoder, Linear) and (member.freeze_head or n_head == 0),
         n_values=n_values,
-        n_scored=n_scored,
         init=start.name,
         classes=splits.label_map.names,
     )
@@ -386,29 +375,6 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
                 f"{list(stored)}. Extract with all layers, or choose others with --layers."
             )
-
-
-class HeadSize(NamedTuple):
-    """How large the head of a run is.
-
-    Attributes:
-        n_values: how many values it trains.
-        width: of h.
-        linear: whether the run trains a linear layer and nothing else.
-    """
-
-    n_values: int
-    width: int
-    linear: bool
-
-
-def size_head(member: MemberSpec, dim: int) -> HeadSize:
-    """Return the size of a member's head, which is built without memory for its values."""
-    with torch.device("meta"):
-        empty = member.head.build(member.layers, dim, torch.Generator("cpu"))
-    n_values = count_parameters(empty)
-    linear = isinstance(member.decoder, Linear) and (member.freeze_head or n_values == 0)
-    return HeadSize(n_values, empty.width, linear)
 
 
 @lru_cache(maxsize=256)

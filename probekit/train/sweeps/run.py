@@ -25,9 +25,8 @@ from probekit.train.stream import default_memory
 from probekit.train.sweeps.outputs import Outputs
 from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run_views import open_splits
-from probekit.train.sweeps.search import search
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.sweeping import Sweeping
+from probekit.train.sweeps.sweeping import Sweeping, search
 from probekit.train.sweeps.worker import GroupJob, fit_runs, open_method
 
 if TYPE_CHECKING:

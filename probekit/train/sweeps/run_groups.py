@@ -111,11 +111,7 @@ def member_bytes(run: Run) -> int:
 
 
 def cost(run: Run) -> float:
-    """Return the work of a run, in arbitrary units: values used per step, plus overhead.
-
-    Rows that are scored go forward alone, a third of a step's work, and in blocks that hardly feel
-    the overhead.
-    """
+    """Return the work of a run, in arbitrary units: values used per step, plus overhead."""
     if solves(run.spec.fit):
         select = run.member.select
         parts = 1 if select is None or select.by_split else 1 + max(select.folds, 1)
@@ -124,8 +120,7 @@ def cost(run: Run) -> float:
     overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
     per_token = _OF_TOKENS if head.reads == "tokens" else 1
     values = run.n_params * per_token * (n_layers if head.recurrent else 1)
-    used = values + n_layers * 20_000
-    return run.steps * (used + overhead) + run.n_scored * used / 3
+    return run.steps * (values + n_layers * 20_000 + overhead)
 
 
 def grouped(items: Iterable[T], key: Callable[[T], K]) -> dict[K, list[T]]:

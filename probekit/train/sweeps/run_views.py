@@ -11,9 +11,9 @@ from probekit.features.duplicates import count_copies
 from probekit.features.sentence_groups import PHRASES
 from probekit.probe.fitters import solves
 from probekit.train.sampling import count_classes, draw, held_out, hold_out
+from probekit.train.sweeps.fitting import saved_classes
 from probekit.train.sweeps.run_options import Data
 from probekit.train.sweeps.specs import TrainSpec
-from probekit.train.sweeps.start import saved_classes
 
 Opened = tuple[Data, tuple[str, ...]]
 """What decides which splits a run opens: its data, and the classes of the head it goes on from."""

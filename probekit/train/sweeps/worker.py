@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from probekit.base.machine import interrupts_held, pick_device
-from probekit.base.selection import HELD_OUT
+from probekit.base.selection import HELD_OUT, SEARCHED
 from probekit.data.encoded import window_lengths
 from probekit.data.pooling import Pooling
 from probekit.engines import Report
@@ -39,12 +39,21 @@ from probekit.train.sweeps.run_views import (
     train_view,
 )
 from probekit.train.sweeps.run_words import make_record
-from probekit.train.sweeps.search import Trail, with_trail
 from probekit.train.sweeps.specs import TrainSpec
 
 if TYPE_CHECKING:
     from probekit.backbone import GivenModel
     from probekit.train.live.live_model import LiveModel
+
+
+Trail = Mapping[str, Any]
+"""What a search tried: the values, and their scores."""
+
+
+def with_trail(record: Record, trail: Trail) -> Record:
+    """Return the record of a run that says how its rate was searched."""
+    diagnosis = {**record.diagnosis, **trail}
+    return replace(record, rate_from=SEARCHED, diagnosis=diagnosis)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -60,5 +60,5 @@ def test_what_cannot_be_given(given):
         fit(spec, location=location, **how)
     with pytest.raises(OptionError, match="name its entry as well"):
         fit(head="last", task=spec.task, location=location, **how)
-    with pytest.raises(BackboneError, match="needs its tokenizer"):
+    with pytest.raises(BackboneError, match="needs its fast tokenizer"):
         fit(tuning, location=location, model=how["model"])

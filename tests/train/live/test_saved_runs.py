@@ -23,7 +23,7 @@ from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
 from probekit.train.saved.model_card import model_card, write_model_card
 from probekit.tuning import METHODS
-from tests.cli.console import done, refused
+from tests.cli.console import done
 from tests.saved_heads import unsealed
 from tests.tiny import build
 from tests.train.live.trained_runs import FLOAT32, asked, moved
@@ -245,17 +245,6 @@ def test_a_base_that_is_gone_or_another(bert, tmp_path, monkeypatch):
     build("llama", tmp_path / "base")
     with pytest.raises(BackboneError, match=r"not the one that the saved run lora was made with"):
         extract("lora", bert.spec.task, **at)
-
-
-def test_a_folder_of_runs_names_them(bert, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in ("b", "a"):
-        shutil.copytree(bert.saved("full")[0], Path("tuned", name))
-    for command in (("merge", "tuned", "whole"), ("extract", "tuned", "conll")):
-        said = (
-            "tuned: no model here, but there are saved runs in its folders: a, b. Give one of them."
-        )
-        assert said in refused(*command)
 
 
 def test_what_is_no_trained_model(bert, tmp_path):

@@ -212,68 +212,29 @@ def test_a_contrast_is_how_far_a_class_gains_on_the_others():
     assert float(rise[1] - rise[[0, 2]].mean()) == pytest.approx(expected, rel=1e-3)
 
 
-def read_gguf(path):
-    """What repeng's ``ControlVector.import_gguf`` reads, as its source says."""
-    gguf = pytest.importorskip("gguf")
-    reader = gguf.GGUFReader(path)
-    fields = {name: field.contents() for name, field in reader.fields.items()}
-    assert fields["general.architecture"] == "controlvector"
-    vectors = {
-        int(tensor.name.split(".")[1]): np.array(tensor.data)
-        for tensor in reader.tensors
-        if tensor.name.startswith("direction.")
-    }
-    assert fields["controlvector.layer_count"] == len(vectors) == len(reader.tensors)
-    return fields["controlvector.model_hint"], vectors
-
-
-def test_repeng_has_one_direction_for_the_output_of_every_block(heads, tmp_path, caplog):
-    found = export(heads / "depths")
-    with caplog.at_level("INFO", "probekit"):
-        path = write_directions(found, "repeng", tmp_path / "x.gguf", name="B-PER")
-    hint, vectors = read_gguf(path)
-    # layer n is what block n - 1 gives; layer 0 is given by none
-    assert hint == "unknown" and vectors.keys() == {0, 1, 2}
-    assert "left out layer 0 (the embeddings)" in caplog.text
-    for block, vector in vectors.items():
-        np.testing.assert_array_equal(vector, found.contrast("B-PER")[block + 1].numpy())
-
-
-def test_a_normed_layer_is_no_output_of_a_block(tmp_path, caplog):
-    with caplog.at_level("INFO", "probekit"):
-        path = write_directions(
-            directions(trained("mean")), "repeng", tmp_path / "x.gguf", name="a"
-        )
-    hint, vectors = read_gguf(path)
-    assert hint == "x" and vectors.keys() == {0, 1}
-    assert "left out layer 4 (stored after the final norm)" in caplog.text
-    with pytest.raises(OptionError, match="adds to the outputs of blocks, and this probe reads no"):
-        top = directions(trained("last", layers=(4,)))
-        write_directions(top, "repeng", tmp_path / "y.gguf", name="a")
-    assert not (tmp_path / "y.gguf").exists()
-
-
 @pytest.mark.parametrize(
-    ("form", "file", "name", "message"),
+    ("form", "file", "message"),
     [
-        ("npy", "x", None, r"unknown format 'npy'. Did you mean 'npz'"),
-        ("repeng", "x.gguf", None, r"give --class NAME, one of a, b, c."),
-        ("repeng", "x.gguf", "d", r"--class d: this head has no such class; it has a, b, c."),
-        ("npz", "x", "a", r"--class a: npz holds all classes; leave it out."),
-        ("npz", "x", None, r"for npz, choose a name that ends in \.npz"),
-        ("npz", "file/x.npz", None, "cannot be written"),
+        ("npy", "x", r"unknown format 'npy'. Did you mean 'npz'"),
+        ("npz", "x", r"for npz, choose a name that ends in \.npz"),
+        ("npz", "file/x.npz", "cannot be written"),
     ],
 )
-def test_what_cannot_be_written(tmp_path, form, file, name, message):
+def test_what_cannot_be_written(tmp_path, form, file, message):
     (tmp_path / "file").write_text("")
     with pytest.raises((OptionError, StorageError, UnknownNameError), match=message):
-        write_directions(directions(trained("mean")), form, tmp_path / file, name=name)
+        write_directions(directions(trained("mean")), form, tmp_path / file)
     assert [path.name for path in tmp_path.iterdir()] == ["file"]
     assert SUFFIXES.keys() == WRITERS.keys()
 
 
-def test_a_regression_has_no_class(tmp_path):
+def test_a_contrast_is_of_one_class():
+    found = directions(trained("mean"))
+    with pytest.raises(OptionError, match=r"belongs to one class: name one of a, b, c\."):
+        found.contrast()
+    with pytest.raises(OptionError, match=r"class 'd': this head has no such class; it has a, b"):
+        found.contrast("d")
     number = directions(trained("mean", "regression"))
     torch.testing.assert_close(number.contrast(), number.direction[:, 0])
-    with pytest.raises(OptionError, match="predicts a number; leave it out"):
-        write_directions(number, "repeng", tmp_path / "x.gguf", name="a")
+    with pytest.raises(OptionError, match="predicts a number; name no class"):
+        number.contrast("a")

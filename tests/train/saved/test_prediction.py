@@ -127,7 +127,9 @@ def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch)
 
     words = dev_words(corpus)
     monkeypatch.setattr("probekit.train.saved.labelling.read_arrays", too_large)
-    with pytest.raises(StateRangeError, match=r"text-2: .* stored in float16 .* --dtype bfloat16"):
+    with pytest.raises(
+        StateRangeError, match=r"text-1 to .* stored in float16 .* --dtype bfloat16"
+    ):
         predict(root / "head", words)
 
 

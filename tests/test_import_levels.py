@@ -88,12 +88,24 @@ def test_package_root_imports_nothing_at_once():
 
 HEAVY = ("torch", "transformers", "datasets", "pandas")
 LIGHT = ("", ".cli", ".results", ".results.tables", ".probe.heads", ".tasks", ".features.location")
+SLIPS = {
+    "no entry of nope demo-ner in nowhere.": "train nope demo-ner --cache nowhere",
+    "unknown task 'nope'": "sweep demo-ner nope",
+    "no cache entry matches nope demo-ner in nowhere.": "cache info nope demo-ner --cache nowhere",
+}
 PROGRAM = f"""
 import importlib, sys
 def heavy(room):
     importlib.import_module("probekit" + room)
     return [name for name in {HEAVY} if name in sys.modules]
-print({{room: heavy(room) for room in (*{LIGHT}, ".train.sweeps.run")}})
+def slip(command):
+    try:
+        importlib.import_module("probekit.cli.app").app(command.split())
+    except SystemExit:
+        return heavy(".cli")
+light = {{room: heavy(room) for room in {LIGHT}}}
+slips = [slip(command) for command in {[*SLIPS.values()]}]
+print({{**light, "slips": sum(slips, []), ".train.sweeps.run": heavy(".train.sweeps.run")}})
 """
 
 
@@ -102,4 +114,5 @@ def test_imports_stay_light():
     assert done.returncode == 0, done.stderr
     expected: dict[str, list[str]] = {room: [] for room in LIGHT}
     expected[".train.sweeps.run"] = ["torch"]  # which every worker of a sweep imports
-    assert ast.literal_eval(done.stdout) == expected
+    assert ast.literal_eval(done.stdout) == expected | {"slips": []}
+    assert all(said in done.stderr for said in SLIPS), done.stderr

@@ -29,7 +29,8 @@ from probekit.backbone.structure import embedding_rows
 from probekit.base.machine import available_memory, native_bfloat16
 from probekit.base.notices import human_bytes
 from probekit.base.numbers import seeded
-from probekit.errors import BackboneError, OptionError, reason_of
+from probekit.base.registry import choose
+from probekit.errors import BackboneError, reason_of
 
 logger = logging.getLogger(__name__)
 
@@ -57,11 +58,9 @@ def resolve_compute_dtype(name: str, device: str = "cpu") -> torch.dtype:
         device: a torch device string.
 
     Raises:
-        OptionError: another name.
+        UnknownNameError: another name.
     """
-    if name not in get_args(ComputeDtype):
-        choices = ", ".join(get_args(ComputeDtype))
-        raise OptionError(f"--compute-dtype {name!r} is unknown. Choose from: {choices}.")
+    choose("--compute-dtype", name, dict.fromkeys(get_args(ComputeDtype)))
     if name == "auto":
         name = "bfloat16" if native_bfloat16(device) else "float32"
     dtype: torch.dtype = getattr(torch, name)

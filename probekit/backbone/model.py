@@ -226,7 +226,8 @@ def load_backbone(
 
     Raises:
         HubError: a download failed.
-        OptionError: the dtype or the device is unknown, or the model cannot be quantized.
+        UnknownNameError: there is no such dtype.
+        OptionError: there is no such device, or the model cannot be quantized.
         BackboneError: weights are missing, left over or of the wrong shape; its states depend on
             chance (``prove_batching``).
     """
@@ -330,7 +331,7 @@ def _products_in(inspection: Inspection, asked: str, device: torch.device) -> to
     """Return the dtype in which a model's products run: one that its family runs in.
 
     Raises:
-        OptionError: the dtype is unknown.
+        UnknownNameError: there is no such dtype.
         BackboneError: the family does not run in the dtype that was asked for.
     """
     dtype = resolve_compute_dtype(asked, str(device))

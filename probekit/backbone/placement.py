@@ -17,6 +17,7 @@ from transformers.pytorch_utils import Conv1D
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
 from probekit.base.machine import pick_device
+from probekit.base.registry import nearest
 from probekit.base.replacing import scratch
 from probekit.errors import BackboneError, OptionError, install_extra
 
@@ -45,8 +46,8 @@ def check_device_map(device_map: DeviceMap, device: str, *, given: bool) -> None
     """
     if isinstance(device_map, str) and device_map not in DEVICE_MAPS:
         raise OptionError(
-            f"--device-map {device_map!r} is not one of: {', '.join(DEVICE_MAPS)}. For one device "
-            "give --device."
+            f"unknown --device-map {device_map!r}.{nearest(device_map, DEVICE_MAPS)} Choose from: "
+            f"{', '.join(DEVICE_MAPS)}; or give --device for one device."
         )
     places = () if isinstance(device_map, str) else device_map.values()
     for device_name in map(_named, places):

@@ -15,7 +15,6 @@ from typing import Any
 
 from probekit import backbone
 from probekit.backbone.checkpoint import local_path
-from probekit.backbone.saved_run import SavedRun
 from probekit.base.fingerprint import digest
 from probekit.base.notices import warn_once
 from probekit.base.replacing import replacing
@@ -46,6 +45,8 @@ def identity_at(model: str) -> dict[str, Any] | None:
         return None
     if (identity := read_object(_memory(model)[0])) is not None or path is None:
         return identity
+    from probekit.backbone.saved_run import SavedRun  # with torch
+
     try:
         if (run := SavedRun.at(model)) is not None:
             return run.identity()

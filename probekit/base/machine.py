@@ -88,7 +88,7 @@ def pick_device(name: str) -> str:
     try:
         device = torch.device(name)
     except RuntimeError:
-        raise OptionError(f"--device {name!r} is unknown. Write cpu, cuda or cuda:1.") from None
+        raise OptionError(f"unknown --device {name!r}. Write cpu, cuda or cuda:1.") from None
     if device.type == "mps":
         raise OptionError("--device mps has no float64, which sums need. Use cpu.")
     if device.type not in ("cpu", "cuda"):

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar
 
 from probekit.base.numbers import parse_seeds
-from probekit.base.registry import Panel, flag, nearest, option
+from probekit.base.registry import Panel, choose, flag, nearest, option
 from probekit.base.selection import PROTOCOL_DEFAULTS
 from probekit.cli import arguments
 from probekit.cli.arguments import split_list
 from probekit.cli.config_option import load_toml
 from probekit.cli.spread import OptionsOf
 from probekit.errors import OptionError
+from probekit.probe.heads import HEADS
 from probekit.train.option_groups import number_or_search
 from probekit.train.sweeps.protocols import PLAIN, Protocol, get_protocol
 from probekit.train.sweeps.run_options import GROUPS, start_of
@@ -149,6 +150,11 @@ class Target:
             self.tasks[label] = self.location.task(self.task, label)
         return self.tasks[label]
 
+    def check_cached(self, asked: Mapping[str, Any]) -> None:
+        """Refuse what the cache knows nothing of; torch is not imported for that."""
+        label = first_label(asked)
+        self.location.check_cached(self.model, self.about(label), label, asked["fit_on"])
+
     def splits(self, label: str | None, fit_on: str) -> "Splits":
         """Return the features, as they are in the cache."""
         from probekit.features import open_features
@@ -194,15 +200,17 @@ def make_plan(
         UnknownNameError: no protocol has the name of the preset.
         MissingFileError: the file of a protocol is not there.
     """
-    from probekit.train.sweeps.specs import TrainSpec, product
-
     preset = read_protocol(shared.protocol)
+    heads = preset.heads if head is None else split_list(head)
+    for name in heads:
+        choose("head", name.partition(":")[0], dict.fromkeys(HEADS))
     lists = _option_values(asked, preset)
     labels = lists.pop("label", [None])
     if not labels:
         raise OptionError("--label names no value.")
+    from probekit.train.sweeps.specs import TrainSpec, product  # with torch
+
     decoders = lists.pop("decoder", None)
-    heads = preset.heads if head is None else split_list(head)
     seeds = parse_seeds(preset.seeds if shared.seeds is None else shared.seeds)
     varied = {"head": heads, "depth": depths, **lists, "seed": seeds}
     usual = {

@@ -55,9 +55,10 @@ def _carry_out(
         baselines: train what to hold them against too.
         by_depth: print one table by depth.
     """
-    from probekit.train.sweeps.run import sweep
-
+    target.check_cached(asked)
     plan = make_plan(target, shared, asked, head=head, depths=depths)
+    from probekit.train.sweeps.run import sweep  # with torch
+
     out = shared.out or target.default_out(first_label(asked))
     options = {name: getattr(shared, name) for name in _HANDED_ON} | dict(ways)
     options |= {"out": out, "location": target.location, "progress": progress_wanted()}
@@ -206,11 +207,12 @@ def depth(
 ) -> None:
     """Train a head at every depth 0..L in one pass over the cache."""
     target = Target.of(model, task, text, shared, asked)
-    from probekit.train.sweeps.specs import depths  # with torch
-
+    target.check_cached(asked)
     n_blocks = target.splits(first_label(asked), asked["fit_on"]).manifest.n_blocks
     if head is None and not read_protocol(shared.protocol).name:
         head = "last"
+    from probekit.train.sweeps.specs import depths  # with torch
+
     largest = depths(n_blocks, every, asked["layers"])
     ways = {"predictions": predictions, **crew.ways}
     _carry_out(target, asked, shared, head, largest, ways, by_depth=True)

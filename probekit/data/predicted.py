@@ -12,6 +12,7 @@ from jaxtyping import Bool, Float64, Int, Int32, Int64
 from transformers import PreTrainedTokenizerBase
 
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
+from probekit.base.registry import choose
 from probekit.data.alignment import backend, encode_portions, learn_specials
 from probekit.data.encoded import EncodedSplit, Subwords
 from probekit.data.windows import Windows, assemble, check_limits
@@ -106,8 +107,7 @@ def encode_predicted(
 
 
 def _check_options(form: str, *, every: int, rate: float, passes: int) -> None:
-    if form not in FORMS:
-        raise OptionError(f"the form {form!r} is not one of: {', '.join(FORMS)}.")
+    choose("form of prediction", form, dict.fromkeys(FORMS))
     if every < 1:
         raise OptionError(f"--every {every}: give 1 (every position) or more.")
     if not 0 < rate <= 1:

@@ -150,7 +150,8 @@ def encode_pairs(
     Raises:
         BackboneError: the tokenizer is not fast.
         DataError: a pair is too long and ``overlong`` is ``error``, or is not valid Unicode.
-        OptionError: ``max_length`` leaves no room for two texts, or ``overlong`` is unknown.
+        OptionError: ``max_length`` leaves no room for two texts.
+        UnknownNameError: there is no such rule ``overlong``.
     """
     assert len(ids) == len(pairs), f"{len(ids)} ids for {len(pairs)} pairs"
     if not has_separator(tokenizer):

@@ -7,6 +7,7 @@ import numpy as np
 from jaxtyping import Int32, Int64
 
 from probekit.base.numbers import bounds_of, ragged_arange
+from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit, Specials, Subwords
 from probekit.errors import DataError, OptionError
 
@@ -35,15 +36,15 @@ def check_limits(max_length: int, specials: int, overlong: str, least: int = 1) 
         least: fewest subwords of text that a window must have room for.
 
     Raises:
-        OptionError: there is no such room, or the rule is none of the three.
+        OptionError: there is no such room.
+        UnknownNameError: there is no such rule.
     """
     if max_length - specials < least:
         raise OptionError(
             f"--max-length {max_length} leaves no room for text beside the tokenizer's "
             f"{specials} special tokens; give at least {specials + least}."
         )
-    if overlong not in OVERLONG:
-        raise OptionError(f"--overlong {overlong!r} is not one of: {', '.join(OVERLONG)}.")
+    choose("--overlong", overlong, dict.fromkeys(OVERLONG))
 
 
 def refuse_overlong(

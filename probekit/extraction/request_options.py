@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 from typing import Any, get_args
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD, typed_layers
-from probekit.base.registry import Panel, choose, flag, listed, nearest, option
+from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
@@ -113,19 +113,19 @@ class ExtractOptions:
         """Check every value.
 
         Raises:
-            OptionError: a value is none of the choices, or not positive.
-            UnknownNameError: the backend is unknown.
+            OptionError: a number is not positive, or no array is named.
+            UnknownNameError: a value is none of the choices.
         """
         from probekit.store.backends import BACKENDS
 
         choose("format", self.format, BACKENDS)
         for name in _CHOSEN:
             if (value := getattr(self, name)) != getattr(ExtractOptions, name):
-                _check_choice(name, value, _choices()[name])
+                choose(flag(name), value, dict.fromkeys(_choices()[name]))
         if self.keep is not None:
             keep = listed(self.keep)
             for name in keep:
-                _check_choice("keep", name, KEEP)
+                choose("--keep", name, dict.fromkeys(KEEP))
             if not set(keep) & set(ARRAYS):
                 raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
             # in the order of an entry's arrays: order and repetitions mean nothing
@@ -175,10 +175,3 @@ def _choices() -> dict[str, tuple[str, ...]]:
         "part": (ENCODER,),
         "quantize": QUANTIZATIONS,
     }
-
-
-def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise OptionError(
-            f"{flag(name)} {value!r} is none of: {', '.join(choices)}.{nearest(value, choices)}"
-        )

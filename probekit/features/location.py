@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
+from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
 from probekit.base.notices import warn_once
 from probekit.base.registry import choose, typed_name
@@ -115,17 +116,34 @@ class Location(TextOptions):
             return get_task(first.manifest.task, label=label)
         return task_of_entries(first.path.parent.name, entries, label)
 
-    def wanted(self, model: str | PathLike[str], task: Task, typed: Sequence[str]) -> Wanted:
+    def check_cached(self, model: str, task: Task, label: str | None, split: str) -> None:
+        """Refuse a model, or one of probekit's tasks, that is not in the cache, without torch.
+
+        Args:
+            model: as for `wanted`, as are task and label.
+            task: from ``task``.
+            label: the label column that was named.
+            split: the one to fit on.
+
+        Raises:
+            EntryNotFoundError: there is no entry of it; the message says what to type.
+        """
+        wanted, root = self.wanted(model, task, label), typed_path(self.cache)
+        folders = wanted.of_model(list_entries(root))
+        if not (folders if wanted.text else wanted.of_task(folders)):  # own text is not read here
+            find_entries(root, wanted, split, self.entry)
+
+    def wanted(self, model: str | PathLike[str], task: Task, label: str | None = None) -> Wanted:
         """Return whose entries are meant.
 
         Args:
             model: the backbone, as in ``probekit extract``.
             task: from ``task``.
-            typed: options that say what the task is.
+            label: the label column that was named, for the command in a message.
         """
-        from probekit.backbone.remembered import identity_at  # with torch
-
-        model = typed_name(model)
+        model, typed = typed_name(model), self.typed
+        if isinstance(task.corpus, OwnCorpus):  # by the options of a command
+            typed = [*task.corpus.choice.typed, *(["--label", label] if label else [])]
         identity = identity_at(model) if self.identity is None else self.identity
         path = local_path(model) if identity is None else None
         return Wanted(
@@ -242,10 +260,7 @@ def find_split_entries(
             )
         about = location.task(task, label)
         _check_labelled(about)
-        typed = location.typed
-        if isinstance(about.corpus, OwnCorpus):  # by the options of a command
-            typed = [*about.corpus.choice.typed, *(["--label", label] if label else [])]
-        by_split = _entries(model, about, location, fit_on, typed)
+        by_split = _entries(model, about, location, fit_on, label)
         if is_own(about):  # by one name, wherever its files lie and however their path is typed
             name = by_split["train"].manifest.task
             about = replace(about, name=name, slug=name)
@@ -264,11 +279,11 @@ def _check_labelled(task: Task) -> None:
 
 
 def _entries(
-    model: str | PathLike[str], task: Task, location: Location, fit_on: str, typed: Sequence[str]
+    model: str | PathLike[str], task: Task, location: Location, fit_on: str, label: str | None
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
-    root, wanted = typed_path(location.cache), location.wanted(model, task, typed)
+    root, wanted = typed_path(location.cache), location.wanted(model, task, label)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
     array = KINDS[task.kinds[task.columns[0]]].own_rows

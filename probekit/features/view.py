@@ -11,6 +11,7 @@ from jaxtyping import Bool, Float64, Int8, Int64
 
 from probekit.base.kinds import KINDS, POOLED, KindName
 from probekit.base.numbers import bounds_of, ragged_arange
+from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.features.sentence_groups import SentenceGroups
 from probekit.features.split_labels import LabelMap
@@ -177,7 +178,8 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
             tokens of a bidirectional model and the last token of a causal one.
 
     Raises:
-        OptionError: a pooling that does not exist, or for labels of single words.
+        OptionError: a pooling for labels of single words.
+        UnknownNameError: there is no such pooling.
         DataError: the entry does not hold the array.
     """
     fixed = KINDS[kind].own_rows
@@ -186,8 +188,8 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
             f"--pooling {pooling} chooses a row for a whole text; these labels ({kind}) have rows "
             "of their own."
         )
-    if pooling is not None and pooling not in POOLED:
-        raise OptionError(f"--pooling {pooling!r} is not one of: {', '.join(POOLED)}.")
+    if pooling is not None:
+        choose("--pooling", pooling, dict.fromkeys(POOLED))
     array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
     if array not in entry.arrays:
         raise DataError(f"the cache has no {array!r} rows: {missing_array(entry, array)}")

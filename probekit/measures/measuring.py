@@ -158,7 +158,7 @@ def _find_measured(
                 "--split out, or give MODEL and TASK."
             )
         return entry
-    wanted = location.wanted(model, location.task(task), location.typed)
+    wanted = location.wanted(model, location.task(task))
     return find_entries(typed_path(location.cache), wanted, split or "train", location.entry)
 
 

@@ -11,7 +11,7 @@ from transformers import AutoModel, AutoTokenizer
 from probekit.backbone import GivenModel, inspect_backbone, load_backbone, remembered
 from probekit.backbone.final_parts import read_output_head
 from probekit.data.batches import PADDED
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location, open_features
@@ -187,5 +187,5 @@ def test_an_entry_names_the_part_and_is_found_by_the_models_path(folders, tmp_pa
     assert verify_rows(entry, 20).passed
     with pytest.raises(FileNotFoundError, match=r"probekit extract .* --part encoder"):
         open_features(folder, corpus, "2", Location(cache=tmp_path / "none"))
-    with pytest.raises(OptionError, match="--part 'decoder' is none of: encoder"):
+    with pytest.raises(UnknownNameError, match=r"--part 'decoder'\. .* Choose from: encoder\."):
         ExtractOptions(part="decoder")

@@ -119,9 +119,9 @@ def test_a_layout_in_words():
     [
         (
             {"device_map": "cuda"},
-            "'cuda' is not one of: auto, balanced, balanced_low_0, sequential",
+            "unknown --device-map 'cuda'. Choose from: auto, balanced, balanced_low_0, sequential",
         ),
-        ({"device_map": {"": "nowhere"}}, "--device 'nowhere' is unknown"),
+        ({"device_map": {"": "nowhere"}}, "unknown --device 'nowhere'"),
         ({"device_map": {"": 99}}, "--device 'cuda:99': . CUDA devices are available"),
         ({"device_map": "auto", "device": "cpu"}, "--device cpu were both given"),
         ({"device_map": "auto", "workers": 2}, "each of --workers 2 would take all devices"),

@@ -7,7 +7,7 @@ import pytest
 
 from probekit.backbone import inspect_backbone, load_backbone, miniature, padding, placement
 from probekit.data.batches import PADDED, Batching
-from probekit.errors import BackboneError, OptionError
+from probekit.errors import BackboneError, OptionError, UnknownNameError
 from probekit.extraction import ExtractOptions, extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.features import Location
@@ -120,5 +120,5 @@ def test_without_bitsandbytes_it_says_what_to_install(model, monkeypatch):
 
 
 def test_other_numbers_of_bits():
-    with pytest.raises(OptionError, match="--quantize '2bit' is none of: 8bit, 4bit"):
+    with pytest.raises(UnknownNameError, match=r"'2bit'\. .*Choose from: 4bit, 8bit"):
         ExtractOptions(quantize="2bit")

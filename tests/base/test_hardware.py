@@ -26,7 +26,7 @@ def test_cuda_has_a_number(two_gpus, asked, found):
     ("asked", "message"),
     [
         ("cuda:2", "--device 'cuda:2': 2 CUDA devices are available"),
-        ("gpu", "--device 'gpu' is unknown. Write cpu, cuda or cuda:1"),
+        ("gpu", "unknown --device 'gpu'. Write cpu, cuda or cuda:1"),
         ("mps", "--device mps has no float64"),
         ("meta", "--device 'meta' is not supported. Write cpu, cuda or cuda:1"),
         ("xpu:0", "--device 'xpu:0' is not supported"),

@@ -43,7 +43,7 @@ TRAIN = ("--head", "last", "--epochs", "1")
             "train no/entry",
             r"'no/entry' is not the path of a cache entry\. Give MODEL and TASK, .*",
         ),
-        ("extract BERT DATA --keep word", r"--keep 'word' is none of: words, predicted, cls, .*"),
+        ("extract BERT DATA --keep word", r"unknown --keep 'word'\. Did you mean 'words'\? .*"),
         ("extract BERT DATA --layers top", r"layers 'top': cannot read 'top'\. Write 'all'.*"),
         ("extract BERT DATA --max-length 65", r"--max-length 65: .*bert reads at most 64 sub.*"),
         (
@@ -56,9 +56,9 @@ TRAIN = ("--head", "last", "--epochs", "1")
         (f"{CACHED} --head last --fit ridge", r"--fit ridge: the decoder linear predicts no .*"),
         (f"{CACHED} --head last --select cv:41", r"--select cv:41: no class has 41 examples .*"),
         (f"{CACHED} --select hold-out:1", r"--select 'hold-out:1': choose .*"),
-        ("train m conll --head ,", r"--head names no value\."),
-        ("train m conll --shots many", r"--shots: 'many' is not a whole number\."),
-        ("sweep m conll --lr fast", r"--lr: 'fast' is not a number\."),
+        (f"{CACHED} --head ,", r"--head names no value\."),
+        (f"{CACHED} --shots many", r"--shots: 'many' is not a whole number\."),
+        (f"{CACHED} --lr fast", r"--lr: 'fast' is not a number\."),
         (
             "tasks --data x",
             r"--data lists the treebanks of a folder: probekit tasks ud --data DIR\.",

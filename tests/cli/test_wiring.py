@@ -14,8 +14,14 @@ from tests.cli.console import run
 MAINTENANCE = "probekit.extraction.maintenance"
 SELECT, RECORDS = f"{MAINTENANCE}.select_folders", "probekit.cli.record_reading.read_records"
 SWEEP, BASELINES = "probekit.train.sweeps.run.sweep", "probekit.train.baselines.run_baselines"
-LOCATION = "probekit.features.location.Location.task"
-TRAIN = (LOCATION, "probekit.features.open_features", SWEEP, BASELINES)
+LOCATION = "probekit.features.location.Location"
+TRAIN = (
+    f"{LOCATION}.task",
+    f"{LOCATION}.check_cached",
+    "probekit.features.open_features",
+    SWEEP,
+    BASELINES,
+)
 FIGURE = "probekit.plots.style.save_figure"
 COMPARE = (
     RECORDS,
@@ -98,6 +104,7 @@ CALLS = {
 
 ANSWERS = {
     "get_task": None,
+    "Location.check_cached": None,
     "Location.task": SimpleNamespace(columns=(), kind="tagging"),
     "open_session": ("session", "chosen"),
     "open_features": SimpleNamespace(manifest=SimpleNamespace(n_blocks=3)),

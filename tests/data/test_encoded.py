@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from probekit.data.alignment import learn_specials
 from probekit.data.texts import encode_words
-from probekit.errors import BackboneError, DataError, OptionError
+from probekit.errors import BackboneError, DataError, OptionError, UnknownNameError
 from tests import tiny
 from tests.data.samples import SENTENCES, TOKENIZERS, spell, tokenizer
 
@@ -120,7 +120,7 @@ def test_overlong_error_names_example_length_and_limit():
 def test_options_that_cannot_be_used():
     with pytest.raises(OptionError, match=r"--max-length 2 leaves no room .* at least 3"):
         _encode("bert", [["EU"]], max_length=2)
-    with pytest.raises(OptionError, match="'cut' is not one of: stride, truncate, error"):
+    with pytest.raises(UnknownNameError, match=r"'cut'\. Choose from: error, stride, truncate"):
         _encode("bert", [["EU"]], max_length=9, overlong="cut")
 
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from probekit.base.kinds import parse_layers
-from probekit.base.registry import Panel, flag, option
+from probekit.base.registry import Panel, choose, flag, option
 from probekit.errors import OptionError
 from probekit.extraction.request_options import ExtractOptions, typed_words
 
@@ -11,8 +11,8 @@ BATCH_TOKENS = 1024
 """Rows that are read together; more would take memory and save nothing."""
 
 _CHOICES = {
-    "special_tokens": (None, "present", "absent", "stripped"),
-    "last_layer": (None, "normed", "raw"),
+    "special_tokens": ("present", "absent", "stripped"),
+    "last_layer": ("normed", "raw"),
 }
 _LARGEST = 2**16
 """More blocks than any model has."""
@@ -92,13 +92,13 @@ class ImportOptions:
         """Check every value.
 
         Raises:
-            OptionError: a value is none of the choices, or not positive.
+            OptionError: a number is not positive.
+            UnknownNameError: a value is none of the choices.
         """
         self.stored("0")
         for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                listed = ", ".join(str(choice) for choice in choices if choice)
-                raise OptionError(f"{flag(name)} {getattr(self, name)!r} is none of: {listed}.")
+            if (value := getattr(self, name)) is not None:
+                choose(flag(name), value, dict.fromkeys(choices))
         if self.n_blocks is not None and not 0 < self.n_blocks < _LARGEST:
             raise OptionError(f"n_blocks={self.n_blocks}: no model has so many blocks.")
 

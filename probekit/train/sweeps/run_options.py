@@ -123,7 +123,7 @@ class ProbeOptions(Group):
             object.__setattr__(self, "layers", typed_layers(self.layers))
         check_whole("depth", self.depth, least=0)
         if self.pooling is not None:
-            choose("pooling", self.pooling, dict.fromkeys(POOLED))
+            choose("--pooling", self.pooling, dict.fromkeys(POOLED))
 
 
 @dataclass(frozen=True, kw_only=True)

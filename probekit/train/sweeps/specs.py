@@ -229,17 +229,17 @@ def product(base: TrainSpec, options: Mapping[str, Any]) -> list[TrainSpec]:
             ``--seeds`` takes: how many, or which, as numbers or text.
 
     Raises:
-        OptionError: an option does not exist, has no value, or has one that cannot be used.
+        UnknownNameError: an option does not exist.
+        OptionError: it has no value, or one that cannot be used.
     """
     # {"head": ["last", "p32"], "seeds": 2} gives last-0, last-1, p32-0, p32-1
     choices = {
         "seed" if name == "seeds" else name: parse_seeds(values) if name == "seeds" else [*values]
         for name, values in options.items()
     }
-    known = {field.name for field in fields(TrainSpec)}
+    known = dict.fromkeys(field.name for field in fields(TrainSpec))
     for name, values in choices.items():
-        if name not in known:
-            raise OptionError(f"unknown training option {name!r}.")
+        choose("training option", name, known)
         if not values:
             raise OptionError(f"{flag(name)} names no value.")
     combinations = itertools.product(*choices.values())

@@ -10,7 +10,14 @@ import torch
 from safetensors.torch import save_file
 from transformers import AutoTokenizer
 
-from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError, StateRangeError
+from probekit.errors import (
+    DataError,
+    MissingFileError,
+    OptionError,
+    ProbekitError,
+    StateRangeError,
+    UnknownNameError,
+)
 from probekit.extraction.imports import import_states
 from tests.extraction.imports.exporting import FOUR, PLAIN, sentences, vllm_folder, words_of
 
@@ -80,14 +87,18 @@ def test_two_runs_in_one_folder(refuses, found, tmp_path):
         ({"layer_ids": "x"}, OptionError, "cannot read 'x'"),
         ({"layers": "0,7"}, OptionError, "layer 7 does not exist"),
         ({"last_layer": "raw"}, OptionError, "has no norm after its last block"),
-        ({"last_layer": "odd"}, OptionError, "none of: normed, raw"),
+        (
+            {"last_layer": "odd"},
+            UnknownNameError,
+            "unknown --last-layer .* Choose from: normed, raw",
+        ),
         ({"special_tokens": "stripped"}, OptionError, "have the special tokens of .* Leave"),
-        ({"special_tokens": "some"}, OptionError, "none of: present, absent, stripped"),
+        ({"special_tokens": "some"}, UnknownNameError, "Choose from: absent, present, stripped"),
         ({"n_blocks": 3}, OptionError, "known by its name alone, and .* is there"),
         ({"n_blocks": 0}, OptionError, "n_blocks=0"),
         ({"keep": ("output-head",)}, OptionError, "names no array"),
         ({"keep": ("predicted",)}, OptionError, "--keep predicted: the text of mine"),
-        ({"dtype": "float8"}, OptionError, "--dtype 'float8' is none of"),
+        ({"dtype": "float8"}, UnknownNameError, "unknown --dtype 'float8'"),
         ({"limit": 0}, OptionError, "--limit must be a positive number"),
         ({"layers_first": True}, DataError, r"token_ids has the shape .*rows come first"),
     ],

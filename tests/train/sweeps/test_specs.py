@@ -42,7 +42,7 @@ from tests.train.sweeps.samples import spec
         ({"warmup": 0.1, "fit": "lbfgs"}, "--fit lbfgs solves .* takes no warmup"),
         ({"depth": -1}, "--depth must be"),
         ({"normalize": "l2"}, "normaliz"),
-        ({"pooling": "max"}, "unknown pooling 'max'"),
+        ({"pooling": "max"}, "unknown --pooling 'max'"),
         ({"head": "concatt"}, "Did you mean 'concat'"),
         ({"decoder": "lin"}, "unknown decoder"),
         ({"freeze_fusion": True}, "freeze_fusion needs a fusion to freeze"),
@@ -83,7 +83,7 @@ def test_a_product_varies_the_last_option_fastest():
     ]  # fmt: skip
     for seeds in (2, "0,1", [0, 1]):
         assert product(spec(), {"head": ["last", "p32"], "seeds": seeds}) == specs
-    with pytest.raises(OptionError, match="unknown training option 'heads'"):
+    with pytest.raises(UnknownNameError, match="unknown training option 'heads'"):
         product(spec(), {"heads": ["last"]})
     with pytest.raises(OptionError, match="--batch-size names no value"):
         product(spec(), {"batch_size": []})

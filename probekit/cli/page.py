@@ -41,10 +41,6 @@ class Shown:
         20_000,
         "Most sentences of a task whose predictions the page holds, evenly spaced; 0: none.",
     )
-    verify: Annotated[
-        bool,
-        typer.Option("--verify/--no-verify", help="Compare the checksums of the runs' entries."),
-    ] = True
     samples: int = option(2_000, "Bootstrap samples.")
 
 

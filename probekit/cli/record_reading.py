@@ -12,7 +12,7 @@ from probekit.base.registry import Panel, choose, flag, option
 from probekit.cli import arguments
 from probekit.cli.arguments import FigureLook, Json
 from probekit.cli.output import checked_default, print_json, show
-from probekit.cli.record_tables import TableOptions, asked_table, rows_as_config
+from probekit.cli.record_tables import TableOptions, asked_table
 from probekit.cli.spread import spread
 from probekit.errors import OptionError, RecordError
 from probekit.plots import PLOTS
@@ -153,39 +153,15 @@ def table(
         ),
     ] = False,
     style: TableStyle = "text",
-    as_config: Annotated[
-        bool,
-        typer.Option(
-            "--as-config",
-            help="Print the options of these rows instead, for `probekit train --config FILE`.",
-            rich_help_panel=Panel.SHOWN,
-        ),
-    ] = False,
-    cache: Annotated[
-        Path,
-        typer.Option(
-            "--cache",
-            help="--as-config: where the entries of your own data lie.",
-            rich_help_panel=Panel.MACHINE,
-        ),
-    ] = Path("cache"),
 ) -> None:
     """Print what RUNS hold: means over seeds with 95 % intervals. Nothing is trained."""
     from probekit.results.summaries.layer_measures import MEASURES, RAW_WEIGHTS
     from probekit.results.tables import STYLES, depth_table, measure_table
 
     choose("table", of, dict.fromkeys(_TABLES))
-    typed = _typed_for(of, asked, raw)
+    _check_typed(of, asked, raw)
     layout = choose("table style", style, STYLES)
     records = read_records(runs, where)
-    if as_config:
-        changed = [*typed, *["of"] * (of != "scores"), *["style"] * (style != "text")]
-        if others := [name for name in changed if name != "best_on"]:
-            raise OptionError(
-                f"--as-config writes options, not a table: leave {flag(others[0])} out."
-            )
-        show(rows_as_config(records, cache, asked.best_on), nl=False)
-        return
     if of in MEASURES:
         shown = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
     elif of == "depth":
@@ -195,8 +171,8 @@ def table(
     show(shown.text(layout), nl=False)
 
 
-def _typed_for(of: str, asked: TableOptions, raw: bool) -> list[str]:
-    """Return the names of the options that were typed for a table.
+def _check_typed(of: str, asked: TableOptions, raw: bool) -> None:
+    """Refuse options that were typed for another table.
 
     Raises:
         OptionError: a table of this kind has no such option.
@@ -211,7 +187,6 @@ def _typed_for(of: str, asked: TableOptions, raw: bool) -> list[str]:
     for name in typed:
         if name not in taken:
             raise OptionError(f"{flag(name)}: a table of {of} has no such option; leave it out.")
-    return typed
 
 
 @dataclass(frozen=True, kw_only=True)

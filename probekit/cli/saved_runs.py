@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from probekit.cli import arguments
-from probekit.cli.output import checked_default, print_json, print_table, progress_wanted, show
+from probekit.cli.output import checked_default, print_json, progress_wanted, show
 from probekit.cli.spread import OptionsOf, spread
 
 if TYPE_CHECKING:
@@ -138,11 +138,7 @@ def export(
     if json:
         print_json([row])
         return
-    names = ["layer", *(f"|{name}|" for name in directions.classes)]
-    norms = zip(directions.layers, directions.direction.norm(dim=2).tolist(), strict=True)
-    rows = [[layer, *(f"{norm:.4g}" for norm in of_layer)] for layer, of_layer in norms]
-    print_table([dict(zip(names, row, strict=True)) for row in rows])
-    show(str(path), err=True)
+    show(str(path))
 
 
 def merge(

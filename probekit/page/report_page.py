@@ -66,7 +66,6 @@ class ReportOptions:
         against: the reference of the tables of scores: a head, or conditions; None is ``last``.
         split: test or dev; None is test where all of what is shown together have one, else dev.
         cache: root of the cache in which the records' entries are looked for.
-        verify: compare the checksums of these entries, not their sizes alone.
         examples: sentences that a grid of predictions holds, evenly spaced; 0 leaves grids out.
         samples: bootstrap samples of all intervals over sentences.
         progress: show progress on stderr.
@@ -77,7 +76,6 @@ class ReportOptions:
     against: str | None = None
     split: Scored | None = None
     cache: Path = Path("cache")
-    verify: bool = True
     examples: int = EXAMPLES
     samples: int = 2_000
     progress: bool = False
@@ -167,7 +165,7 @@ def page_data(records: Sequence[Record], options: ReportOptions) -> dict[str, An
             "train`, `sweep` or `depth` first."
         )
     progress = options.progress
-    asked = find_asked(shown, options.cache, verify=options.verify, progress=progress)
+    asked = find_asked(shown, options.cache)
     again = rerun_commands(shown, asked.sources, options.cache, asked.kinds)
     figures, failed = page_figures(shown, options.split, options.samples, progress=progress)
     scores = list(score_tables(shown, options.against, options.split, options.samples))

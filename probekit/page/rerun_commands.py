@@ -16,45 +16,16 @@ from probekit.errors import ProbekitError
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, head_order, is_baseline
 from probekit.results.summaries.wording import layers_text, model_text
-from probekit.store.checksums import verify_checksums, verify_files
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.manifest import Manifest
 from probekit.tasks import TASKS, TextOptions
 from probekit.tasks.formats.text_lines import split_of, stem_of
 
-_LISTED = ("shots", "fraction")
-"""What one command may have several values of, beside heads, depths and seeds."""
-
 _SAVED, _DATA = "SAVED-HEAD", "DATA"
 """Stand for the folders of a saved head and of published files, whose paths are not recorded."""
 
-_OF_EACH = ("head", "seed", "depth", *_LISTED)
+_OF_EACH = ("head", "seed", "depth")
 """Options of which the runs of one command may have several values."""
-
-
-@dataclass(frozen=True)
-class _Run:
-    """A record whose options are known, and as words what all runs of its command share.
-
-    Attributes:
-        record: the record.
-        options: as `Record.stated` returns them.
-        words: the command, model, task and shared options.
-    """
-
-    record: Record
-    options: Mapping[str, Any]
-    words: tuple[str, ...]
-
-    @property
-    def amount(self) -> tuple[Any, ...]:
-        """How much of train was read: shots and fraction."""
-        return tuple(getattr(self.record, name) for name in _LISTED)
-
-    @property
-    def predictions(self) -> bool:
-        """Whether its command must ask for predictions, which ``depth`` keeps anyway."""
-        return self.record.predictions is not None and self.record.depth is None
 
 
 def rerun_commands(
@@ -63,7 +34,7 @@ def rerun_commands(
     cache: Path = Path("cache"),
     kinds: Mapping[str, str] | None = None,
 ) -> list[str]:
-    """Return commands that make records again, those that differ in a list alone as one.
+    """Return commands that make records again: one for those that differ in head, depth and seed.
 
     A rate that was searched is written as what was found, so that nothing is searched again; a
     baseline is made by ``train --baselines`` and has no command of its own. What a notebook or
@@ -79,12 +50,21 @@ def rerun_commands(
     shown = [record for record in records if not record.trial and record.left_out is None]
     made = [r for r in shown if not _of_script(r) and not is_baseline(r)]
     stated = [(record, record.stated()) for record in made]
-    groups: dict[tuple[Any, ...], list[_Run]] = {}
+    by_head: dict[tuple[tuple[str, ...], str], list[Record]] = {}
     for record, options in stated:
         if options is not None:
-            run = _Run(record, options, _words(record, options, sources, kinds or {}))
-            groups.setdefault((run.words, run.predictions), []).append(run)
-    lines = [line for runs in groups.values() for line in _commands(runs, _root(cache))]
+            words = _words(record, options, sources, kinds or {})
+            by_head.setdefault((words, options["head"]), []).append(record)
+    heads_of: dict[tuple[Any, ...], list[str]] = {}
+    for (words, head), runs in by_head.items():
+        seeds = tuple(sorted({record.seed for record in runs}))
+        depths = tuple(sorted({record.depth for record in runs if record.depth is not None}))
+        heads_of.setdefault((words, seeds, depths), []).append(head)
+    lines = []
+    for ((protocol, *words), seeds, depths), heads in heads_of.items():
+        of_heads = ["--head", ",".join(sorted(heads, key=_head_rank)), *_seeds(seeds)]
+        command = ["probekit", *words, *of_heads, *_every(depths), *_root(cache)]
+        lines.append(protocol + shlex.join(command))
     lines += [
         f"# {kind} {getattr(record, _FIELDS.get(kind, kind), '')} is {origin['path']}: register it "
         "in Python, and run probekit.sweep there"
@@ -149,9 +129,8 @@ def extract_command(
         "overlong": "stride",
         "max_length": None,
     }
-    rounded = asked.get("through") or []
-    converted = len(rounded) == 1 and rounded != ["int8"]  # no conversion rounds a second time
-    made = {**asked, "dtype": rounded[0]} if converted else asked
+    converted = asked.get("through")
+    made = {**asked, "dtype": converted[0]} if converted else asked
     given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
@@ -169,11 +148,6 @@ def extract_command(
     if converted:
         again = ["convert", words[0], task, "--dtype", asked["dtype"], *_root(cache)]
         return f"{command} && {shlex.join(['probekit', 'cache', *again])}"
-    if rounded:
-        return (
-            f"# entry {manifest.key[:8]} was rounded to {' and then '.join(rounded)} before, which "
-            f"no command repeats; this one rounds its rows once:\n{command}"
-        )
     return command
 
 
@@ -201,7 +175,8 @@ def _root(cache: Path) -> list[str]:
 def _words(
     record: Record, options: Mapping[str, Any], sources: Mapping[str, str], kinds: Mapping[str, str]
 ) -> tuple[str, ...]:
-    """Return what all runs of a command share, as typed."""
+    """Return what all runs of a command share, as typed, behind what writes its protocol's file."""
+    made = ""
     words = ["sweep" if record.depth is None else "depth"]
     words += [argument(sources.get(name, name)) for name in (record.model, record.task)]
     if (kind := kinds.get(record.entry)) not in (None, "tagging"):  # which is what is assumed
@@ -211,61 +186,22 @@ def _words(
         frozen = "frozen-fusion:" if record.freeze else "fusion:"
         shared["start"] = _SAVED if record.init.endswith("with decoder") else frozen + _SAVED
     if protocol := shared.pop("protocol", None):
-        shared["protocol"] = _protocol_file(protocol)
+        shared["protocol"], made = _protocol_made(protocol)
     if record.ablated:
         shared["ablate"] = record.ablated
     for name, value in shared.items():
         words += [flag(name)] if value is True else [flag(name), str(value)]
-    return tuple(words)
+    if record.predictions is not None and record.depth is None:  # which `depth` keeps anyway
+        words.append("--predictions")
+    return (made, *words)
 
 
-def _commands(runs: Sequence[_Run], root: Sequence[str]) -> list[str]:
-    """Return one command per list of seeds; values that do not cross have commands of their own."""
-    by_lists: dict[tuple[Any, ...], list[_Run]] = {}
-    for run in runs:
-        by_lists.setdefault(_crossed(run, runs), []).append(run)
-    lines = []
-    for group in by_lists.values():
-        heads = sorted({run.options["head"] for run in group}, key=_head_rank)
-        words = ["probekit", *group[0].words, "--head", ",".join(heads)]
-        for name in _LISTED:
-            values = {getattr(run.record, name) for run in group} - {None}
-            words += [flag(name), ",".join(f"{v:g}" for v in sorted(values))] if values else []
-        words += _seeds({run.record.seed for run in group})
-        every = {run.record.depth for run in group}
-        depths = sorted(depth for depth in every if depth is not None)
-        if len(depths) > 1 and depths[1] - depths[0] > 1:  # 0, 5, 10 and 12 are every fifth
-            words += ["--every", str(depths[1] - depths[0])]
-        words += ["--predictions"] if group[0].predictions else []
-        lines.append(_protocol_made(group[0]) + shlex.join([*words, *root]))
-    return list(dict.fromkeys(lines))
-
-
-def _protocol_made(run: _Run) -> str:
-    """Return what writes the file of a run's protocol, before the command that reads it."""
-    protocol = run.options.get("protocol")
-    if not protocol:
-        return ""
+def _protocol_made(protocol: Mapping[str, Any]) -> tuple[str, str]:
+    """Return the file of a protocol, and what writes it before the command that reads it."""
+    file = f"protocol-{digest(protocol)[:8]}.toml"
     fields = [f"{name} = {json.dumps(value)}" for name, value in protocol.items()]
     lines = shlex.join(["printf", r"%s\n", *fields])
-    return f"{lines} > {_protocol_file(protocol)} && "
-
-
-def _protocol_file(protocol: Mapping[str, Any]) -> str:
-    return f"protocol-{digest(protocol)[:8]}.toml"
-
-
-def _crossed(run: _Run, among: Sequence[_Run]) -> tuple[Any, ...]:
-    """Return the seeds that a run's head has with its amount of train.
-
-    Heads and amounts with the same seeds make one command: 8 and 32 shots with three seeds each,
-    while all of train with one seed is another.
-    """
-    of_head = [other for other in among if other.options["head"] == run.options["head"]]
-    seeds = {other.record.seed for other in of_head if other.amount == run.amount}
-    amounts = {other.amount for other in of_head}
-    unset = tuple(value is None for value in run.amount)  # shots and fraction exclude each other
-    return (tuple(sorted(seeds)), unset, tuple(sorted(amounts, key=str)))
+    return file, f"{lines} > {file} && "
 
 
 def _head_rank(head: str) -> tuple[int, str]:
@@ -273,29 +209,32 @@ def _head_rank(head: str) -> tuple[int, str]:
     return (order.index(name) if name in order else len(order), head)
 
 
-def _seeds(seeds: set[int]) -> list[str]:
+def _seeds(seeds: Sequence[int]) -> list[str]:
     """Return how many seeds, or which; nothing of the seed 0 alone."""
-    if seeds == {0}:
+    if list(seeds) == [0]:
         return []
-    counted = seeds == set(range(len(seeds)))
-    return ["--seeds", str(len(seeds)) if counted else ",".join(map(str, sorted(seeds)))]
+    counted = list(seeds) == list(range(len(seeds)))
+    return ["--seeds", str(len(seeds)) if counted else ",".join(map(str, seeds))]
+
+
+def _every(depths: Sequence[int]) -> list[str]:
+    """Return the distance of depths, of which the last may lie closer: 0, 5, 10, 12 is every 5."""
+    apart = depths[1] - depths[0] if len(depths) > 1 else 1
+    return ["--every", str(apart)] if apart > 1 else []
 
 
 _COUNTED = ("examples", "words", "tokens", "truncated_words")
-_NOT_FOUND = "not in the cache that was looked at"
+_COMPLETE = "complete"
 
-EntryFact = Mapping[str, str | bool | None]
-"""What is known of an entry: texts by `ENTRY_COLUMNS`, and ``whole``: whether it stood the checks.
+EntryFact = Mapping[str, str]
+"""What is known of an entry, by `ENTRY_COLUMNS`."""
 
-That is None of one that was not found.
-"""
-
-ENTRY_COLUMNS = ("model", "task", "split", "key", "holds", "stored", "created", "verified")
+ENTRY_COLUMNS = ("model", "task", "split", "key", "holds", "stored", "created", "state")
 """What the page shows of an entry.
 
 Its key is the digits that ``probekit cache ls`` prints, ``holds`` counts and size, ``stored`` how
-numbers are stored and were computed, ``verified`` what was checked, and what came of that. What is
-not known is ``-``.
+numbers are stored and were computed, ``state`` whether it is there and complete. What is not known
+is ``-``.
 """
 
 
@@ -318,14 +257,12 @@ class Origins:
     kinds: dict[str, str]
 
 
-def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress: bool) -> Origins:
+def find_asked(records: Sequence[Record], cache: Path) -> Origins:
     """Look for the entries of records in a cache, and say what is known of them.
 
     Args:
         records: any.
         cache: the cache root.
-        verify: compare all checksums; otherwise that files are there, and their sizes, is checked.
-        progress: show progress on stderr.
     """
     first = {record.entry: record for record in reversed(records)}
     every = list_entries(cache)
@@ -333,7 +270,7 @@ def find_asked(records: Sequence[Record], cache: Path, *, verify: bool, progress
     made = [(key, folder.manifest) for key in folders for folder in folders[key] if folder.manifest]
     manifests = {first[key].model: manifest for key, manifest in made}
     by_path = {folder.path: folder for of_key in folders.values() for folder in of_key}
-    entries = [_entry_fact(folder, verify=verify, progress=progress) for folder in by_path.values()]
+    entries = [_entry_fact(folder) for folder in by_path.values()]
     entries += [_missing_fact(first[key]) for key, of_key in folders.items() if not of_key]
     texts = {manifest.task: _text_source(manifest) for _, manifest in made}
     kinds = {key: _own_kind(manifest) for key, manifest in made}
@@ -367,12 +304,12 @@ def _folders_of(folders: Sequence[EntryFolder], key: str) -> Iterator[EntryFolde
                 yield other
 
 
-def _entry_fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFact:
-    manifest = folder.manifest
+def _entry_fact(folder: EntryFolder) -> EntryFact:
+    manifest, state = folder.manifest, _COMPLETE
     try:
-        verified, whole = _verified(folder.path, verify=verify, progress=progress)
+        Entry.open(folder.path)
     except ProbekitError as error:
-        verified, whole = str(error), False
+        state = str(error)
     shown = {"model": folder.model, "task": folder.task, "split": folder.split, "key": folder.key8}
     known = {"holds": "-", "stored": "-", "created": "-"}
     if manifest is not None:
@@ -382,25 +319,7 @@ def _entry_fact(folder: EntryFolder, *, verify: bool, progress: bool) -> EntryFa
         limit = "" if manifest.limit is None else f" (limit {manifest.limit:,})"
         holds = ", ".join([*counts, human_bytes(folder.nbytes)]) + limit
         known = {"holds": holds, "stored": stored, "created": manifest.created[:10]}
-    return shown | known | {"verified": verified, "whole": whole}
-
-
-def _verified(path: Path, *, verify: bool, progress: bool) -> tuple[str, bool]:
-    """Check an entry; return what was checked and found, and whether it stood that.
-
-    Raises:
-        EntryError: it is unfinished, or a file is missing, short or unreadable.
-    """
-    entry = Entry.open(path)
-    if not verify:
-        said = f"sizes of files; checksums were not compared: probekit cache verify {path}"
-        return f"whole ({said})", True
-    wrong = [*verify_files(path), *map(str, verify_checksums(path, progress=progress))]
-    if wrong:
-        return f"damaged: {wrong[0]}" + f" and {len(wrong) - 1} more" * (len(wrong) > 1), False
-    chunks = sum(spec.n_chunks for spec in entry.manifest.arrays)
-    files = len(entry.manifest.files)
-    return f"all {chunks:,} chunks and {files:,} files match their checksums", True
+    return shown | known | {"state": state}
 
 
 def _missing_fact(record: Record) -> EntryFact:
@@ -410,7 +329,7 @@ def _missing_fact(record: Record) -> EntryFact:
     stored = ", ".join(str(seen[name]) for name in ("dtype", "format") if name in seen)
     shown = {"model": model_text(record.model), "task": record.task, "split": "-"}
     known = {"key": record.entry[:8], "holds": ", ".join(counts) or "-", "stored": stored or "-"}
-    return shown | known | {"created": "-", "verified": _NOT_FOUND, "whole": None}
+    return shown | known | {"created": "-", "state": "not in the cache that was looked at"}
 
 
 def _model_text(manifest: Manifest) -> str:

@@ -1,6 +1,5 @@
 """The append-only file of records: one JSON line each, safe against kills and other writers."""
 
-import fcntl
 import json
 import logging
 import os
@@ -91,7 +90,7 @@ def records_lock(path: Path) -> Iterator[None]:
     try:
         lock = lock_file(path)
         lock.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(lock), _hard_links_locked(path):
+        with FileLock(lock):
             yield
     except OSError as error:
         if isinstance(error, StorageError):
@@ -100,17 +99,6 @@ def records_lock(path: Path) -> Iterator[None]:
             f"{path}: cannot append a record ({error.strerror or error}); "
             "choose another results file with --out, or make room there."
         ) from error
-
-
-@contextmanager
-def _hard_links_locked(path: Path) -> Iterator[None]:
-    """Lock a file itself where it has several names: each of these has a `lock_file` of its own."""
-    if not path.exists() or path.stat().st_nlink == 1:
-        yield
-        return
-    with path.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
 
 
 def append_line(path: Path, record: Record) -> None:

@@ -6,13 +6,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, field, fields
 from typing import Any, Self
 
-from probekit.base.markup import html_pairs, html_view
 from probekit.base.selection import PROTOCOL_DEFAULTS, Selection
 from probekit.errors import RecordError, clause_of, upgrade_to
-from probekit.metrics import scale_of
 from probekit.results import plain
-from probekit.results.summaries.typeset import html_layers
-from probekit.results.summaries.wording import OPTIONS, metric_text, value_text
 from probekit.version import is_newer
 
 logger = logging.getLogger(__name__)
@@ -245,28 +241,6 @@ class Record:
             stated.pop("select", None)
         return stated
 
-    def _repr_html_(self) -> str:
-        """Return scores, options, diagnosis and layer measures for a notebook."""
-        scale = scale_of(self.metric)
-        scores = {"dev": self.eval_score, "test": self.test_score}
-        pairs: dict[str, Any] = {
-            f"{split} {metric_text(self.metric)}": f"{score * scale.factor:.{scale.decimals}f}"
-            for split, score in scores.items()
-            if score is not None
-        }
-        pairs |= {
-            name.replace("_", " "): value_text(name, getattr(self, name))
-            for name, option in OPTIONS.items()
-            if name not in _TITLED and getattr(self, name) not in (None, option.unsaid, {})
-        }
-        pairs |= {"seed": self.seed, "parameters": f"{self.n_params:,}"}
-        pairs |= {"seconds": f"{self.train_seconds:.1f}", "key": self.key}
-        pairs |= {f"diagnosis: {name}": value for name, value in self.diagnosis.items()}
-        layers = {"weight": self.weights, "share": self.shares, "ablation": self.ablation}
-        title = f"{self.head} on {self.task} {self.label}, {self.model}"
-        notes = ["; ".join(filter(None, self.troubles))]
-        return html_view(html_pairs(pairs), html_layers(layers), title=title, notes=notes)
-
     def to_json(self) -> dict[str, Any]:
         """Return the record as plain JSON values; layer numbers that are keys become strings.
 
@@ -307,9 +281,6 @@ class Record:
                 raise
             raise RecordError(f"{clause_of(error)}; {upgrade_to(data['version'])}.") from None
 
-
-_TITLED = ("model", "task", "label", "head", "metric")
-"""Options that the title of a view says."""
 
 FIELDS = frozenset(item.name for item in fields(Record))
 

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from probekit.base.kinds import parse_layers, up_to_depth
-from probekit.errors import OptionError, PluginError
-from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec, TokenStates
+from probekit.errors import PluginError
+from probekit.probe.heads.contract import BackboneFacts, FusionHead, HeadSpec
 from probekit.probe.heads.module_head import ModuleFactory, ModuleHead, spec_of_module
 from probekit.testing.promises import (
     MASSIVE,
@@ -160,39 +160,9 @@ def weighs_its_layers(spec: HeadSpec) -> None:
         torch.testing.assert_close(raw.softmax(-1), weights)
 
 
-def asks_for_rows_to_weigh(spec: HeadSpec) -> None:
-    """Weights that differ by row need the rows; returned weights do not change later."""
-    head = build(spec)
-    weights = head.layer_weights(sample_rows())
-    if head.per_row:
-        refuses(head.layer_weights, error=OptionError)
-    else:
-        same = torch.equal(head.layer_weights().weights, weights.weights)
-        demand(same, "weights depend on rows, and per_row is False")
-    before = weights.by_layer()
-    with torch.no_grad():
-        for values in head.parameters():
-            values.add_(torch.arange(values.numel()).reshape(values.shape))
-    demand(weights.by_layer() == before, "weights that were returned changed with the parameters")
-
-
 def groups_its_parameters(spec: HeadSpec) -> None:
     """Each parameter is in one group, and the spec names every group except ``weights``."""
     demand_groups(build(spec), spec)
-
-
-def widens_half_precision(spec: HeadSpec) -> None:
-    """Rows in half precision are computed in float32, also under autocast."""
-    head = away_from_start(spec)
-    for dtype in (torch.float16, torch.bfloat16, torch.float32):
-        z = sample_rows(dtype=dtype)
-        exact = head(z.float())
-        demand(head(z).dtype == torch.float32, f"h of {dtype} rows is in {head(z).dtype}")
-        demand(torch.equal(head(z), exact), f"{dtype} rows are not widened first")
-        with torch.autocast("cpu", dtype=torch.bfloat16):
-            h, weights = head(z), head.layer_weights(z).weights
-        demand(h.dtype == weights.dtype == torch.float32, "autocast leaves h or weights in half")
-        demand(bool((h - exact).norm() < 0.02 * exact.norm()), "autocast moves h by over 2 %")
 
 
 def stands_massive_activations(spec: HeadSpec) -> None:
@@ -208,16 +178,6 @@ def stands_massive_activations(spec: HeadSpec) -> None:
         if h.requires_grad:
             torch.autograd.backward(h.mean())
             demand_finite("a gradient", *(values.grad for values in head.parameters()))
-
-
-def refuses_other_rows(spec: HeadSpec) -> None:
-    """It refuses rows of other layers or another width, and layers that do not ascend."""
-    head, z, none = build(spec), sample_rows(), torch.zeros(0, dtype=torch.int64)
-    subwords = TokenStates(hidden=z[0], lengths=none, source=none, row=none, n_rows=0)
-    for odd in (z[:, :3], z[..., :-1], subwords):
-        refuses(head, odd, error=OptionError)
-    for layers in ((), (2, 1), (1, 1)):
-        refuses(build, spec, 0, layers, error=OptionError)
 
 
 def parts_make_its_sum(spec: HeadSpec) -> None:
@@ -242,8 +202,7 @@ OF_SPECS: tuple[Check[HeadSpec], ...] = (describes_itself, is_a_value)
 HEAD_CHECKS: tuple[Check[HeadSpec], ...] = (
     *OF_SPECS, is_built_for_any_size, is_saved_and_loaded, is_drawn_from_the_generator,
     draws_nothing, is_trained_by_gradients, fuses_row_by_row, projects_as_a_map_after_it,
-    weighs_its_layers, asks_for_rows_to_weigh, groups_its_parameters, widens_half_precision,
-    stands_massive_activations, refuses_other_rows, parts_make_its_sum,
+    weighs_its_layers, groups_its_parameters, stands_massive_activations, parts_make_its_sum,
 )  # fmt: skip
 """What holds for every head that reads rows; of one that reads subwords, ``OF_SPECS`` alone."""
 

@@ -16,7 +16,7 @@ from probekit.metrics.contract import (
     ValueGold,
     encode_gold,
 )
-from probekit.testing.promises import Check, Contract, demand, demand_texts, refuses
+from probekit.testing.promises import Check, Contract, demand, demand_texts
 
 TAGS = ("O", "B-PER", "I-PER", "B-LOC")
 LENGTHS = (3, 0, 5, 1, 12)
@@ -143,17 +143,6 @@ def keeps_no_state(metric: type[Metric]) -> None:
     demand(scorer.score(predicted) == first, "the score changed")
 
 
-def refuses_what_does_not_fit(metric: type[Metric]) -> None:
-    """It refuses too few predictions, ids without a name, and gold of another kind."""
-    gold, predicted = sample_case(metric, 0)
-    refuses(metric(gold).score, predicted[1:], error=OptionError)
-    for bad in (-1, len(gold.names)) if isinstance(gold, Gold) else ():
-        refuses(metric(gold).score, np.append(predicted[1:], bad), error=OptionError)
-    for other in (encode_gold([TAGS], TAGS), ValueGold(np.ones(1), np.array([0, 1])), LossGold(1)):
-        if type(other) is not type(gold) and not (metric.of_sets and isinstance(other, Gold)):
-            refuses(metric, other, error=OptionError)
-
-
 def counts_unseen_labels_as_errors(metric: type[Metric]) -> None:
     """A label that train lacks counts as an error, since no head can predict it."""
     if metric.consumes == "classes" and _takes(metric, TAGS):
@@ -192,7 +181,7 @@ def leaves_out_examples(metric: type[Metric]) -> None:
 
 METRIC_CHECKS: tuple[Check[type[Metric]], ...] = (
     describes_itself, prefers_what_is_right, puts_its_score_first, keeps_no_state,
-    refuses_what_does_not_fit, counts_unseen_labels_as_errors, resamples_as_it_scores,
+    counts_unseen_labels_as_errors, resamples_as_it_scores,
     leaves_out_examples,
 )  # fmt: skip
 """What holds for every metric."""

@@ -1,14 +1,9 @@
-"""``--config``: files of options, plans, and rows of a table written back as one."""
-
-import tomllib
+"""``--config``: files of options."""
 
 import pytest
 
-from probekit.cli.record_tables import config_text
-from probekit.results import load_records
 from tests.cli.console import done, refused, run
 from tests.planted import plant, plant_all
-from tests.saved_heads import changed_records
 
 TRAIN = ("train", "planted", "conll", "--json")
 QUICK = ("--epochs", "1")
@@ -37,78 +32,6 @@ def write(here, text, name="run.toml"):
 
 def keys(outcome):
     return [row["key"] for row in outcome.rows]
-
-
-SETTINGS = {
-    "solved": ("--head", "last", "--normalize", "standardize", "--select", "dev"),
-    "its strength": ("--head", "mean", "--l2", "0.25", "--layers", "1,2", "--control", "3"),
-    "by steps": (
-        "--head", "dwatt:bottleneck=0.25:d_pos=8", "--decoder", "mlp:hidden=8", *QUICK,
-        "--lr", "0.0003,mixing=0.07", "--protocol", "steps.toml",
-    ),
-    "published": ("--protocol", "attention-fusion", "--head", "scalar-mix", *QUICK, "--shots", "4"),
-    "a part": ("--head", "p32", "--fraction", "0.5", "--hold-out", "0.25", "--drop-duplicates"),
-    "another train split": ("--head", "last", "--fit-on", "dev", "--hold-out", "0.25"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("words", SETTINGS.values(), ids=SETTINGS)
-def test_a_record_written_back_is_the_same_run(cache, here, words):
-    steps = "weight_decay = 0.002\nwarmup = 0.25\nschedule = 'constant'\n"
-    write(here, f"{steps}batch_size = 8\nevals = 1", "steps.toml")
-    first = done(*TRAIN, *words, "--seeds", "5,", "--out", "a.jsonl")
-    file = write(here, done("table", "a.jsonl", "--as-config").out)
-    again = done("train", "--config", file, "--out", "a.jsonl", "--json")
-    assert again.err.startswith("1 of 1 runs are recorded") and again.rows == first.rows
-
-
-def test_one_row_is_written_back(cache, here):
-    words = ("--head", "last,mean", "--normalize", "none,standardize", "--seeds", "2", "--l2", "1")
-    done("sweep", "planted", "conll", "--shots", "4", *words)
-    message = refused("table", "runs", "--as-config")
-    assert message.startswith("--as-config writes one row, and there are 4, which differ in head,")
-    where = ("--where", "head=mean,normalize=none")
-    chosen = tomllib.loads(done("table", "runs", "--as-config", *where).out)
-    assert (chosen["head"], chosen["seeds"], chosen["shots"]) == ("mean", [0, 1], 4)
-
-
-def test_the_best_of_each_head_written_back(cache, here):
-    done("sweep", "planted", "conll", "--head", "last", "--l2", "1e-3,1e3", "--shots", "8")
-    (best,) = (
-        record
-        for record in load_records("runs")
-        if record.eval_score == max(one.eval_score for one in load_records("runs"))
-    )
-    found = tomllib.loads(done("table", "runs", "--best-on", "dev", "--as-config").out)
-    assert found["l2"] == best.l2
-
-
-def test_own_texts_written_back(bert, corpus, entries, here):
-    quick = ("--head", "p32", *QUICK, "--cache", entries, "--json")
-    first = keys(done("train", bert, corpus, *quick))
-    message = refused("table", "runs", "--as-config", "--cache", "elsewhere")
-    assert " is data of your own, and a record does not say how it is read" in message
-    text = done("table", "runs", "--as-config", "--cache", entries).out
-    again = done("train", "--config", write(here, text), "--json", "--out", "b.jsonl")
-    assert keys(again) == first
-
-
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"init": "conll ner 1a2b3c4d"}, "started from a saved head (conll ner 1a2b3c4d), and"),
-        ({"spec": {}}, "is of an earlier version of probekit, which did not record every option"),
-        (
-            {"head": "majority", "fitter": "none"},
-            "(majority) is of a baseline, which `probekit train --baselines` makes",
-        ),
-    ],
-)
-def test_what_cannot_be_written_back_says_why(cache, here, changed, message):
-    done(*TRAIN, "--head", "p32", *QUICK)
-    (file,) = here.glob("runs/*/*.jsonl")
-    changed_records(file, **changed)
-    assert message in refused("table", file, "--as-config")
 
 
 def test_the_command_line_goes_before_the_file(cache, here):
@@ -201,10 +124,3 @@ def test_a_file_that_is_not_there_and_one_that_cannot_be_read(here):
     assert "cannot be read" in refused("train", "--config", here)
     (here / "bad.toml").write_bytes(b"head = '\xff'")
     assert "not TOML" in refused("train", "--config", "bad.toml")
-
-
-@pytest.mark.parametrize("text", ['a "b" \\ \n\t', "\x7f\x00\u2028", "ü ☃ 😀", "'''", ""])
-def test_any_text_is_read_back(text):
-    row = {"model": text, "lr": 1e-05, "shots": 3, "predictions": True, "seeds": [0, 1]}
-    row["protocol"] = {"warmup": 0.5, "optimizer": "adam"}
-    assert tomllib.loads(config_text(row)) == row

@@ -46,7 +46,6 @@ def test_tables_are_those_of_the_library(few, style):
         (("--of", "depth", "--columns", "shots"), "--columns: a table of depth has no such op"),
         (("--of", "weights", "--best-on", "dev"), "--best-on: a table of weights has no such"),
         (("--of", "depth", "--also", "loss"), "--also: a table of depth has no such option; "),
-        (("--as-config", "--style", "csv"), "--as-config writes options, not a table: leave --st"),
         (
             ("--best-on", "dev", "--verdicts", "--split", "dev"),
             "--best-on dev with verdicts on dev: what was chosen for its dev score is higher there",

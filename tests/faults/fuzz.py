@@ -90,7 +90,7 @@ def readers() -> dict[str, tuple[str, Reader]]:
         "records and tables": ("runs/base.jsonl", records),
         "the page": (
             "runs/base.jsonl",
-            lambda p: page_data(load_records(p), ReportOptions(samples=20, verify=False)),
+            lambda p: page_data(load_records(p), ReportOptions(samples=20)),
         ),
         "predictions": ("runs/base-predictions/*", lambda p: read_predicted(p)),
         "a manifest": (f"{entry}/manifest.json", of_entry(lambda one: one.manifest)),

@@ -27,7 +27,7 @@ def _page(text):
     assert {one.section for one in figures} == {"amount", "weights"}
     return plain_page(
         title=text, note=text, facts={text: text}, commands=[text], absent=[text],
-        entries=[entry | {"whole": False}], tables=[table], figures=figures,
+        entries=[entry], tables=[table], figures=figures,
         examples={"grids": [{"title": text}], "sentences": [{"texts": [text]}]},
     )  # fmt: skip
 

@@ -3,16 +3,14 @@
 import re
 import shlex
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from probekit.base.plugins import KINDS
 from probekit.page.report_page import ReportOptions, page_data
-from probekit.page.rerun_commands import extract_command, rerun_commands
+from probekit.page.rerun_commands import rerun_commands
 from probekit.results import load_records
-from probekit.store.entry import list_entries
 from tests import tiny
 from tests.cli.console import done
 from tests.planted import plant_all
@@ -96,20 +94,6 @@ def test_own_texts_are_read_as_they_were(tmp_path, monkeypatch):
     assert all("bert reviews.csv --kind sentence" in line for line in commands)
     extracted, _ = (done(*shlex.split(line)[1:]) for line in commands)
     assert extracted.err.count("complete already") == 1
-
-
-@pytest.mark.parametrize(
-    ("through", "dtype"), [(["float16", "int8"], "float32"), (["int8"], "float16")]
-)
-def test_no_command_rounds_rows_a_second_time(cache, through, dtype):
-    """Which ``cache convert`` refuses; an earlier version did it."""
-    manifest = list_entries(cache)[0].manifest
-    request = {**manifest.request, "dtype": dtype, "through": through}
-    command = extract_command(replace(manifest, request=request), Path("cache"), "conll")
-    why, line = command.split("\n")
-    assert why.startswith("# entry ") and f"rounded to {' and then '.join(through)} before" in why
-    assert line.startswith("probekit extract ") and f" --dtype {dtype}" in line
-    assert "convert" not in line
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))

@@ -60,14 +60,7 @@ def test_places_are_settings_depths_and_seeds():
         for seed in range(5)
         for depth in (1, 2, 3)
     ]
-    assert notes(records) == ["* not converged: last at depth 3 (2 of 5 seeds)"]
-
-
-def test_neighbouring_depths_are_one_range_also_where_only_some_were_run():
-    flat = [diagnosed(depth=depth, one_class=depth <= 8) for depth in (0, 2, 4, 8, 10, 12)]
-    assert notes(flat) == ["* one class predicted at depths 0 to 8"]
-    apart = [diagnosed(depth=depth, one_class=depth in (0, 1, 4)) for depth in range(6)]
-    assert notes(apart) == ["* one class predicted at depths 0, 1, 4"]
+    assert notes(records) == ["* not converged in 2 of 30 runs (last, depth 3)"]
 
 
 def test_many_settings_are_counted_and_all_of_them_are_all():
@@ -75,16 +68,18 @@ def test_many_settings_are_counted_and_all_of_them_are_all():
     records = [diagnosed(head, best_is_last=head != "last") for head in heads]
     assert notes(records) == ["* best score is that of the last step in 5 of 6 runs"]
     assert notes(records[1:]) == ["* best score is that of the last step in all 5 runs"]
-    assert notes(records[:3]) == ["* best score is that of the last step: mean, p32"]
+    (line,) = notes(records[:3])
+    assert line == "* best score is that of the last step in 2 of 3 runs (mean; p32)"
 
 
-def test_a_name_with_options_stands_in_brackets():
+def test_a_setting_is_named_with_its_options():
     records = [
         make_record("last", normalize=normalize, shots=k, diagnosis={"converged": k > 8})
         for normalize in ("none", "standardize")
         for k in (8, 32)
     ]
-    assert notes(records) == ["* not converged: last (8 shots, raw), last (8 shots, standardize)"]
+    settings = "last, 8 shots, raw; last, 8 shots, standardize"
+    assert notes(records) == [f"* not converged in 2 of 4 runs ({settings})"]
 
 
 def test_troubles_follow_each_other_in_one_line():
@@ -92,7 +87,10 @@ def test_troubles_follow_each_other_in_one_line():
         make_record("last", diagnosis={"converged": False}, select="dev", test_score=None),
         make_record("p32", select="cv:5"),
     ]
-    assert notes(records) == ["* not converged: last; selected on the reported split: last"]
+    assert notes(records) == [
+        "* not converged in 1 of 2 runs (last); selected on the reported split in 1 of 2 runs "
+        "(last)"
+    ]
 
 
 def test_classes_that_a_draw_left_out_are_a_line_but_no_mark():

@@ -20,7 +20,7 @@ from typing import Any
 
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
-from probekit.results.summaries.wording import numbers_text, range_text
+from probekit.results.summaries.wording import range_text
 
 SAID_FROM = 0.01
 """Share of a split from which a line says it: fewer texts move an accuracy by under a point."""
@@ -42,7 +42,7 @@ SOLVERS = ("lbfgs", "ridge")
 MARK = "*"
 """What marks a row in a table whose runs have a trouble."""
 
-_PLACES = 4  # most settings that a line names; of more it says how many runs
+_PLACES = 4  # most settings that a line names
 
 
 def marks(records: Sequence[Record]) -> tuple[str, ...]:
@@ -59,9 +59,8 @@ def marks_along(records: Sequence[Record], along: str) -> dict[Any, tuple[str, .
 def notes(records: Sequence[Record]) -> list[str]:
     """Return the lines under a table: what is wrong with its runs, and what data they had.
 
-    Nothing is said where nothing is wrong. A trouble is followed by the settings that have it and
-    their depths, as ``not converged: last at depth 3 (2 of 5 seeds)``; of many settings by how
-    many runs have it.
+    Nothing is said where nothing is wrong. A trouble is followed by how many runs have it and by
+    their settings, if these are few: ``not converged in 2 of 30 runs (last, depth 3)``.
 
     Args:
         records: all that the table is made of.
@@ -97,40 +96,15 @@ def notes(records: Sequence[Record]) -> list[str]:
 
 
 def _with_places(trouble: str, records: Sequence[Record]) -> str:
-    """Return a trouble with the settings that have it, their depths, and how many seeds."""
-    n_hit = sum(trouble in record.troubles for record in records)
-    if n_hit == len(records):
+    """Return a trouble with how many runs have it, and of which settings these are, if few."""
+    hit = [record for record in records if trouble in record.troubles]
+    if len(hit) == len(records):
         return trouble if len(records) == 1 else f"{trouble} in all {len(records)} runs"
-    settings = series(records, given=["depth"])
-    alone = len(settings) == 1 and bool(_depths(records))  # a curve by itself needs no name
-    places = []
-    for name, members in settings.items():
-        troubled = [record for record in members if trouble in record.troubles]
-        at = {record.depth for record in troubled}
-        there = [record for record in members if record.depth in at]
-        what = "seeds" if len(at) == 1 else "runs"
-        count = "" if len(troubled) == len(there) else f"({len(troubled)} of {len(there)} {what})"
-        head, _, others = ("" if alone else name).partition(", ")
-        parts = (head, others and f"({others})", _depths_text(troubled, members), count)
-        if troubled:
-            places.append(" ".join(part for part in parts if part))
-    if len(places) > _PLACES:
-        return f"{trouble} in {n_hit} of {len(records)} runs"
-    return f"{trouble}{'' if alone else ':'} {', '.join(places)}"
-
-
-def _depths_text(hit: Sequence[Record], members: Sequence[Record]) -> str:
-    """Return ``at depths 0 to 4``; nothing for a setting that was not run by depth."""
-    if not _depths(members):
-        return ""
-    depths = _depths(hit)
-    parts = [f"depth{'s' * (len(depths) > 1)} {numbers_text(depths, _depths(members))}"]
-    whole = ["all layers"] * any(record.depth is None for record in hit)
-    return "at " + " and ".join((parts if depths else []) + whole)
-
-
-def _depths(records: Sequence[Record]) -> list[int]:
-    return sorted({record.depth for record in records if record.depth is not None})
+    troubled = {record.key for record in hit}
+    settings = series(records).items()
+    names = [name for name, members in settings if any(r.key in troubled for r in members)]
+    named = f" ({'; '.join(names)})" if len(names) <= _PLACES else ""
+    return f"{trouble} in {len(hit)} of {len(records)} runs{named}"
 
 
 def _counts(records: Sequence[Record], name: str) -> list[int]:

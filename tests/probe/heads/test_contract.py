@@ -6,10 +6,19 @@ import torch
 from probekit.base.registry import parse
 from probekit.errors import OptionError, UnknownNameError
 from probekit.probe.heads import HEADS, depth_lstm, head_from_json
-from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights
+from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights, TokenStates
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.laya import LAYA
-from probekit.testing.head_checks import BLOCKS, DIM, HEAD_CHECKS, OF_SPECS, build, sample_rows
+from probekit.testing.head_checks import (
+    BLOCKS,
+    DIM,
+    HEAD_CHECKS,
+    OF_SPECS,
+    away_from_start,
+    build,
+    sample_rows,
+)
+from probekit.testing.promises import demand, refuses
 
 ROW_HEADS = {name: spec for name, spec in HEADS.items() if spec.reads == "rows"}
 
@@ -27,6 +36,46 @@ def test_contract(spec: HeadSpec, check) -> None:
 @pytest.mark.parametrize("check", OF_SPECS, ids=lambda check: check.__name__)
 def test_contract_of_a_head_that_reads_subwords(check) -> None:
     check(HEADS["extra-layers"]())
+
+
+def test_asks_for_rows_to_weigh(spec: HeadSpec) -> None:
+    """Weights that differ by row need the rows; returned weights do not change later."""
+    head = build(spec)
+    weights = head.layer_weights(sample_rows())
+    if head.per_row:
+        refuses(head.layer_weights, error=OptionError)
+    else:
+        same = torch.equal(head.layer_weights().weights, weights.weights)
+        demand(same, "weights depend on rows, and per_row is False")
+    before = weights.by_layer()
+    with torch.no_grad():
+        for values in head.parameters():
+            values.add_(torch.arange(values.numel()).reshape(values.shape))
+    demand(weights.by_layer() == before, "weights that were returned changed with the parameters")
+
+
+def test_widens_half_precision(spec: HeadSpec) -> None:
+    """Rows in half precision are computed in float32, also under autocast."""
+    head = away_from_start(spec)
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        z = sample_rows(dtype=dtype)
+        exact = head(z.float())
+        demand(head(z).dtype == torch.float32, f"h of {dtype} rows is in {head(z).dtype}")
+        demand(torch.equal(head(z), exact), f"{dtype} rows are not widened first")
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            h, weights = head(z), head.layer_weights(z).weights
+        demand(h.dtype == weights.dtype == torch.float32, "autocast leaves h or weights in half")
+        demand(bool((h - exact).norm() < 0.02 * exact.norm()), "autocast moves h by over 2 %")
+
+
+def test_refuses_other_rows(spec: HeadSpec) -> None:
+    """It refuses rows of other layers or another width, and layers that do not ascend."""
+    head, z, none = build(spec), sample_rows(), torch.zeros(0, dtype=torch.int64)
+    subwords = TokenStates(hidden=z[0], lengths=none, source=none, row=none, n_rows=0)
+    for odd in (z[:, :3], z[..., :-1], subwords):
+        refuses(head, odd, error=OptionError)
+    for layers in ((), (2, 1), (1, 1)):
+        refuses(build, spec, 0, layers, error=OptionError)
 
 
 def test_needs_nothing_of_the_backbone(spec: HeadSpec) -> None:

@@ -30,8 +30,8 @@ def test_a_marked_row_as_text(records):
         "last    all      1  50.00           25.00    1,001      1.5",
         "p32     all      2  53.12 ± 39.71*  25.00*   1,004      1.5",
         "",
-        "* not converged: p32 (1 of 2 seeds); best at the edge of the search (strongest): "
-        "p32 (1 of 2 seeds)",
+        "* not converged in 1 of 3 runs (p32); best at the edge of the search (strongest) in "
+        "1 of 3 runs (p32)",
         "conll ner, decoder linear: span F1 (%); mean ± half width of the 95 % interval "
         "(Student's t) over 2 seeds; elsewhere none: no stored predictions; run again with "
         "--predictions.",
@@ -90,7 +90,7 @@ def test_a_table_by_depth_marks_the_best_of_dev_and_troubles(split):
     assert [line.split()[-1] for line in lines[2:6]] == cells
     assert lines[7:9] == [
         "best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties only)",
-        "* one class predicted at depths 0, 1",
+        "* one class predicted in 2 of 4 runs (last, depth 0; last, depth 1)",
     ]
     assert len({line.index(".") for line in lines[2:6]}) == 1, "points stand one below the other"
 
@@ -122,7 +122,7 @@ def test_weights_of_troubled_runs_are_marked():
     lines = text_table(weights_table(records).columns).splitlines()
     assert all(line.split()[-2].endswith("*") for line in lines[2:])
     assert not any(line.endswith("*") for line in lines[2:])
-    assert "\n* not converged: p32\n" in weights_table(records).text()
+    assert "\n* not converged in 1 of 2 runs (p32)\n" in weights_table(records).text()
     rows = [json.loads(line) for line in weights_table(records).text("jsonl").splitlines()]
     assert {row["series"]: row["marks"] for row in rows} == {"p32": ["not converged"], "dwatt": []}
 
@@ -138,4 +138,4 @@ def test_the_caption_of_weights_says_what_they_are_not():
     both = [make_record("p32"), make_record("concat")]
     assert "after the softmax; concat: share of the logits; one seed" in weights_table(both).caption
     assert weights_table(both, raw=True).caption.count("concat") == 0
-    assert "one seed; concat: share of the logits" in notes_of(plot_weights(both))
+    assert "after the softmax; concat: share of the logits one seed" in notes_of(plot_weights(both))

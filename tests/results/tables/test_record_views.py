@@ -46,15 +46,6 @@ def test_trials_are_left_out_as_in_tables():
     assert more._repr_html_() == records()._repr_html_()
 
 
-def test_a_record_shows_options_scores_and_layers():
-    record = make_record("dwatt", n_blocks=4, shots=8, task="<i>conll</i>")
-    html = record._repr_html_()
-    text = " ".join(shown(html))
-    assert "dwatt on <i>conll</i> ner, org/tiny-model" in text and "<i>" not in html
-    assert f"dev span F1 (%) {100 * record.eval_score:.2f}" in text and "shots 8" in text
-    assert f"4 {record.weights[4]:.3f}" in text
-
-
 def test_html_is_a_style_of_every_table():
     assert "html" in STYLES
     html = table(summarise(records()), "html")

@@ -122,7 +122,9 @@ def choose(kind: str, name: str, registry: Mapping[str, T]) -> T:
 
 def nearest(name: str, known: Iterable[str]) -> str:
     """Return what to ask of a name that is unknown; nothing where none is like it."""
-    near = difflib.get_close_matches(name, list(known), n=1)
+    known = list(known)
+    near = difflib.get_close_matches(name, known, n=1)
+    near = near or [start for start in known if name.startswith(f"{start}_")]
     return f" Did you mean {near[0]!r}?" if near else ""
 
 

@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
@@ -11,7 +11,7 @@ import typer
 from typer.models import ParameterInfo
 
 from probekit.base.plugins import offered
-from probekit.base.registry import Panel, flag, listed, option
+from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
 
 if TYPE_CHECKING:
@@ -96,7 +96,11 @@ class OwnText:
         """Return the library's options."""
         from probekit.tasks import TextOptions
 
-        return TextOptions(**asdict(self))
+        return TextOptions(**{name: v for name, v in asdict(self).items() if name != "skip"})
+
+
+SKIPPED = {rows: rows for rows in ("unlabelled", "blank")}
+"""Which rows of the user's own data can be left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,10 +120,22 @@ class OwnData(OwnText):
         "For your own tables of words: name or index of the column of sentence ids; none for no "
         "such column.",
     )
-    skip_unlabelled: bool = option(
-        False, "For your own data: leave out texts without a label where others have one."
+    skip: tuple[str, ...] | None = option(
+        None,
+        "For your own data: leave out rows that are unlabelled (texts without a label where others "
+        "have one), blank (no text), or both: unlabelled,blank.",
     )
-    skip_blank: bool = option(False, "For your own data: leave out rows without text.")
+
+    def parse(self) -> "TextOptions":
+        """Return the library's options.
+
+        Raises:
+            UnknownNameError: there are no such rows to leave out.
+        """
+        left_out: dict[str, Any] = {
+            f"skip_{choose('--skip', rows, SKIPPED)}": True for rows in self.skip or ()
+        }
+        return replace(super().parse(), **left_out)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -323,6 +339,7 @@ VALUES: Mapping[str, Values] = {
     "compute_dtype": _some("auto", "float32", "bfloat16", "float16"),
     "overlong": _some("stride", "truncate", "error"),
     "split": _some("train", "dev", "test"),
+    "skip": lambda ctx: SKIPPED,
     "special_tokens": _some("present", "stripped", "absent"),
     "last_layer": _some("normed", "raw"),
     "device": _some("auto", "cpu", "cuda"),

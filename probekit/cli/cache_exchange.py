@@ -161,7 +161,7 @@ def import_entries(
         label=label,
         progress=progress_wanted(),
         restart=entry.overwrite,
-        **vars(text),
+        **vars(text.parse()),
         **options,
     )
     print_entries(entries, json=json)

@@ -81,13 +81,13 @@ def _without_blank(fields: Fields, texts: Sequence[str], choice: Choice) -> Fiel
     if not choice.skip_blank:
         what = "words" if choice.of_kind.per == "word" else "text"
         others = f", the first of {count:,} such rows" if count > 1 else ""
-        way = "remove it" if choice.texts_alone else "extract without such rows: --skip-blank"
+        way = "remove it" if choice.texts_alone else "extract without such rows: --skip blank"
         fault = f"no {what} in column {blank[first]!r}{others}; fill it in, or {way}."
         raise fields.fault(first, fault)
     warn_once(
         logger,
         f"{fields.where}: {count:,} of {len(fields.lines):,} rows have no text and are left out "
-        "(--skip-blank).",
+        "(--skip blank).",
     )
     return fields.take([row for row in range(len(fields.lines)) if row not in blank])
 
@@ -344,13 +344,13 @@ def _check_unlabelled(
         raise fields.fault(
             without[0],
             f"no label in column {column!r}{meaning}{more}, but others have one. Label all rows of "
-            "the split or none, or give --skip-unlabelled to leave such rows out.",
+            "the split or none, or give --skip unlabelled to leave such rows out.",
         )
     if without:
         warn_once(
             logger,
             f"{fields.where}: {len(without):,} of {len(fields.lines):,} rows have no label in "
-            f"column {column!r} and are left out (--skip-unlabelled).",
+            f"column {column!r} and are left out (--skip unlabelled).",
         )
 
 

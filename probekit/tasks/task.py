@@ -153,6 +153,9 @@ def slugify(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-.") or "task"
 
 
+_SKIP = "skip_"
+
+
 @dataclass(frozen=True, kw_only=True)
 class TextOptions:
     """How the user's own data is read; None leaves it to what the files show.
@@ -166,8 +169,8 @@ class TextOptions:
         sentences: the column of sentence ids in a table of words, by name or index
             (``--sentences``).
         skip_unlabelled: leave out the texts without a label in a file where others have one
-            (``--skip-unlabelled``).
-        skip_blank: leave out the rows without text (``--skip-blank``).
+            (``--skip unlabelled``).
+        skip_blank: leave out the rows without text (``--skip blank``).
     """
 
     kind: str | None = None
@@ -208,10 +211,9 @@ class TextOptions:
     @property
     def typed(self) -> list[str]:
         """The words of the command line that say the same."""
-        words = []
-        for name, value in self.given.items():
-            words += [flag(name)] if value is True else [flag(name), value]
-        return words
+        words = [word for n, v in self.given.items() if v is not True for word in (flag(n), v)]
+        skipped = ",".join(n.removeprefix(_SKIP) for n, v in self.given.items() if v is True)
+        return [*words, "--skip", skipped] if skipped else words
 
     def refuse(self, names: Collection[str], where: str) -> None:
         """Refuse options that say nothing about what is read.
@@ -225,7 +227,8 @@ class TextOptions:
         """
         for name in self.given:
             if name in names:
-                raise OptionError(f"{flag(name)} says nothing about {where}; leave it out.")
+                typed = f"--skip {name.removeprefix(_SKIP)}" if _SKIP in name else flag(name)
+                raise OptionError(f"{typed} says nothing about {where}; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)

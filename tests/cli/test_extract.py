@@ -54,7 +54,7 @@ def test_what_was_taken_and_left_is_said_once(bert, here):
     for name in ("train.csv", "my_dev.csv", "more.csv"):
         here.joinpath("mine", name).parent.mkdir(exist_ok=True)
         here.joinpath("mine", name).write_text(f"text,label\nfine {name},x\nbad day,y\n,x\n")
-    said = done("extract", bert, "mine", "--skip-blank").err
+    said = done("extract", bert, "mine", "--skip", "blank").err
     columns = "mine/train.csv: read as --kind sentence: texts from 'text', labels from 'label'\n"
     files = "mine: my_dev.csv is dev; left out: more.csv (the files of a split "
     assert said.count(columns) == said.count(files) == 1

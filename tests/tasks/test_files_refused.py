@@ -89,10 +89,10 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", labelled("a", ["x", "y"]), f"{SENTENCE} label=label", "line 2: .*kind multilabel"),
     ("a.jsonl", labelled(1, 0.5, 1), SENTENCE, r"line 2: expected a class .*found 0.5.*regression"),
     *(
-        ("a.tsv", f"text\tlabel\na b\tx\nc\t{mark}\n", SENTENCE, "line 3: no .*--skip-unlabelled")
+        ("a.tsv", f"text\tlabel\na b\tx\nc\t{mark}\n", SENTENCE, "line 3: no .*--skip unlabelled")
         for mark in ("-", "_", "-100", "-1", "-1.0", "", "n/a", "null")
     ),
-    ("a.tsv", "text\tscore\na b\t2\nc\t-100\n", SCORE, "line 3: no label .*--skip-unlabelled"),
+    ("a.tsv", "text\tscore\na b\t2\nc\t-100\n", SCORE, "line 3: no label .*--skip unlabelled"),
     ("a.jsonl", labelled(1, None, 2), SCORE, r"line 2: no label in column 'label'"),
     ("a.jsonl", labelled(1, "good", 2), SCORE, r"line 2: 'good' in column 'label' is no finite"),
     ("a.jsonl", labelled(1, 2, float("nan")), SCORE, r"line 3: 'nan' in column 'label' is no fin"),
@@ -107,7 +107,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
         SENTENCE,
         r"a.csv, line 3: no text in column 'text'; fi",
     ),
-    ("a.csv", "text,label\na,1\n,0\n ,1\n", SENTENCE, "line 3: .*first of 2 such.*--skip-blank"),
+    ("a.csv", "text,label\na,1\n,0\n ,1\n", SENTENCE, "line 3: .*first of 2 such.*--skip blank"),
     ("a.jsonl", [*labelled(1), {"label": 1}], SENTENCE, r"line 2: no text in"),
     ("a.jsonl", [{"t": "a"}, {"t": 3}], f"{SENTENCE} text=t", r"line 2: expected text .*found int"),
     ("a.jsonl", [{"text": "a", "id": 1}] * 2, SENTENCE, r"line 2: the id '1' occurs twice"),

@@ -128,7 +128,7 @@ def test_all_files_are_divided_at_the_sign_of_the_first(tmp_path):
 @pytest.mark.parametrize("mark", ["null", "nan", "n/a", "_", "-1"])
 def test_marks_for_none_are_no_labels(tmp_path, mark):
     (tmp_path / "train.csv").write_text(f"text,labels\na,x;y\nb,{mark}\nc,\n")
-    with pytest.raises(DataError, match=f"line 3: no label .*{mark} means none.*--skip-unlabelled"):
+    with pytest.raises(DataError, match=f"line 3: no label .*{mark} means none.*--skip unlabelled"):
         get_task(str(tmp_path), KIND)
     options = TextOptions(kind="multilabel", skip_unlabelled=True)
     assert read(tmp_path, options=options) == [("x", "y"), ()]

@@ -202,31 +202,19 @@ def write_entry(root, task, split, asked, blocks, columns, files, *, model, coun
 def store_labels(entry: Entry, labels, fingerprint: str, text: str | None = None) -> None:
     """Store `ner` labels of an entry's split, for its own text or for another."""
     write_labels(
-        labels_folder(entry.path),
-        entry.manifest.split,
-        "ner",
-        entry.examples.ids,
-        labels,
-        text=text or entry.manifest.request["text"],
-        kind="tagging",
-        metric="span-f1",
+        labels_folder(entry.path), entry.manifest.split, "ner", entry.examples.ids, labels,
+        text=text or entry.manifest.request["text"], kind="tagging", metric="span-f1",
         fingerprint=fingerprint,
-    )
+    )  # fmt: skip
 
 
 def store_groups(entry: Entry, groups, column: str = "document") -> None:
     """Store the group of each example of an entry's split, such as its document."""
     write_labels(
-        labels_folder(entry.path),
-        entry.manifest.split,
-        column,
-        entry.examples.ids,
-        [(group,) for group in groups],
-        text=entry.manifest.request["text"],
-        kind=GROUPS,
-        metric="",
+        labels_folder(entry.path), entry.manifest.split, column, entry.examples.ids,
+        [(group,) for group in groups], text=entry.manifest.request["text"], kind=GROUPS, metric="",
         fingerprint=digest(list(groups)),
-    )
+    )  # fmt: skip
 
 
 def with_specials(rows, lengths):

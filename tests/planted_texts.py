@@ -79,16 +79,10 @@ def plant_texts(
         own = [(label,) for label in (values or labels)]
         folder = labels_folder(entry.path)
         write_labels(
-            folder,
-            split,
-            "label",
-            entry.examples.ids,
-            own,
-            text=entry.manifest.request["text"],
-            kind=kind,
-            metric="spearman" if kind == "regression" else "accuracy",
+            folder, split, "label", entry.examples.ids, own, text=entry.manifest.request["text"],
+            kind=kind, metric="spearman" if kind == "regression" else "accuracy",
             fingerprint=digest(own),
-        )
+        )  # fmt: skip
     return entry
 
 
@@ -107,19 +101,15 @@ def _write(root, task, split, kind, blocks, lengths, causal):
     }  # fmt: skip
     names = [f"{split}-{n}" for n in range(count)]
     columns = {
-        "words": [[] for _ in names],
-        "row_start": [-1] * count,
-        "n_rows": [0] * count,
+        "words": [[] for _ in names], "row_start": [-1] * count, "n_rows": [0] * count,
         "valid": [[] for _ in names],
         "token_start": bounds[:-1] if "tokens" in blocks else [-1] * count,
-        "n_tokens": lengths.astype(np.int32),
-        "subwords": [[1] * n for n in lengths],
-        "word_map": [[-1, *range(n - 2), -1] for n in lengths],
-        "windows": [[n] for n in lengths],
+        "n_tokens": lengths.astype(np.int32), "subwords": [[1] * n for n in lengths],
+        "word_map": [[-1, *range(n - 2), -1] for n in lengths], "windows": [[n] for n in lengths],
         "text": [f"text {name}" for name in names],
         "text_pair": [f"other {name}" if kind != "sentence" else None for name in names],
         "pooled_start": np.arange(count),
-    }
+    }  # fmt: skip
     stored = {
         name: (rows, LAYERS if name != "tokens" else LAYERS[-1:]) for name, rows in blocks.items()
     }

@@ -145,15 +145,11 @@ class _Event:
 
 
 _OF_CUDA = {
-    "device_count": lambda: 1,
-    "Event": _Event,
-    "current_stream": lambda device: None,
-    "device": lambda device: nullcontext(),
-    "manual_seed": lambda seed: None,
-    "get_rng_state": lambda device: None,
-    "set_rng_state": lambda state, device: None,
+    "device_count": lambda: 1, "Event": _Event, "current_stream": lambda device: None,
+    "device": lambda device: nullcontext(), "manual_seed": lambda seed: None,
+    "get_rng_state": lambda device: None, "set_rng_state": lambda state, device: None,
     "mem_get_info": lambda device: (2**30, 2**30),
-}
+}  # fmt: skip
 
 
 def _submit(pool, work, *args, submit=ThreadPoolExecutor.submit, **kwargs):

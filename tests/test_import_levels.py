@@ -7,20 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 LEVELS = [
-    {"errors", "version"},
-    {"base"},
-    {"metrics"},
-    {"tasks", "store", "probe", "engines"},
-    {"data", "results", "tuning"},
-    {"backbone", "plots"},
-    {"features", "page"},
-    {"extraction", "measures", "train"},
-    {"train.saved", "sklearn", "exchange"},
-    {"train.sweeps"},
-    {"train.baselines"},
-    {"cli", "testing"},
-    {"__init__", "__main__"},
-]
+    {"errors", "version"}, {"base"}, {"metrics"}, {"tasks", "store", "probe", "engines"},
+    {"data", "results", "tuning"}, {"backbone", "plots"}, {"features", "page"},
+    {"extraction", "measures", "train"}, {"train.saved", "sklearn", "exchange"}, {"train.sweeps"},
+    {"train.baselines"}, {"cli", "testing"}, {"__init__", "__main__"},
+]  # fmt: skip
 """From below: a room imports from lower levels alone, or from itself."""
 
 LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}

@@ -64,18 +64,11 @@ def test_streams_are_repeatable_and_differ_by_name():
 @pytest.mark.parametrize(
     ("given", "seeds"),
     [
-        (3, [0, 1, 2]),
-        ("3", [0, 1, 2]),
-        ("0,3,7", [0, 3, 7]),
-        (" 7 , 3,7", [7, 3]),
-        ("7,", [7]),
-        ("10:13", [10, 11, 12]),
-        ("0,10:12,0", [0, 10, 11]),
-        ([0, 3], [0, 3]),
-        (np.arange(2), [0, 1]),
-        (range(5, 7), [5, 6]),
+        (3, [0, 1, 2]), ("3", [0, 1, 2]), ("0,3,7", [0, 3, 7]), (" 7 , 3,7", [7, 3]), ("7,", [7]),
+        ("10:13", [10, 11, 12]), ("0,10:12,0", [0, 10, 11]), ([0, 3], [0, 3]),
+        (np.arange(2), [0, 1]), (range(5, 7), [5, 6]),
     ],
-)
+)  # fmt: skip
 def test_seeds_are_a_number_or_a_list(given, seeds):
     assert parse_seeds(given) == seeds
     assert all(type(seed) is int for seed in parse_seeds(given))
@@ -84,17 +77,12 @@ def test_seeds_are_a_number_or_a_list(given, seeds):
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("0", "--seeds must be at least 1."),
-        (0, "--seeds must be at least 1."),
-        ("", "names no seed"),
-        ("3:3", "names no seed"),
-        ([], "names no seed"),
-        ("one", "'one' is not a seed"),
-        ("5:", "'5:' is not a seed"),
-        ("-1,2", "'-1' is not a seed"),
-        ("1:2:3", "'1:2:3' is not a seed"),
+        ("0", "--seeds must be at least 1."), (0, "--seeds must be at least 1."),
+        ("", "names no seed"), ("3:3", "names no seed"), ([], "names no seed"),
+        ("one", "'one' is not a seed"), ("5:", "'5:' is not a seed"),
+        ("-1,2", "'-1' is not a seed"), ("1:2:3", "'1:2:3' is not a seed"),
     ],
-)
+)  # fmt: skip
 def test_what_names_no_seeds_is_refused(given, said):
     with pytest.raises(errors.OptionError, match=said):
         parse_seeds(given)

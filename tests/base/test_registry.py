@@ -39,18 +39,13 @@ PLUGS = {"plug": Plug, "bare": Bare}
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("plug", Plug()),
-        ("bare", Bare()),
-        ("plug:size=7", Plug(size=7)),
-        ("plug:rate=1e-3:fast=true", Plug(rate=1e-3, fast=True)),
-        ("plug:rate=1", Plug(rate=1.0)),
-        ("plug:fast=False:how=new", Plug(how="new")),
-        ("plug:label=a=b", Plug(label="a=b")),
-        ("plug:depth=2", Plug(depth=2)),
-        ("plug:depth=none", Plug()),
+        ("plug", Plug()), ("bare", Bare()), ("plug:size=7", Plug(size=7)),
+        ("plug:rate=1e-3:fast=true", Plug(rate=1e-3, fast=True)), ("plug:rate=1", Plug(rate=1.0)),
+        ("plug:fast=False:how=new", Plug(how="new")), ("plug:label=a=b", Plug(label="a=b")),
+        ("plug:depth=2", Plug(depth=2)), ("plug:depth=none", Plug()),
         ("plug: size = 4", Plug(size=4)),
     ],
-)
+)  # fmt: skip
 def test_reads(text: str, expected: object) -> None:
     found = parse("plug", text, PLUGS)
     assert found == expected
@@ -61,20 +56,16 @@ def test_reads(text: str, expected: object) -> None:
     ("text", "message"),
     [
         ("plug:colour=1", r"no option 'colour=1'.*size \(a whole number\), rate \(a number\)"),
-        ("plug:size", "no option 'size'.*OPTION=VALUE"),
-        ("plug:", "no option ''"),
-        ("plug:facts=1", "no option 'facts=1'"),
-        ("plug:found=1", "no option 'found=1'"),
-        ("bare:size=1", "has no options"),
-        ("plug:size=1:size=2", "twice"),
+        ("plug:size", "no option 'size'.*OPTION=VALUE"), ("plug:", "no option ''"),
+        ("plug:facts=1", "no option 'facts=1'"), ("plug:found=1", "no option 'found=1'"),
+        ("bare:size=1", "has no options"), ("plug:size=1:size=2", "twice"),
         ("plug:size=1.5", "size must be a whole number; found '1.5'"),
-        ("plug:rate=much", "rate must be a number"),
-        ("plug:fast=1", "fast must be true or false"),
+        ("plug:rate=much", "rate must be a number"), ("plug:fast=1", "fast must be true or false"),
         ("plug:how=old", "how must be own or new"),
         ("plug:depth=x", "depth must be a whole number or none"),
         ("plug:size=0", "size must be positive"),
     ],
-)
+)  # fmt: skip
 def test_refuses(text: str, message: str) -> None:
     with pytest.raises(OptionError, match=message):
         parse("plug", text, PLUGS)

@@ -85,13 +85,9 @@ def test_counts(name):
     words = [["EU", "", "rejects"], [], ["\x07" if name == "bert" else ""], ["call"] * 30]
     split = _encode(name, words, max_length=24)
     assert split.counts == {
-        "examples": 4,
-        "words": 34,
-        "valid_words": 32,
-        "tokens": len(split.subwords),
-        "windows": len(split.window_lengths),
-        "truncated_words": 0,
-    }
+        "examples": 4, "words": 34, "valid_words": 32, "tokens": len(split.subwords),
+        "windows": len(split.window_lengths), "truncated_words": 0,
+    }  # fmt: skip
     assert {key: split.rows[key].sum() for key in ("words", "tokens", "mean")} == {
         "words": 34,
         "tokens": len(split.subwords),

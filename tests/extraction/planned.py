@@ -9,16 +9,9 @@ from probekit.extraction import ExtractOptions
 from probekit.extraction.plan import make_plan
 
 IDENTITY = Identity(
-    architecture="Large",
-    weights="0" * 64,
-    adapter=None,
-    configuration={},
-    word_tokenizer="0" * 64,
-    text_tokenizer="0" * 64,
-    token_types=False,
-    max_length=8192,
-    random_init=None,
-)
+    architecture="Large", weights="0" * 64, adapter=None, configuration={}, word_tokenizer="0" * 64,
+    text_tokenizer="0" * 64, token_types=False, max_length=8192, random_init=None,
+)  # fmt: skip
 
 
 def texts(count, length):
@@ -36,16 +29,9 @@ def texts(count, length):
 
 def facts(dim, n_blocks):
     return BackboneInfo(
-        name="large",
-        source="folder",
-        revision=None,
-        n_blocks=n_blocks,
-        dim=dim,
-        causal=True,
-        final_norm=True,
-        vocab_size=100,
-        identity=IDENTITY,
-    )
+        name="large", source="folder", revision=None, n_blocks=n_blocks, dim=dim, causal=True,
+        final_norm=True, vocab_size=100, identity=IDENTITY,
+    )  # fmt: skip
 
 
 def plan_of(count, length, dim, n_blocks, keep, **options):

@@ -65,19 +65,11 @@ def test_the_key_is_the_one_that_the_readme_describes(bert, tmp_path):
         "random_init": None,
     }  # fmt: skip
     request = {
-        "format_version": 2,
-        "model": identity,
-        "text": text_fingerprint(sentences),
-        "format": "zarr",
-        "dtype": "auto",
-        "compute_dtype": "float32",
-        "overlong": "stride",
-        "max_length": 20,
-        "keep": ["tokens", "words"],
-        "layers": [0, 2],
-        "pooling": "first",
+        "format_version": 2, "model": identity, "text": text_fingerprint(sentences),
+        "format": "zarr", "dtype": "auto", "compute_dtype": "float32", "overlong": "stride",
+        "max_length": 20, "keep": ["tokens", "words"], "layers": [0, 2], "pooling": "first",
         "masking": None,
-    }
+    }  # fmt: skip
     assert entry.manifest.request == request
     assert entry.manifest.key == sha256(request)
     assert entry.path.name == f"train-{sha256(request)[:8]}"

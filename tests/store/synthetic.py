@@ -36,15 +36,11 @@ def specs(dtype):
     """The two arrays of the entry."""
     return tuple(
         ArraySpec(
-            name=name,
-            rows=sum(slots(name)),
-            layers=LAYERS if name == "words" else LAYERS[-1:],
-            dim=DIM,
-            dtype=dtype,
-            chunk_rows=CHUNK_ROWS[name],
+            name=name, rows=sum(slots(name)), layers=LAYERS if name == "words" else LAYERS[-1:],
+            dim=DIM, dtype=dtype, chunk_rows=CHUNK_ROWS[name],
         )
         for name in ROWS
-    )
+    )  # fmt: skip
 
 
 def block(unit, name):
@@ -80,29 +76,13 @@ def manifest(backend, dtype, split="train", limit=None, **request):
     own["layers"] = list(LAYERS)
     request = own | request
     return Manifest(
-        key=digest(request),
-        request=request,
-        model="tiny",
-        task="demo",
-        split=split,
-        kind="tagging",
-        backend=backend,
-        dtype=dtype,
-        compute_dtype="float32",
-        pooling="first",
-        arrays=specs(dtype),
-        n_blocks=4,
-        dim=DIM,
-        causal=False,
-        final_norm=False,
-        counts={"examples": N_UNITS},
-        statistics={"max_abs": {"words": [1.0] * len(LAYERS)}},
-        model_info={"source": "tiny"},
-        origin="synthetic",
-        versions={"probekit": "0"},
-        created="2026-01-01T00:00:00+00:00",
-        extra={"limit": limit},
-    )
+        key=digest(request), request=request, model="tiny", task="demo", split=split,
+        kind="tagging", backend=backend, dtype=dtype, compute_dtype="float32", pooling="first",
+        arrays=specs(dtype), n_blocks=4, dim=DIM, causal=False, final_norm=False,
+        counts={"examples": N_UNITS}, statistics={"max_abs": {"words": [1.0] * len(LAYERS)}},
+        model_info={"source": "tiny"}, origin="synthetic", versions={"probekit": "0"},
+        created="2026-01-01T00:00:00+00:00", extra={"limit": limit},
+    )  # fmt: skip
 
 
 def examples():

@@ -42,17 +42,12 @@ def test_chunks_of_real_models_are_several_megabytes():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"rows": 33},
-        {"rows": 0},
-        {"dim": 0},
-        {"layers": ()},
-        {"layers": (2, 1)},
-        {"layers": (1, 1)},
-        {"layers": (-1, 1)},
+        {"rows": 33}, {"rows": 0}, {"dim": 0}, {"layers": ()}, {"layers": (2, 1)},
+        {"layers": (1, 1)}, {"layers": (-1, 1)},
         {"rows": 2**30, "chunk_rows": 2**30, "layers": (0,)},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_impossible_specs(changes):
     with pytest.raises(OptionError):
         spec(**changes)

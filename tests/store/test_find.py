@@ -147,13 +147,9 @@ def test_the_model_at_the_path_is_meant_and_not_one_of_its_name(root):
     )  # no such path any more
     third = synthetic.IDENTITY | {"max_length": 8}
     missing(
-        root,
-        "./tiny",
-        "demo",
-        "train",
-        identity=third,
+        root, "./tiny", "demo", "train", identity=third,
         says=r"a different model than the one .* at \./tiny now",
-    )
+    )  # fmt: skip
 
 
 def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
@@ -171,14 +167,9 @@ def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
     assert found.manifest == part.manifest
     texts.clear()
     missing(
-        root,
-        "tiny",
-        "renamed.conll",
-        "train",
-        slug="renamed-9a9b9c9d",
-        text=text,
+        root, "tiny", "renamed.conll", "train", slug="renamed-9a9b9c9d", text=text,
         says=r"This text of renamed\.conll is not in the cache",
-    )
+    )  # fmt: skip
 
 
 def test_tasks_in_folders(root):

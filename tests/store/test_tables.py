@@ -22,17 +22,10 @@ from probekit.store.tables import (
 
 README = Path(__file__).parents[2] / "cache" / "README.md"
 BASE = {
-    "id": ["a", "b"],
-    "words": [[], []],
-    "row_start": [0, 2],
-    "n_rows": [2, 1],
-    "valid": [[True, True], [False]],
-    "token_start": [-1, -1],
-    "n_tokens": [3, 2],
-    "subwords": [[1, 2, 3], [4, 5]],
-    "word_map": [[-1, 0, 1], [0, -1]],
-    "windows": [[3], [2]],
-}
+    "id": ["a", "b"], "words": [[], []], "row_start": [0, 2], "n_rows": [2, 1],
+    "valid": [[True, True], [False]], "token_start": [-1, -1], "n_tokens": [3, 2],
+    "subwords": [[1, 2, 3], [4, 5]], "word_map": [[-1, 0, 1], [0, -1]], "windows": [[3], [2]],
+}  # fmt: skip
 MORE = {
     "text": ["one", "two"],
     "text_pair": ["three", None],
@@ -94,23 +87,14 @@ def test_rows_that_there_are():
 @pytest.mark.parametrize(
     "changes",
     [
-        {"row_start": [0, 16]},
-        {"row_start": [0, -2]},
-        {"row_start": [2**63 - 1, 0]},
-        {"n_rows": [3, 0]},
-        {"n_rows": [2**31 - 1, 1]},
-        {"n_rows": [4, -1]},
-        {"valid": [[True], [True]]},
-        {"valid": [[True, True], [None]]},
-        {"n_tokens": [30, 30]},
-        {"token_start": [0, None]},
-        {"pooled_start": [0, 32]},
-        {"words": [None, []]},
-        {"subwords": [[1, None, 3], [4, 5]]},
-        {"id": ["a", None]},
+        {"row_start": [0, 16]}, {"row_start": [0, -2]}, {"row_start": [2**63 - 1, 0]},
+        {"n_rows": [3, 0]}, {"n_rows": [2**31 - 1, 1]}, {"n_rows": [4, -1]},
+        {"valid": [[True], [True]]}, {"valid": [[True, True], [None]]}, {"n_tokens": [30, 30]},
+        {"token_start": [0, None]}, {"pooled_start": [0, 32]}, {"words": [None, []]},
+        {"subwords": [[1, None, 3], [4, 5]]}, {"id": ["a", None]},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_rows_that_there_are_not(changes):
     with pytest.raises(EntryError, match=r"examples\.parquet: .* with --overwrite"):
         ExampleTable.from_columns(KEPT | changes).check(SLOTS, "examples.parquet")

@@ -80,32 +80,19 @@ def hostile(root: Path) -> list[Path]:
         whole(root / f"nothing-{digest({})[:8]}", manifest_of({})),
         whole(root / f"list-{digest([1])[:8]}", manifest_of([1])),
         whole(root / f"train-{other}", manifest_of(ASKED)),
-        whole(root / f"train-{KEY8}x", manifest_of(ASKED)),
-        whole(root / KEY8, manifest_of(ASKED)),
+        whole(root / f"train-{KEY8}x", manifest_of(ASKED)), whole(root / KEY8, manifest_of(ASKED)),
         whole(root / f"page-{KEY8}", canonical_json({"request": ASKED, "url": "x"})),
         whole(root / f"nan-{other}", '{"request": {"x": NaN}}'),
         whole(root / f"deep-{other}", '{"request":' + "[" * 100_000),
         whole(root / f"cut-{KEY8}", manifest_of(ASKED)[:-5]),
-        begun(root / "download.partial", None),
-        begun(root / f"train-{KEY8}.partial", None),
+        begun(root / "download.partial", None), begun(root / f"train-{KEY8}.partial", None),
         begun(root / f"dev-{KEY8}.partial", "{}"),
         begun(root / f"test-{other}.partial", manifest_of(ASKED)),
         whole(root / f"other-{KEY8}.partial", manifest_of(ASKED)),
-        begun(root / f"other-{KEY8}", manifest_of(ASKED)),
-        link,
-        outwards,
-        dangling,
-        file,
-        root,
-        root / "cache",
-        entry.parent,
-        entry.parent.parent,
-        entry / "features.zarr",
-        entry / "manifest.json",
-        home,
-        home / ".ssh",
-        root / "not-there-0123abcd",
-    ]
+        begun(root / f"other-{KEY8}", manifest_of(ASKED)), link, outwards, dangling, file, root,
+        root / "cache", entry.parent, entry.parent.parent, entry / "features.zarr",
+        entry / "manifest.json", home, home / ".ssh", root / "not-there-0123abcd",
+    ]  # fmt: skip
 
 
 def test_hostile_folders_stay(tmp_path, monkeypatch):
@@ -155,16 +142,10 @@ names = st.sampled_from(
 )
 contents = st.sampled_from(
     [
-        manifest_of(ASKED),
-        manifest_of(ASKED)[:-1],
-        manifest_of({**ASKED, "text": "u"}),
-        "{}",
-        "[]",
-        "",
-        '{"request": "train"}',
-        '{"manifest_version": 3}',
+        manifest_of(ASKED), manifest_of(ASKED)[:-1], manifest_of({**ASKED, "text": "u"}), "{}",
+        "[]", "", '{"request": "train"}', '{"manifest_version": 3}',
     ]
-)
+)  # fmt: skip
 places = st.sampled_from(["manifest.json", "building/plan.json", "plan.json", "a/manifest.json"])
 
 
@@ -210,14 +191,10 @@ def test_only_what_its_name_and_request_prove_goes(tmp_path_factory, folders):
 @pytest.mark.parametrize(
     "place",
     [
-        "thesis.txt",
-        "backbone/thesis.txt",
-        "features.zarr/thesis.txt",
-        "features.zarr/cls/c.txt",
-        "building/thesis.txt",
-        "building/units/thesis.txt",
+        "thesis.txt", "backbone/thesis.txt", "features.zarr/thesis.txt", "features.zarr/cls/c.txt",
+        "building/thesis.txt", "building/units/thesis.txt",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("kind", ["whole", "begun"])
 def test_a_file_of_somebody_else_in_an_entry_stays_and_is_named(tmp_path, place, kind):
     if kind == "whole":

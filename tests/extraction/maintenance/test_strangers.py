@@ -111,17 +111,12 @@ def test_any_field_of_a_manifest_may_be_anything(cache, manifest, data):
 @pytest.mark.parametrize(
     "text",
     [
-        b"",
-        b"\x00" * 100,
-        b"\xff\xfe{",
-        b'{"request": ' + b"[" * 100_000,
+        b"", b"\x00" * 100, b"\xff\xfe{", b'{"request": ' + b"[" * 100_000,
         b'{"format_version": ' + b"[" * 3000 + b"]" * 3000 + b"}",
-        b'{"format_version": 1' + b"0" * 5000 + b"}",
-        b'{"format_version": NaN}',
-        b"[1]",
+        b'{"format_version": 1' + b"0" * 5000 + b"}", b'{"format_version": NaN}', b"[1]",
     ],
     ids=lambda text: repr(text[:20]),
-)
+)  # fmt: skip
 def test_texts_that_are_no_manifest(cache, manifest, text):
     check(cache, manifest, text)
 
@@ -136,42 +131,24 @@ def test_a_manifest_larger_than_any_is_not_read(manifest):
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (("arrays", 0, "rows"), 10**15),
-        (("arrays", 0, "chunk_rows"), 7),
-        (("arrays", 0), None),
-        (("arrays", 0, "dim"), 10**9),
-        (("arrays", 0, "dim"), -24),
-        (("arrays", 0, "dim"), "24"),
-        (("arrays", 0, "rows"), True),
-        (("arrays", 0, "dtype"), "object"),
-        (("arrays", 0, "name"), "../words"),
-        (("arrays", 0, "layers"), "0123"),
-        (("n_blocks",), math.inf),
-        (("model",), "../../home"),
-        (("split",), "/etc"),
-        (("split",), "a\x1bb"),
-        (("model",), "\ud800"),
-        (("model",), "x" * 256),
-        (("kind",), "a\\b"),
-        (("created",), "yesterday"),
-        (("extra",), {"limit": "many"}),
-        (("extra",), {"units": "0"}),
-        (("extra",), {"units": [-1]}),
+        (("arrays", 0, "rows"), 10**15), (("arrays", 0, "chunk_rows"), 7), (("arrays", 0), None),
+        (("arrays", 0, "dim"), 10**9), (("arrays", 0, "dim"), -24), (("arrays", 0, "dim"), "24"),
+        (("arrays", 0, "rows"), True), (("arrays", 0, "dtype"), "object"),
+        (("arrays", 0, "name"), "../words"), (("arrays", 0, "layers"), "0123"),
+        (("n_blocks",), math.inf), (("model",), "../../home"), (("split",), "/etc"),
+        (("split",), "a\x1bb"), (("model",), "\ud800"), (("model",), "x" * 256),
+        (("kind",), "a\\b"), (("created",), "yesterday"), (("extra",), {"limit": "many"}),
+        (("extra",), {"units": "0"}), (("extra",), {"units": [-1]}),
         (("extra",), {"batching": {"padded_to": 3}}),
-        (("extra",), {"batching": {"padded_to": 3, "alone": 1}}),
-        (("extra",), {"computed": {}}),
+        (("extra",), {"batching": {"padded_to": 3, "alone": 1}}), (("extra",), {"computed": {}}),
         (("extra",), {"computed": [{"batch_tokens": 64}]}),
         (("extra",), {"computed": [{"batch_tokens": 0, "units": [0]}]}),
-        (("request",), {"text": "x", "keep": ["words"]}),
-        (("request", "keep"), "words"),
-        (("request", "model"), None),
-        (("counts",), {"words": 3}),
-        (("counts", "examples"), -1),
-        (("statistics",), {"max_abs": {"words": ["a"]}}),
-        (("model_info", "source"), 3),
+        (("request",), {"text": "x", "keep": ["words"]}), (("request", "keep"), "words"),
+        (("request", "model"), None), (("counts",), {"words": 3}), (("counts", "examples"), -1),
+        (("statistics",), {"max_abs": {"words": ["a"]}}), (("model_info", "source"), 3),
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_no_entry_has(manifest, place, value):
     values = consistent(put(json.loads(manifest.read_text()), place, value))
     with pytest.raises(EntryError, match=str(place[0])[:5]):

@@ -32,8 +32,10 @@ def double(value, report):
     yield 2 * value, os.getpid(), torch.get_num_threads()
 
 
-def fail(report):
+def fail(folder, report):
+    """Fail when the caller has what the others return."""
     yield from ()
+    assert eventually((folder / "all are there").exists)
     raise ValueError("no such row")
 
 
@@ -62,11 +64,17 @@ def gone(pids):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_results_come_with_their_position_and_what_is_reported_and_logged(workers, caplog):
+def test_results_come_with_their_position_and_what_is_reported_logged_and_raised(
+    workers, caplog, tmp_path
+):
     caplog.set_level(logging.INFO, "probekit")
-    steps = []
-    jobs = [partial(double, value) for value in (3, 4, 5)]
-    results = dict(run_local(jobs, workers=workers, report=steps.append))
+    steps, results = [], {}
+    jobs = [*(partial(double, value) for value in (3, 4, 5)), partial(fail, tmp_path)]
+    with pytest.raises(ValueError, match="no such row"):
+        for place, result in run_local(jobs, workers=workers, report=steps.append):
+            results[place] = result
+            if len(results) == 3:
+                (tmp_path / "all are there").touch()
     assert {place: value for place, (value, *_) in results.items()} == {0: 6, 1: 8, 2: 10}
     assert sorted(steps) == [3, 4, 5]
     said = sorted(record.getMessage() for record in caplog.records)
@@ -83,12 +91,6 @@ def test_a_caller_that_stops_early_ends_the_workers(tmp_path):
     pids = waiting(tmp_path)
     run.close()
     assert gone(pids)
-
-
-@pytest.mark.parametrize("workers", [1, 2])
-def test_an_error_in_a_task_reaches_the_caller(workers):
-    with pytest.raises(ValueError, match="no such row"):
-        list(run_local([fail, fail], workers=workers, report=lambda steps: None))
 
 
 def die(report):

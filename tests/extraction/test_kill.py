@@ -46,9 +46,8 @@ def check_kill(inputs, folder, **options):
     assert digests(folder / "killed") == digests(folder / "whole")
 
 
-@pytest.mark.parametrize("backend", ["zarr", "hdf5"])
-def test_a_kill_within_a_unit_resumes_bit_for_bit(many_units, tmp_path, backend):
-    check_kill(many_units, tmp_path, format=backend)
+def test_a_kill_within_a_unit_resumes_bit_for_bit(many_units, tmp_path):
+    check_kill(many_units, tmp_path)
 
 
 @pytest.mark.slow

@@ -12,10 +12,8 @@ from probekit.extraction.compute import (
     BeyondFloat16Error,
     ComputedUnit,
     LayerStatistics,
-    all_fit,
     check_range,
 )
-from probekit.extraction.drafting import total_statistics
 from tests.extraction.planned import plan_of
 
 values = st.floats(-1e5, 1e5, width=32) | st.sampled_from(
@@ -34,13 +32,6 @@ def test_statistics_equal_numpy(rows):
     assert LayerStatistics.of(block[:, :0]).max_abs == (0.0,) * len(rows)
 
 
-def test_an_entry_has_the_largest_and_the_sum_of_its_units():
-    one = {"words": {"max_abs": [1.0, 5.0], "non_finite": [0, 1]}}
-    two = {"words": {"max_abs": [2.0, 3.0], "non_finite": [0, 2]}}
-    total = total_statistics([{"statistics": one}, {"statistics": two}])
-    assert total == {"max_abs": {"words": [2.0, 5.0]}, "non_finite": {"words": [0, 3]}}
-
-
 def guard(max_abs, non_finite, dtype):
     plan = plan_of(10, 5, 8, 7, ("cls",), layers="0,7", dtype=dtype)
     statistics = {"cls": LayerStatistics((1.0, max_abs), (0, non_finite))}
@@ -56,8 +47,3 @@ def test_the_guard_names_layer_and_place():
     with pytest.raises(StateRangeError, match=r"layer 7 .* 3 NaN .*--compute-dtype float32") as nan:
         guard(1.0, 3, "bfloat16")
     assert nan.type is StateRangeError
-
-
-def test_values_fit_float16_to_its_very_end():
-    assert all_fit({"words": LayerStatistics((65504.0,), (0,))}, "float16")
-    assert not all_fit({"words": LayerStatistics((65505.0,), (0,))}, "float16")

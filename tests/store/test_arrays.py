@@ -33,12 +33,6 @@ def test_chunk_rows(dim, dtype, rows):
         assert found * dim * width >= 4 * 2**20 / 1.5
 
 
-def test_chunks_of_real_models_are_several_megabytes():
-    assert chunk_rows_for(768, "float16", 203_621) == 2048  # 3 MiB
-    assert chunk_rows_for(1024, "float16", 203_621) == 2048  # 4 MiB
-    assert chunk_rows_for(384, "int8", 203_621) == 8192  # 3 MiB
-
-
 @pytest.mark.parametrize(
     "changes",
     [
@@ -65,12 +59,6 @@ def test_specs_survive_json():
 def test_size_on_disk(dtype, nbytes):
     """64 x 2 x 8 values; int8 adds 64 x 2 norms and 2 x 2 x 8 scales of four bytes."""
     assert spec(dtype=dtype).nbytes == nbytes
-
-
-def test_the_arrays_of_int8_share_one_grid():
-    arrays = spec(dtype="int8").plain()
-    assert [array.name for array in arrays] == ["words", "words_norm", "words_scale"]
-    assert {array.grid for array in arrays} == {(2, 2)}
 
 
 @pytest.mark.parametrize(

@@ -71,11 +71,9 @@ def test_labels_that_are_dated_in_the_future_come_last(entry):
         path = write(folder, of=fingerprint)
         if clock:
             table = pq.read_table(path)
-            later = {
-                b"created": datetime.fromtimestamp(clock, UTC).isoformat().encode(),
-                b"sum": b"",
-            }
-            pq.write_table(table.replace_schema_metadata(table.schema.metadata | later), path)
+            later = datetime.fromtimestamp(clock, UTC).isoformat().encode()
+            about = table.schema.metadata | {b"created": later, b"sum": b""}
+            pq.write_table(table.replace_schema_metadata(about), path)
         assert labels_for(entry, "ner")[0].fingerprint == fingerprint
 
 
@@ -161,18 +159,16 @@ FIELDS = [b"split", b"column", b"text", b"kind", b"metric", b"fingerprint", b"cr
 
 @pytest.mark.parametrize("field", FIELDS)
 def test_damage_in_what_a_file_says_of_itself_is_told_and_mended(entry, field):
-    folder = labels_folder(entry.path)
-    path = write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    path = write(labels_folder(entry.path))
     table = pq.read_table(path)
     pq.write_table(table.replace_schema_metadata(table.schema.metadata | {field: b"x"}), path)
     with pytest.raises(EntryError, match="is damaged, or was renamed"):
         labels_for(entry, "ner")
-    write_labels(folder, "train", "ner", IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+    write(labels_folder(entry.path))
     assert [file.path for file in labels_for(entry, "ner")] == [path]
 
 
 def test_columns_whose_files_have_one_name_are_written(entry):
     for column in ("a b", "a_b"):
-        folder = labels_folder(entry.path)
-        write_labels(folder, "train", column, IDS, VALUES, **ABOUT, fingerprint="a" * 64)
+        write(labels_folder(entry.path), column)
         assert label_columns(entry) == [column]

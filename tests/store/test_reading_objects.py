@@ -16,12 +16,6 @@ def test_what_holds_no_object_holds_nothing(tmp_path, data):
     file.write_bytes(data)
     assert read_object(file) is None and read_owner(file) is None
     assert read_marks(tmp_path) == {} and not proven_key(file, tmp_path / "train-00000000")
-
-
-def test_what_is_no_file_holds_nothing(tmp_path):
     assert read_object(tmp_path) is None and read_object(tmp_path / "none") is None
-
-
-def test_an_object_is_read(tmp_path):
-    (tmp_path / "a.json").write_text('{"a": [1]}')
-    assert read_object(tmp_path / "a.json") == {"a": [1]} and read_marks(tmp_path) == {}
+    file.write_text('{"a": [1]}')
+    assert read_object(file) == {"a": [1]} and read_marks(tmp_path) == {}

@@ -77,16 +77,16 @@ def test_every_depth_and_strength_as_scikit_learn(splits):
 
 
 @pytest.mark.parametrize(
-    ("head", "decoder", "layers", "l2"),
+    ("head", "decoder", "layers", "l2", "select"),
     [
-        ("last", "linear", (3,), None),
-        ("mean", "crf", (2, 3), 0.01),
-        ("p32", "linear", (2, 3), 0.01),
-        ("attention-fusion", "linear", (2, 3), 0.01),
+        ("last", "linear", (3,), None, "cv:2"),
+        ("mean", "crf", (2, 3), 0.01, "cv:2"),
+        ("p32", "linear", (2, 3), 0.01, "dev"),
+        ("attention-fusion", "linear", (2, 3), 0.01, "dev"),
     ],
 )
-def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers, l2):
-    one = spec(head, layers, decoder, select="cv:2", l2=l2)
+def test_rows_on_the_disk_give_what_rows_in_memory_give(splits, head, decoder, layers, l2, select):
+    one = spec(head, layers, decoder, select=select, l2=l2)
     train = few(splits, 8)
     (held,), (streamed,) = (fit(splits, one, train=train, memory=n) for n in (None, 0))
     assert streamed.diagnosis["strength"] == held.diagnosis["strength"]

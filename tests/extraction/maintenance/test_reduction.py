@@ -97,10 +97,7 @@ PLACES = (
 COMMANDS = (("path",), ("text",), ("text", "--layers", "0"), ("path", "--array", "tokens"))
 
 
-@pytest.mark.parametrize(
-    ("place", "command"),
-    [(place, words) for i, place in enumerate(PLACES) for words in COMMANDS[i % 2 :: 2]],
-)
+@pytest.mark.parametrize(("place", "command"), [*zip(PLACES, COMMANDS, strict=True)])
 def test_a_removal_that_is_killed_is_finished_by_the_same_command(
     inputs, cache, tmp_path, place, command
 ):

@@ -61,13 +61,8 @@ def test_without_the_text(bert, corpus, cache, hub, here):
 
 
 def test_what_is_refused(cache, corpus, bert, hub):
-    assert "no entry of split 'test' is among those that are named, which are of dev, train" in (
-        refused("cache", "push", bert, corpus, URL, "--split", "test", "--yes")
-    )
-    assert "write hf://datasets/OWNER/NAME" in (
-        refused("cache", "push", bert, corpus, "hf://datasets/states", "--yes")
-    )
-    assert "me/states holds no entries" in refused("cache", "pull", "me/states")
+    told = refused("cache", "push", bert, corpus, URL, "--split", "test", "--yes")
+    assert "no entry of split 'test' is among those that are named, which are of dev, train" in told
     told = refused("train", bert, corpus, "--head", "last", "--cache", "s3://bucket/x")
     assert "s3://bucket/x is a URL, but a cache is a folder. `probekit cache pull URL`" in told
     assert "no cache entry matches other in cache" in refused("cache", "push", "other", URL)

@@ -53,9 +53,7 @@ def test_glued_words_are_refused(name):
     with pytest.raises(BackboneError, match=r"glues pre-split words .* add_prefix_space=True"):
         check_word_separation(tiny.tokenizer_of(name))
 
-
-def test_setting_the_attribute_later_is_refused():
-    late = tiny.build_tokenizer("roberta")
+    late = tiny.build_tokenizer(name)
     late.add_prefix_space = True  # the trap: it changes nothing in the Rust tokenizer
     with pytest.raises(BackboneError, match="glues"):
         check_word_separation(late)

@@ -11,34 +11,25 @@ from probekit.errors import OptionError
 LENGTHS = st.lists(st.integers(1, 70), max_size=120).map(lambda values: np.array(values, np.int32))
 
 
-@settings(max_examples=60)
-@given(lengths=LENGTHS, budget=st.integers(1, 400))
-def test_batches_partition_the_windows_under_the_budget(lengths, budget):
-    batches = batches_by_length(lengths, budget)
-    assert sorted(int(i) for batch in batches for i in batch) == list(range(len(lengths)))
-    for batch in batches:
-        assert len(batch) * lengths[batch].max() <= budget or len(batch) == 1
-    in_order = [lengths[i] for batch in batches for i in batch]
-    assert in_order == sorted(in_order, reverse=True)
-
-
-@settings(max_examples=60)
+@settings(max_examples=90)
 @given(
-    lengths=LENGTHS, budget=st.integers(1, 400), padded_to=st.integers(0, 70), alone=st.booleans()
-)
-def test_windows_that_padding_changes_run_beside_their_own_length(
+    lengths=LENGTHS, budget=st.integers(1, 400),
+    padded_to=st.integers(0, 70) | st.none(), alone=st.booleans(),
+)  # fmt: skip
+def test_batches_partition_the_windows_under_the_budget_by_their_length_where_padding_changes_them(
     lengths, budget, padded_to, alone
 ):
-    batches = batches_by_length(lengths, budget, Batching(padded_to=padded_to, alone=alone))
+    how = () if padded_to is None else (Batching(padded_to=padded_to, alone=alone),)
+    batches = batches_by_length(lengths, budget, *how)
     assert sorted(int(i) for batch in batches for i in batch) == list(range(len(lengths)))
     for batch in batches:
         widths = lengths[batch]
         assert len(batch) * widths.max() <= budget or len(batch) == 1
-        if widths.max() > padded_to:
+        if how and widths.max() > padded_to:
             assert widths.min() == widths.max() and not (alone and len(batch) > 1)
     in_order = [lengths[i] for batch in batches for i in batch]
     assert in_order == sorted(in_order, reverse=True)
-    if not alone:
+    if how and not alone:
         widths, counts = np.unique(lengths[lengths > padded_to], return_counts=True)
         fewest = sum(-(-n // max(budget // int(w), 1)) for w, n in zip(widths, counts, strict=True))
         assert sum(lengths[batch].max() > padded_to for batch in batches) == fewest

@@ -96,11 +96,8 @@ def test_counts(name):
     windows = np.diff(split.example_windows)
     assert windows[1] == windows[2] == (1 if name == "bert" else 0)  # no window without subwords
     assert windows[3] > 1
-
-
-def test_an_empty_split():
-    split = _encode("bert", [], max_length=10)
-    assert split.counts == dict.fromkeys(split.counts, 0)
+    none = _encode(name, [], max_length=10)
+    assert none.counts == dict.fromkeys(split.counts, 0)
 
 
 def test_overlong_error_names_example_length_and_limit():
@@ -113,13 +110,10 @@ def test_overlong_error_names_example_length_and_limit():
     assert fits.counts["windows"] == 3
 
 
-def test_options_that_cannot_be_used():
+def test_what_cannot_be_used():
     with pytest.raises(OptionError, match=r"--max-length 2 leaves no room .* at least 3"):
         _encode("bert", [["EU"]], max_length=2)
     with pytest.raises(UnknownNameError, match=r"'cut'\. Choose from: error, stride, truncate"):
         _encode("bert", [["EU"]], max_length=9, overlong="cut")
-
-
-def test_glued_words_never_get_through():
     with pytest.raises(BackboneError, match="glues"):
         encode_words(tiny.tokenizer_of("gpt2"), ["a"], [["EU", "rejects"]], max_length=9)

@@ -41,17 +41,10 @@ def windows_of(values, split):
 def test_pairs_equal_the_tokenizer_s_own_truncation(name, pairs, length):
     split = encode(name, pairs, max_length=length, token_types=True)
     firsts, seconds = [first for first, _ in pairs], [second for _, second in pairs]
-    expected = (
-        tokenizer(name)(
-            firsts,
-            seconds,
-            truncation="longest_first",
-            max_length=length,
-            return_token_type_ids=True,
-        )
-        if pairs
-        else {"input_ids": [], "token_type_ids": []}
-    )
+    expected = {"input_ids": [], "token_type_ids": []}
+    if pairs:
+        how = {"truncation": "longest_first", "max_length": length, "return_token_type_ids": True}
+        expected = tokenizer(name)(firsts, seconds, **how)
     tokenizer(name).backend_tokenizer.no_truncation()
     assert windows_of(split.subwords, split) == expected["input_ids"]
     types = np.zeros_like(split.subwords) if split.token_types is None else split.token_types

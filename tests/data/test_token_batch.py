@@ -73,9 +73,11 @@ def test_rows_land_in_data_set_order(name, sentences, budget, pooling, data):
         torch.testing.assert_close(out[key], wanted, rtol=1e-6, atol=0)
 
 
-def test_padding_uses_the_given_id():
+def test_padding_uses_the_given_id_and_arrays_are_those_asked_for():
     split = _split("bert", [["EU"], ["EU", "rejects", "German", "call"]])
-    (batch,) = token_batches(split, 0, 2, batch_tokens=9999, pad_id=7, pooling="first")
+    options = {"batch_tokens": 9999, "pad_id": 7, "pooling": "first", "arrays": ("words",)}
+    (batch,) = token_batches(split, 0, 2, **options)
+    assert set(batch.picks) == {"words"}
     longest, short = batch.input_ids.tolist()
     assert batch.lengths.tolist() == [len(longest), 4]
     assert short[4:] == [7] * (len(longest) - 4)
@@ -92,10 +94,3 @@ def test_batches_depend_on_their_examples_alone():
         for key in ("words", "tokens"):
             assert torch.equal(left.picks[key].source, right.picks[key].source)
             assert torch.equal(left.picks[key].target, right.picks[key].target)
-
-
-def test_only_the_arrays_asked_for():
-    split = _split("bert", [["EU"]])
-    options = {"batch_tokens": 9, "pad_id": PAD, "pooling": "first"}
-    (batch,) = token_batches(split, 0, 1, arrays=("words",), **options)
-    assert set(batch.picks) == {"words"}

@@ -1,6 +1,5 @@
 """Extraction against an independent reference: the model run by hand, sentence by sentence."""
 
-import dataclasses
 import json
 import math
 import time
@@ -303,10 +302,6 @@ def test_options_check_themselves():
             ExtractOptions(**wrong)
     with pytest.raises(ValueError, match=r"unknown --keep 'word'\. Did you mean 'words'\?"):
         ExtractOptions(keep="word")
-    assert dataclasses.asdict(ExtractOptions())["format"] == "zarr"
-
-
-def test_options_may_be_written_as_on_the_command_line():
     assert ExtractOptions(keep="tokens,words") == ExtractOptions(keep=("words", "tokens"))
     assert [ExtractOptions(layers=layers).layers for layers in (-1, [0, 4], range(2), "1:")] == [
         "-1", "0,4", "0,1", "1:",

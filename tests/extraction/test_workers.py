@@ -113,10 +113,9 @@ def test_worker_processes(bert, corpus, tmp_path):
 
 
 def test_commands_name_the_workers_and_not_their_shards():
-    target = ExtractTarget(model="m", task="conll", shard=Shard(1, 2), workers=2)
-    assert target.command(ExtractOptions()) == "probekit extract m conll --workers 2"
-    target = ExtractTarget(model="m", task="conll", shard=Shard(1, 2))
-    assert target.command(ExtractOptions()) == "probekit extract m conll --shard 1/2"
+    for more, named in (({"workers": 2}, "--workers 2"), ({}, "--shard 1/2")):
+        target = ExtractTarget(model="m", task="conll", shard=Shard(1, 2), **more)
+        assert target.command(ExtractOptions()) == f"probekit extract m conll {named}"
 
 
 @pytest.mark.parametrize(

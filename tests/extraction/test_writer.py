@@ -42,16 +42,12 @@ def test_an_error_reaches_the_caller_and_later_items_are_dropped():
     assert written == [0]
 
 
-def fail(item):
-    raise OSError("disk full")
+def test_an_error_of_the_last_item_is_raised_on_leaving_unless_the_caller_has_its_own():
+    def fail(item):
+        raise OSError("disk full")
 
-
-def test_an_error_of_the_last_item_is_raised_on_leaving():
     with pytest.raises(OSError, match="disk full"), writer_thread(fail) as put:
         put(0)
-
-
-def test_the_caller_s_own_error_wins():
     with pytest.raises(KeyError), writer_thread(fail) as put:
         put(0)
         raise KeyError("mine")

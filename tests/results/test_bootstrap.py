@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from probekit.errors import OptionError
 from probekit.results.comparison.resampling import Bootstrap, Groups, counts
 from tests.results.comparison.files import bootstrap
 
@@ -39,8 +38,3 @@ def test_the_seed_decides():
         bootstrap(Groups(50), lambda t: t @ gain, seed=s, samples=100) for s in (0, 0, 1)
     )
     assert one == same != other
-
-
-def test_too_little():
-    with pytest.raises(OptionError, match="--samples 99: an interval needs at least 100"):
-        Bootstrap(samples=99)

@@ -18,7 +18,10 @@ GOOD |= {"strength": 0.1, "strengths": [1, 0.1, 0.01], "strength_scores": [0.5, 
 
 
 def test_nothing_is_said_where_nothing_is_wrong():
-    records = [diagnosed(seed=seed, **GOOD) for seed in (0, 1)] + [make_record("p32")]
+    records = [diagnosed(seed=seed, **GOOD) for seed in (0, 1)]
+    records += [make_record(select=how, test_score=None) for how in ("cv:5", None)]
+    names = ("converged", "edge", "one_class", "best_is_last", "falling", "absent")
+    records += [make_record(select="dev", key="1", diagnosis=dict.fromkeys(names))]  # unknown
     assert marks(records) == () and notes(records) == [] and notes([]) == []
 
 
@@ -40,17 +43,6 @@ def test_nothing_is_said_where_nothing_is_wrong():
 def test_every_trouble_is_a_mark(changes, mark):
     assert marks([make_record(**{"diagnosis": GOOD} | changes)]) == (mark,)
     assert notes([make_record(**{"diagnosis": GOOD} | changes)]) == [f"* {mark}"]
-
-
-def test_values_that_are_unknown_are_no_trouble():
-    names = ("converged", "edge", "one_class", "best_is_last", "falling", "absent")
-    assert notes([make_record(diagnosis=dict.fromkeys(names))]) == []
-
-
-def test_a_test_score_or_another_selection_is_no_selection_on_the_reported_split():
-    assert marks([make_record(select="dev")]) == ()
-    assert marks([make_record(select="cv:5", test_score=None)]) == ()
-    assert marks([make_record(select=None, test_score=None)]) == ()
 
 
 def test_places_are_settings_depths_and_seeds():

@@ -65,8 +65,10 @@ def test_every_torn_tail_is_ignored_and_cut_off(tmp_path, caplog):
     whole = path.read_bytes()
     append_record(path, second)
     line = path.read_bytes()[len(whole) :]
-    for cut in (*range(1, 20), len(line) // 2, len(line) - 2):
-        path.write_bytes(whole + line[:cut])
+    longer_than_a_block = b'{"model": "' + "é".encode() * 100_000
+    cuts = (*range(1, 20), len(line) // 2, len(line) - 2)
+    for tail in (*(line[:cut] for cut in cuts), longer_than_a_block):
+        path.write_bytes(whole + tail)
         assert load_records(path) == [first]
         append_record(path, second)
         assert path.read_bytes() == whole + line
@@ -109,16 +111,6 @@ def test_a_line_that_begins_otherwise_than_records_is_not_cut(tmp_path, begun):
     with pytest.raises(RecordError, match="not a file of records"):
         check_appendable(path)
     assert path.read_text() == begun
-
-
-def test_torn_tail_longer_than_a_block(tmp_path):
-    first, second = _records(2)
-    path = tmp_path / "task.jsonl"
-    append_record(path, first)
-    with path.open("ab") as file:
-        file.write(b'{"model": "' + "é".encode() * 100_000)
-    append_record(path, second)
-    assert load_records(path) == [first, second]
 
 
 @pytest.mark.parametrize(

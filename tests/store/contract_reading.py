@@ -137,18 +137,13 @@ class ReadingContract(Backed):
         ):
             with pytest.raises(OptionError, match="out"):
                 array.read(torch.tensor([1, 2]), out=out)
-        whole = "whole numbers, such as int64; found"
+        slices = slice(-3, 2), slice(0, 10_000), slice(0, 8, 2), slice(5, 4)
+        others = torch.tensor([[1]]), torch.ones(2), np.ones(2), np.array(1)
         for rows, says in (
             (torch.tensor([-1]), "row -1 does not exist; it has rows 0..1"),
             (torch.tensor([3, 10_000]), "row 10000 does not exist; it has rows 0..1"),
-            *(
-                (one, "slice")
-                for one in (slice(-3, 2), slice(0, 10_000), slice(0, 8, 2), slice(5, 4))
-            ),
-            *(
-                (one, whole)
-                for one in (torch.tensor([[1]]), torch.ones(2), np.ones(2), np.array(1))
-            ),
+            *((one, "slice") for one in slices),
+            *((one, "whole numbers, such as int64; found") for one in others),
             (np.ones(4, bool), r"found 1-d bool; np\.flatnonzero turns a mask"),
         ):
             with pytest.raises(OptionError, match=says):

@@ -63,18 +63,15 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
     twice = [*found, found[0]]
     refuses(DataError, r"5 sequences, and train has 4 examples", **arrays(twice))
     refuses(DataError, "none of 3 sequences has", vllm_folder(tmp_path / "v", found[1:]))
+    again = (found[2][0], torch.randn_like(found[2][1]))
+    message = "have the same tokens and other states: they are of two runs"
+    refuses(DataError, message, vllm_folder(tmp_path / "x", [*found, again]))
     entry = imported(**arrays(twice), options=dataclasses.replace(PLAIN, limit=2))
     assert entry.manifest.part == "the first 2 examples"
     # of requests that were made twice one is taken; those of other texts are left alone
     other = (torch.tensor([5, 6, 7]), torch.zeros(3, 4, 32))
     entry = imported(vllm_folder(tmp_path / "w", [*found, found[0], other]))
     assert entry.manifest.counts["examples"] == 4
-
-
-def test_two_runs_in_one_folder(refuses, found, tmp_path):
-    again = (found[2][0], torch.randn_like(found[2][1]))
-    message = "have the same tokens and other states: they are of two runs"
-    refuses(DataError, message, vllm_folder(tmp_path / "w", [*found, again]))
 
 
 @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def test_labels_of_a_text_that_has_an_entry_stay(root, entry):
     assert {stale.path.name[:3] for stale in find_stale(root)} == {"dev"}
 
 
-def test_labels_go_with_the_last_entry_of_their_text(entry):
+def test_labels_and_locks_go_with_the_last_entry_of_their_text(root, entry):
     own = more_labels(entry, "train", read_manifest(entry).request["text"])
     other = more_labels(entry, "train", "another")
     twin = shutil.copytree(entry, entry.with_name("train-" + "0" * 8))
@@ -132,7 +132,7 @@ def test_labels_go_with_the_last_entry_of_their_text(entry):
     assert own.exists() and other.exists(), "the other entry of the text needs them"
     twin.rename(entry)
     Removable.of(entry).remove()
-    assert not own.exists() and other.exists()
+    assert not own.exists() and other.exists() and not list(root.glob("*/*/*.lock*"))
 
 
 def test_what_is_not_provably_probekits_stays(root, tmp_path):
@@ -170,8 +170,3 @@ def test_stale_is_for_the_whole_cache(root):
     for words in (("x",), ("--layers", "1"), ("--array", "tokens")):
         assert "--stale is for all of the cache" in refused("cache", "rm", "--stale", *words)
     assert "say which ENTRY" in refused("cache", "rm")
-
-
-def test_a_removed_entry_leaves_no_lock(root, entry):
-    done("cache", "rm", entry, "--yes")
-    assert not list(root.glob("*/*/*.lock*"))

@@ -45,11 +45,6 @@ def test_a_missing_score_has_no_mark_of_its_own():
     assert notes([row]) == ["* selected on the reported split"]
 
 
-def test_nothing_is_wrong_and_nothing_is_marked(records):
-    text = score_table(records[:2]).text()
-    assert "*" not in text and notes(records[:2]) == []
-
-
 @pytest.mark.parametrize(
     ("changes", "columns"),
     [
@@ -111,10 +106,6 @@ def test_every_curve_has_its_own_best():
     lines = depth_table(records).text().splitlines()
     assert "last: best on dev: layer 1; ~ within noise of it: 1, 3 (exact ties only)" in lines
     assert "p32: best on dev: layer 3; ~ within noise of it: no other (exact ties only)" in lines
-
-
-def test_one_depth_has_no_best():
-    assert "best on" not in depth_table(deep_records()[2:3]).text()
 
 
 def test_weights_of_troubled_runs_are_marked():

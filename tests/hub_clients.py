@@ -39,13 +39,9 @@ def client_environment(url: str, home: Path) -> dict[str, str]:
     proxies = {"http_proxy", "https_proxy", "all_proxy"}
     kept = {name: value for name, value in kept.items() if name.lower() not in proxies}
     return kept | {
-        "HF_ENDPOINT": url,
-        "HF_HOME": str(home),
-        "HF_HUB_DISABLE_TELEMETRY": "1",
-        "HF_HUB_DISABLE_XET": "1",
-        "HF_UPDATE_DOWNLOAD_COUNTS": "0",
-        "OMP_NUM_THREADS": "1",
-    }
+        "HF_ENDPOINT": url, "HF_HOME": str(home), "HF_HUB_DISABLE_TELEMETRY": "1",
+        "HF_HUB_DISABLE_XET": "1", "HF_UPDATE_DOWNLOAD_COUNTS": "0", "OMP_NUM_THREADS": "1",
+    }  # fmt: skip
 
 
 def run_python(
@@ -55,13 +51,9 @@ def run_python(
     root = Path(__file__).resolve().parents[1]
     environment = client_environment(url, home) | {"PYTHONPATH": str(root)}
     return subprocess.run(
-        [sys.executable, "-c", code, *arguments],
-        env=environment,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        check=False,
-    )
+        [sys.executable, "-c", code, *arguments], env=environment, capture_output=True, text=True,
+        timeout=timeout, check=False,
+    )  # fmt: skip
 
 
 def redirect(monkeypatch: pytest.MonkeyPatch, url: str, home: Path) -> None:

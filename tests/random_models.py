@@ -8,13 +8,9 @@ from transformers import AutoConfig, AutoModel
 from tests import tiny
 
 SIZES = {
-    "hidden_size": 32,
-    "num_hidden_layers": 3,
-    "num_attention_heads": 4,
-    "intermediate_size": 48,
-    "max_position_embeddings": 64,
-    "pad_token_id": 0,
-}
+    "hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4, "intermediate_size": 48,
+    "max_position_embeddings": 64, "pad_token_id": 0,
+}  # fmt: skip
 OPTIONS = {
     "fnet": {},
     "mobilebert": {

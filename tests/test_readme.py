@@ -149,12 +149,9 @@ def test_the_table_of_heads_is_the_registry():
 
 def test_the_table_of_decoders_is_the_registry():
     words = {
-        "words": {"tagging"},
-        "texts": {"sentence", "pair"},
-        "label sets": {"multilabel"},
-        "numbers": {"regression"},
-        "tokens": {"language-modelling"},
-    }
+        "words": {"tagging"}, "texts": {"sentence", "pair"}, "label sets": {"multilabel"},
+        "numbers": {"regression"}, "tokens": {"language-modelling"},
+    }  # fmt: skip
     rows = rows_of("decoders")
     assert [row[0].strip("`") for row in rows] == list(DECODERS)
     for name, labels, *_ in rows:

@@ -28,13 +28,10 @@ NARROW = {"embedding_size": 16}
 DISTIL = {"dim": 32, "hidden_dim": 48, "n_heads": 4, "n_layers": 2}
 # family -> (tokenizer, what its configuration needs besides SIZES)
 MASKED = {
-    "bert": ("bert", {}),
-    "roberta": ("roberta", {}),
-    "distilbert": ("bert", DISTIL),
-    "modernbert": ("roberta", {"pad_token_id": 1}),
-    "albert": ("bert", NARROW),
+    "bert": ("bert", {}), "roberta": ("roberta", {}), "distilbert": ("bert", DISTIL),
+    "modernbert": ("roberta", {"pad_token_id": 1}), "albert": ("bert", NARROW),
     "deberta-v2": ("deberta-v2", {}),
-}
+}  # fmt: skip
 CAUSAL = {
     "llama": ("llama", {"tie_word_embeddings": False}),
     "llama-tied": ("llama", {"tie_word_embeddings": True}),

@@ -206,13 +206,10 @@ def test_source_counts_and_so_does_what_it_names(tmp_path, monkeypatch):
         f"N = 1\n{base}def helper(): return N\nclass A(Base):\n    def f(self): return helper()\n"
     )
     versions = {
-        "same": text,
-        "own": text.replace("return helper()", "return helper() + 1"),
-        "helper": text.replace("return N", "return -N"),
-        "constant": text.replace("N = 1", "N = 2"),
-        "base": text.replace("pass", "x = 1"),
-        "unnamed": text + "def other(): pass\n",
-    }
+        "same": text, "own": text.replace("return helper()", "return helper() + 1"),
+        "helper": text.replace("return N", "return -N"), "constant": text.replace("N = 1", "N = 2"),
+        "base": text.replace("pass", "x = 1"), "unnamed": text + "def other(): pass\n",
+    }  # fmt: skip
     found = {}
     for name, one in versions.items():
         folder = tmp_path / name

@@ -74,17 +74,13 @@ def test_a_path_is_left_to_the_shell():
 @pytest.mark.parametrize(
     ("option", "names"),
     [
-        ("train --decoder", decoders.DECODERS),
-        ("train --normalize", normalization.NORMALIZATIONS),
-        ("train --fit", ["auto", *fitters.FITTERS]),
-        ("train --method", METHODS),
+        ("train --decoder", decoders.DECODERS), ("train --normalize", normalization.NORMALIZATIONS),
+        ("train --fit", ["auto", *fitters.FITTERS]), ("train --method", METHODS),
         ("extract --dtype", ["auto", *FEATURE_DTYPES]),
-        ("extract --compute-dtype", get_args(ComputeDtype)),
-        ("extract --overlong", OVERLONG),
-        ("extract --pooling", ["auto", *get_args(Pooling)]),
-        ("extract --format", BACKENDS),
+        ("extract --compute-dtype", get_args(ComputeDtype)), ("extract --overlong", OVERLONG),
+        ("extract --pooling", ["auto", *get_args(Pooling)]), ("extract --format", BACKENDS),
     ],
-)
+)  # fmt: skip
 def test_names_that_are_written_out_are_those_of_the_registries(option, names):
     command, name = option.split()
     assert set(completed(f"probekit {command} m t {name} ")) == set(names)

@@ -88,19 +88,10 @@ def test_arguments_and_flags_come_from_a_file(records, here):
         ("predictions = 1", "predictions must be true or false; found 1."),
         ("head = true", "head must be text, a number or an array of these; found True."),
         ("[trian]\nhead = 'last'", "no command has the section [trian]. Did you mean 'train'?"),
-        (
-            "[cache-lst]\nsort = 'name'",
-            "no command has the section [cache-lst]. Did you mean",
-        ),
+        ("[cache-lst]\nsort = 'name'", "no command has the section [cache-lst]. Did you mean"),
         ("[sweep]\nhed = 'last'", "unknown key 'hed' for `probekit sweep`."),
-        (
-            "[extract]\ntrust-remote-code = true",
-            "trust_remote_code is never read from a file",
-        ),
-        (
-            "[[run]]\nhead = 'last'",
-            "`probekit train` has no option run: put it below [merge]",
-        ),
+        ("[extract]\ntrust-remote-code = true", "trust_remote_code is never read from a file"),
+        ("[[run]]\nhead = 'last'", "`probekit train` has no option run: put it below [merge]"),
         ("head = last", "not TOML (Invalid value"),
     ],
 )

@@ -56,15 +56,9 @@ def test_the_record_says_what_was_kept_together(train):
     ("options", "message"),
     [
         (("--select", "cv:3", "--group", "promt"), "Did you mean 'prompt'"),
-        (
-            ("--select", "cv:3", "--group", "one"),
-            "(--group one) or more, and there is 1 among",
-        ),
+        (("--select", "cv:3", "--group", "one"), "(--group one) or more, and there is 1 among"),
         (("--select", "hold-out:0.5", "--group", "one"), "needs 2 groups"),
-        (
-            ("--select", "cv:3", "--group", "half"),
-            "are 2 among the drawn sentences: give --sel",
-        ),
+        (("--select", "cv:3", "--group", "half"), "are 2 among the drawn sentences: give --sel"),
         (("--hold-out", "0.2", "--group", "one"), "leaves one side empty"),
         (("--l2", "1", "--group", "prompt"), "--l2 fixes the only choice: leave --l2 out"),
     ],

@@ -16,24 +16,18 @@ SELECT, RECORDS = f"{MAINTENANCE}.select_folders", "probekit.cli.record_reading.
 SWEEP, BASELINES = "probekit.train.sweeps.run.sweep", "probekit.train.baselines.run_baselines"
 LOCATION = "probekit.features.location.Location"
 TRAIN = (
-    f"{LOCATION}.task",
-    f"{LOCATION}.check_cached",
-    "probekit.features.open_features",
-    SWEEP,
+    f"{LOCATION}.task", f"{LOCATION}.check_cached", "probekit.features.open_features", SWEEP,
     BASELINES,
-)
+)  # fmt: skip
 FIGURE = "probekit.plots.style.save_figure"
 COMPARE = (
     RECORDS,
     *(f"probekit.results.comparison.{name}" for name in ("choose_run", "compare", "compare_all")),
 )
 REMOVAL = (
-    f"{MAINTENANCE}.finish_removals",
-    SELECT,
-    f"{MAINTENANCE}.plan_reductions",
-    f"{MAINTENANCE}.Removable.of",
-    f"{MAINTENANCE}.find_stale",
-)
+    f"{MAINTENANCE}.finish_removals", SELECT, f"{MAINTENANCE}.plan_reductions",
+    f"{MAINTENANCE}.Removable.of", f"{MAINTENANCE}.find_stale",
+)  # fmt: skip
 READ = "probekit.cli.record_reading.read_records"
 OVERTHINKING = "probekit.results.overthinking"
 EXTRACTION = "probekit.extraction"
@@ -53,10 +47,7 @@ CALLS = {
         f"plot {kind} r": (RECORDS, f"probekit.plots.{kind}.plot_{kind}", FIGURE)
         for kind in ("weights", "depth", "learning", "classes")
     },
-    "table r": (
-        RECORDS,
-        "probekit.cli.record_reading.asked_table",
-    ),
+    "table r": (RECORDS, "probekit.cli.record_reading.asked_table"),
     "table r --of depth": (RECORDS, "probekit.results.tables.depth_table"),
     "table r --of weights": (RECORDS, "probekit.results.tables.measure_table"),
     **dict.fromkeys(("compare a b", "compare a b --all"), COMPARE),
@@ -81,11 +72,8 @@ CALLS = {
     "cache ls": (f"{MAINTENANCE}.list_cache",),
     **dict.fromkeys(("cache info m", "cache path m"), (SELECT,)),
     "cache verify m --rows 9": (
-        SELECT,
-        f"{MAINTENANCE}.check_chunks",
-        "probekit.store.entry.Entry.open",
-        f"{MAINTENANCE}.verify_rows",
-        f"{MAINTENANCE}.verify_against",
+        SELECT, f"{MAINTENANCE}.check_chunks", "probekit.store.entry.Entry.open",
+        f"{MAINTENANCE}.verify_rows", f"{MAINTENANCE}.verify_against",
     ),
     "cache merge s": (f"{MAINTENANCE}.merge_shards",),
     **dict.fromkeys(("cache rm", "cache rm m"), REMOVAL),
@@ -97,7 +85,7 @@ CALLS = {
     "cache import m conll s": ("probekit.extraction.imports.import_states",),
     "cache push m u": (SELECT, "probekit.exchange.Push.of"),
     "cache pull u": ("probekit.exchange.Pull.of",),
-}
+}  # fmt: skip
 """By a line that is typed, the functions that it calls in turn; the last one's work is not done."""
 
 ANSWERS = {

@@ -110,12 +110,9 @@ def _answers(variables: dict[str, str]) -> bool:
 def _daemon(command: Sequence[str], out: Path, variables: dict[str, str]) -> Iterator[None]:
     with out.open("w") as file:
         process = subprocess.Popen(
-            command,
-            env=os.environ | variables,
-            stdout=file,
-            stderr=subprocess.STDOUT,
+            command, env=os.environ | variables, stdout=file, stderr=subprocess.STDOUT,
             start_new_session=True,
-        )
+        )  # fmt: skip
     try:
         yield
     finally:

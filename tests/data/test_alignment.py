@@ -28,13 +28,10 @@ def _ids(sentences):
 @pytest.mark.parametrize(
     ("name", "prefix", "suffix"),
     [
-        ("bert", ["[CLS]"], ["[SEP]"]),
-        ("roberta", ["<s>"], ["</s>"]),
-        ("gpt2", [], []),
-        ("llama", ["<s>"], []),
-        ("t5", [], ["</s>"]),
+        ("bert", ["[CLS]"], ["[SEP]"]), ("roberta", ["<s>"], ["</s>"]), ("gpt2", [], []),
+        ("llama", ["<s>"], []), ("t5", [], ["</s>"]),
     ],
-)
+)  # fmt: skip
 def test_specials(name, prefix, suffix):
     chosen = tokenizer(name)
     specials = learn_specials(chosen)

@@ -52,12 +52,9 @@ def assert_same(one, two):
 
 @settings(max_examples=60)
 @given(
-    form=st.sampled_from(FORMS),
-    name=st.sampled_from(["bert", "roberta", "gpt2", "llama"]),
-    sentences=SENTENCES,
-    room=st.integers(6, 40),
-    overlong=st.sampled_from(["stride", "truncate"]),
-)
+    form=st.sampled_from(FORMS), name=st.sampled_from(["bert", "roberta", "gpt2", "llama"]),
+    sentences=SENTENCES, room=st.integers(6, 40), overlong=st.sampled_from(["stride", "truncate"]),
+)  # fmt: skip
 def test_a_split_and_its_columns_are_inverse(form, name, sentences, room, overlong):
     name = {"masked": "bert"}.get(form, name)
     split = encode(form, name, sentences, room, overlong)

@@ -49,12 +49,9 @@ def _expected(split, start, stop, pooling):
 
 @settings(max_examples=45)
 @given(
-    name=st.sampled_from(["bert", "gpt2", "llama"]),
-    sentences=SENTENCES,
-    budget=st.integers(1, 90),
-    pooling=st.sampled_from(["first", "last", "mean"]),
-    data=st.data(),
-)
+    name=st.sampled_from(["bert", "gpt2", "llama"]), sentences=SENTENCES, budget=st.integers(1, 90),
+    pooling=st.sampled_from(["first", "last", "mean"]), data=st.data(),
+)  # fmt: skip
 def test_rows_land_in_data_set_order(name, sentences, budget, pooling, data):
     split = _split(name, sentences)
     stop = data.draw(st.integers(0, len(sentences)))

@@ -60,11 +60,7 @@ def test_commands_of_a_card_run_nothing_of_a_strangers():
 
 @pytest.mark.parametrize(
     "before",
-    [
-        "---\nlicense: mit\ntags:\n- mine\n---\n\n# Mine\n\nMy words.\n",
-        "# Mine\n\nMy words.\n",
-        "",
-    ],
+    ["---\nlicense: mit\ntags:\n- mine\n---\n\n# Mine\n\nMy words.\n", "# Mine\n\nMy words.\n", ""],
     ids=["with metadata", "without", "empty"],
 )
 def test_what_the_owner_wrote_stays(before):

@@ -18,13 +18,10 @@ def texts(count, length):
     """Texts of equal length, without memory for their subwords."""
     tokens = np.broadcast_to(np.int32(1), (count * length,))
     return EncodedSplit(
-        ids=tuple(map(str, range(count))),
-        subwords=tokens,
-        word_map=tokens,
-        window_lengths=np.full(count, length, np.int32),
-        example_windows=np.arange(count + 1),
+        ids=tuple(map(str, range(count))), subwords=tokens, word_map=tokens,
+        window_lengths=np.full(count, length, np.int32), example_windows=np.arange(count + 1),
         example_words=np.zeros(count + 1, np.int64),
-    )
+    )  # fmt: skip
 
 
 def facts(dim, n_blocks):

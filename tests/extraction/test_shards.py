@@ -100,14 +100,11 @@ def test_the_units_of_entries_of_one_unit_are_different_shards():
     ("text", "says"),
     [
         ("0/4", r"--shard 0/4: shards of 4 are 1/4 to 4/4, for which .* --array=1-4\."),
-        ("5/4", r"shards of 4 are 1/4 to 4/4\."),
-        ("1/0", "shards of 0"),
-        ("2", "expected which of how many, such as 2/4"),
-        ("a/b", "expected which of how many"),
-        ("-1/4", "expected which of how many"),
-        ("1/4/2", "expected which of how many"),
+        ("5/4", r"shards of 4 are 1/4 to 4/4\."), ("1/0", "shards of 0"),
+        ("2", "expected which of how many, such as 2/4"), ("a/b", "expected which of how many"),
+        ("-1/4", "expected which of how many"), ("1/4/2", "expected which of how many"),
     ],
-)
+)  # fmt: skip
 def test_shards_that_there_are_not(text, says):
     with pytest.raises(OptionError, match=says):
         Shard.parse(text)

@@ -58,14 +58,10 @@ def test_f1_equals_sklearn(found: list[tuple[int, int]]) -> None:
 @pytest.mark.parametrize(
     ("names", "positive"),
     [
-        (("0", "1"), 1),
-        (("1", "0"), 0),
-        (("no", "yes"), 1),
-        (("same", "different"), 0),
-        (("1",), 0),
-        (("0",), None),
+        (("0", "1"), 1), (("1", "0"), 0), (("no", "yes"), 1), (("same", "different"), 0),
+        (("1",), 0), (("0",), None),
     ],
-)
+)  # fmt: skip
 def test_the_positive_class(names: tuple[str, ...], positive: int | None) -> None:
     ids = np.arange(len(names))
     scores = F1(Gold(ids, np.array([0, len(ids)]), names)).score(

@@ -44,15 +44,12 @@ def test_errors_say_what_was_expected(metric: type[Metric]) -> None:
 @pytest.mark.parametrize(
     ("ids", "offsets", "names", "message"),
     [
-        ([], [0], ("O",), "no word"),
-        ([0, 0], [0, 1], ("O",), "offsets"),
-        ([0, 0], [0, 2, 1, 2], ("O",), "offsets"),
-        ([0, -100], [0, 2], ("O",), "-100"),
-        ([0, 1], [0, 2], ("O",), "0..0"),
-        ([0, 1], [0, 2], ("O", "O"), "distinct"),
+        ([], [0], ("O",), "no word"), ([0, 0], [0, 1], ("O",), "offsets"),
+        ([0, 0], [0, 2, 1, 2], ("O",), "offsets"), ([0, -100], [0, 2], ("O",), "-100"),
+        ([0, 1], [0, 2], ("O",), "0..0"), ([0, 1], [0, 2], ("O", "O"), "distinct"),
         ([0, 1], [0, 2], ("O", ""), "empty"),
     ],
-)
+)  # fmt: skip
 def test_gold_refuses(
     ids: list[int], offsets: list[int], names: tuple[str, ...], message: str
 ) -> None:

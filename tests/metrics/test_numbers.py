@@ -34,14 +34,11 @@ def test_equal_scipy(found: list[tuple[float, float]]) -> None:
 @pytest.mark.parametrize(
     ("gold", "predicted"),
     [
-        ([1.0, 2.0, 3.0], [0.1, 0.1, 0.1]),
-        ([0.1, 0.1, 0.1], [1.0, 2.0, 3.0]),
-        ([1.0, 2.0, 3.0], [1.0, math.nan, 3.0]),
-        ([1.0, 2.0, 3.0], [1.0, math.inf, 3.0]),
-        ([1.0], [2.0]),
-        ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]),
+        ([1.0, 2.0, 3.0], [0.1, 0.1, 0.1]), ([0.1, 0.1, 0.1], [1.0, 2.0, 3.0]),
+        ([1.0, 2.0, 3.0], [1.0, math.nan, 3.0]), ([1.0, 2.0, 3.0], [1.0, math.inf, 3.0]),
+        ([1.0], [2.0]), ([1.0, 2.0, 3.0], [0.0, 0.0, 0.0]),
     ],
-)
+)  # fmt: skip
 def test_no_correlation_to_speak_of(gold: list[float], predicted: list[float]) -> None:
     scores = prepared(gold).score(np.array(predicted))
     assert scores == {"spearman": 0.0, "pearson": 0.0}

@@ -14,17 +14,11 @@ from tests.results.overthinking.held import HELD, add, add_depths
 from tests.results.samples import make_record
 
 HOSTILE = (
-    "</script><script>window.harmed = 1</script>",
-    "<img src=x onerror='window.harmed = 2'>",
-    "<!--<script>",
-    '" onmouseover="window.harmed = 3',
-    "{{ 7 * 7 }} {% raw %}",
-    "\u2028line\u2029separator",
-    "\u202egnirts drawkcab",
-    "javascript:window.harmed=4",
-    "]]>&lt;b&gt;&amp;",
-    "\U0001f600 \u05e9\u05dc\u05d5\u05dd 'quoted'",
-)
+    "</script><script>window.harmed = 1</script>", "<img src=x onerror='window.harmed = 2'>",
+    "<!--<script>", '" onmouseover="window.harmed = 3', "{{ 7 * 7 }} {% raw %}",
+    "\u2028line\u2029separator", "\u202egnirts drawkcab", "javascript:window.harmed=4",
+    "]]>&lt;b&gt;&amp;", "\U0001f600 \u05e9\u05dc\u05d5\u05dd 'quoted'",
+)  # fmt: skip
 LABELS = ("O", "B-<b>PER</b>", "</script><i>ORG")
 MODEL = "org/<svg onload=window.harmed=5>"
 TASK = 'own"><h1>task'

@@ -57,14 +57,11 @@ def test_filters_find_what_numpy_finds(open_page, data):
     sure = np.array(probability).reshape(-1, rows)[-1] / 254
     owner = np.repeat(np.arange(len(LENGTHS)), LENGTHS)
     expected = {
-        "wrong": ~right[-1],
-        "right": right[-1],
-        "lost": ~right[-1] & right[:-1].any(0),
-        "just-lost": ~right[-1] & right[-2],
-        "gained": right[-1] & ~right[:-1].all(0),
+        "wrong": ~right[-1], "right": right[-1], "lost": ~right[-1] & right[:-1].any(0),
+        "just-lost": ~right[-1] & right[-2], "gained": right[-1] & ~right[:-1].all(0),
         "never": ~right.any(0),
         "differ": (np.array(predicted).reshape(-1, rows)[1:] != predicted[:rows]).any(0),
-    }
+    }  # fmt: skip
     for kind, rows_found in expected.items():
         page.select_option("[name=kind]", kind)
         assert shown(page) == len(set(owner[rows_found])), kind

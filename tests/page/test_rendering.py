@@ -32,10 +32,7 @@ def _page(text):
     )  # fmt: skip
 
 
-HARD = [
-    " ".join([*HOSTILE, "\u0130", "a $x$ and $\\frac$"]),
-    "half \ud800 of a pair \x00\x1f\x7f",
-]
+HARD = [" ".join([*HOSTILE, "\u0130", "a $x$ and $\\frac$"]), "half \ud800 of a pair \x00\x1f\x7f"]
 
 
 @pytest.fixture(scope="module")

@@ -142,15 +142,11 @@ def test_fewer_examples_are_evenly_spaced(depths):
 
 def test_probability_of_what_is_predicted_and_not_of_the_most_probable():
     found = Predicted(
-        ids=("a",),
-        offsets=np.array([0, 3]),
-        content="classes",
-        predicted=np.array([2, 0, 1]),
-        gold=np.array([0, 0, 0]),
-        names=("x", "y", "z"),
+        ids=("a",), offsets=np.array([0, 3]), content="classes", predicted=np.array([2, 0, 1]),
+        gold=np.array([0, 0, 0]), names=("x", "y", "z"),
         probabilities=np.array([[0.5, 0.25], [0.75, 0.125], [0.5, 0.25]], np.float16),
         kept=np.array([[0, 2], [0, 1], [0, 2]]),
-    )
+    )  # fmt: skip
     np.testing.assert_array_equal(found.probability_of_predicted(), [0.25, 0.75, np.nan])
     without = replace(found, probabilities=None, kept=None)
     assert np.isnan(without.probability_of_predicted()).all()

@@ -23,36 +23,18 @@ def make_record(head: str = "p32", seed: int = 0, n_blocks: int = 4, **changes: 
     soft = np.exp(raw) / np.exp(raw).sum()
     score = 0.5 + 0.3 * np.sin(top / n_blocks * 2) + 0.01 * seed + 0.001 * len(head)
     values: dict[str, Any] = {
-        "model": "org/tiny-model",
-        "task": "conll",
-        "label": "ner",
-        "labels_fingerprint": "ab" * 32,
-        "entry": "train-01234567",
-        "head": head,
-        "decoder": "linear",
-        "layers": layers,
-        "normalize": "none",
-        "protocol": "full",
-        "seed": seed,
-        "epochs": 5,
-        "lr": 2e-3,
-        "batch_size": 16,
-        "optimizer": "adamw",
-        "metric": "span-f1",
-        "eval_score": score,
-        "eval_last": score - 0.01,
-        "best_epoch": 4,
-        "test_score": score - 0.05,
-        "scores": _class_scores(score),
-        "confusion": _confusion(score, seed),
+        "model": "org/tiny-model", "task": "conll", "label": "ner", "labels_fingerprint": "ab" * 32,
+        "entry": "train-01234567", "head": head, "decoder": "linear", "layers": layers,
+        "normalize": "none", "protocol": "full", "seed": seed, "epochs": 5, "lr": 2e-3,
+        "batch_size": 16, "optimizer": "adamw", "metric": "span-f1", "eval_score": score,
+        "eval_last": score - 0.01, "best_epoch": 4, "test_score": score - 0.05,
+        "scores": _class_scores(score), "confusion": _confusion(score, seed),
         "class_weights": _class_weights(layers, seed) if head in BY_ROW else {},
         "curve": [[10 * step, 1 / step, score * step / 5] for step in range(1, 6)],
         "weights": dict(zip(layers, soft, strict=True)),
         "raw_weights": dict(zip(layers, raw, strict=True)) if head == "p32" else None,
-        "n_params": 1000 + len(layers),
-        "train_seconds": 1.5,
-        "version": "0.1.0",
-    } | changes
+        "n_params": 1000 + len(layers), "train_seconds": 1.5, "version": "0.1.0",
+    } | changes  # fmt: skip
     options = [
         values.get(name)
         for name in ("model", "method", "task", "label", "head", "depth", "shots", "fraction")

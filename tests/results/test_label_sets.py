@@ -15,17 +15,11 @@ def predicted(odds=True):
     gold = np.array([[1, 1, 0], [0, 0, 0], [0, 0, 1]], bool)
     scores = np.array([[1.5, -1], [-2, -0.5], [0.25, 3]], np.float32)
     return Predicted(
-        ids=("x", "y", "z"),
-        offsets=np.arange(4),
-        content="sets",
-        predicted=np.pad(scores > 0, ((0, 0), (0, 1))),
-        gold=gold,
-        names=NAMES,
-        texts=("one", "two", "three"),
-        probabilities=np.full((3, 2), 0.5, np.float16),
-        row_scores=np.zeros(3, ROW_SCORES),
-        odds=scores if odds else None,
-    )
+        ids=("x", "y", "z"), offsets=np.arange(4), content="sets",
+        predicted=np.pad(scores > 0, ((0, 0), (0, 1))), gold=gold, names=NAMES,
+        texts=("one", "two", "three"), probabilities=np.full((3, 2), 0.5, np.float16),
+        row_scores=np.zeros(3, ROW_SCORES), odds=scores if odds else None,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("odds", [True, False])

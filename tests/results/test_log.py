@@ -117,17 +117,14 @@ def test_a_line_that_begins_otherwise_than_records_is_not_cut(tmp_path, begun):
     ("name", "content"),
     [
         ("notes.txt", b"\x89PNG, or anything else"),
-        ("nan.json", b'{"loss": NaN, "mine": [1,2,3]}'),
-        ("mine.json", b'{"loss": 1}'),
-        ("notes.rtf", b"{\\rtf1 my notes}"),
-        ("disk.img", bytes(5000)),
+        ("nan.json", b'{"loss": NaN, "mine": [1,2,3]}'), ("mine.json", b'{"loss": 1}'),
+        ("notes.rtf", b"{\\rtf1 my notes}"), ("disk.img", bytes(5000)),
         ("array.jsonl", b'\n{"b": 2}]'),
         ("batch.jsonl", b'{"model": "gpt", "prompt": "a"}\n{"model": "gpt", "prompt": "b"}'),
-        ("alone.jsonl", b'{"model": "gpt", "prompt": "a"}'),
-        ("notes.jsonl", b"my notes\n{"),
+        ("alone.jsonl", b'{"model": "gpt", "prompt": "a"}'), ("notes.jsonl", b"my notes\n{"),
         ("list.json", b'{"a": 1}\n{"model": "'),
     ],
-)
+)  # fmt: skip
 def test_a_file_that_holds_no_records_is_left_alone(tmp_path, name, content):
     path = tmp_path / name
     path.write_bytes(content)

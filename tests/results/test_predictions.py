@@ -28,12 +28,9 @@ CLASSES = Predicted(
     names=("O", "B-é", "B-X", "I-X"),  # the last two are unseen in train
 )
 VALUES = Predicted(
-    ids=IDS,
-    offsets=OFFSETS,
-    content="values",
-    predicted=np.array([0.5, 1, 2, 3, -1], np.float32),
+    ids=IDS, offsets=OFFSETS, content="values", predicted=np.array([0.5, 1, 2, 3, -1], np.float32),
     gold=np.array([0.25, 1, 2, 3, 5]),
-)
+)  # fmt: skip
 LOSSES = Predicted(
     ids=IDS, offsets=OFFSETS, content="losses", predicted=np.arange(5, dtype=np.float32), gold=None
 )
@@ -81,14 +78,10 @@ WITH_PROBABILITIES = {
         row_scores=_row_scores([True, False, False, True, False], LOSSES.predicted),
     ),
     "pairs": Predicted(
-        ids=IDS,
-        offsets=np.arange(4),
-        content="values",
-        predicted=np.ones(3),
-        gold=np.arange(3.0),
+        ids=IDS, offsets=np.arange(4), content="values", predicted=np.ones(3), gold=np.arange(3.0),
         texts=(("a", "b"), ("c", ""), ("d", "e")),
     ),
-}
+}  # fmt: skip
 
 
 every = pytest.mark.parametrize(

@@ -47,22 +47,15 @@ def test_values_become_plain():
 
 NAN, AB = float("nan"), {"rows": ["a"], "columns": ["a", "b"]}
 BAD = {
-    "eval_score": [NAN, None, "0.5"],
-    "test_score": [float("inf")],
-    "seed": [0.5, True],
-    "model": [3],
-    "layers": [3, [0.5]],
-    "weights": [{1: NAN}, {"first": 0.5}, [0.5]],
-    "raw_weights": [{1: float("-inf")}],
-    "curve": [[[1, 0.5]], [[1, NAN, 0.5]]],
-    "scores": [{"f1": None}],
-    "predictions": [1],
-    "freeze": [1],
+    "eval_score": [NAN, None, "0.5"], "test_score": [float("inf")], "seed": [0.5, True],
+    "model": [3], "layers": [3, [0.5]], "weights": [{1: NAN}, {"first": 0.5}, [0.5]],
+    "raw_weights": [{1: float("-inf")}], "curve": [[[1, 0.5]], [[1, NAN, 0.5]]],
+    "scores": [{"f1": None}], "predictions": [1], "freeze": [1],
     "seen": [{"blocks": 10**12}, {"of_examples": "many"}, {"limit": -1}],
     "options": [{"hidden": {"a": 1}}, {"hidden": NAN}],
     "class_weights": [{"PER": {1: NAN}}, {"PER": 0.5}],
     "confusion": [[[1, 2]], AB, AB | {"counts": [[1]]}, AB | {"counts": [[1, 0.5]]}],
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -20,20 +20,13 @@ RECORDS = [
 @pytest.mark.parametrize(
     ("conditions", "count"),
     [
-        ([], 12),
-        (["head=p32"], 6),
-        (["head=p32,last"], 12),
-        (["shots=8, 128"], 8),
-        (["shots=all"], 4),
-        (["lr=5e-5"], 6),
-        (["lr=0.002", "head=last", "shots=8"], 1),
-        (["model=org/tiny-model"], 12),
-        (["model=tiny-model", "normalize=none", "layers=1-4"], 6),
-        (["seed=0"], 12),
-        (["head=p32,shots=8,128"], 4),
+        ([], 12), (["head=p32"], 6), (["head=p32,last"], 12), (["shots=8, 128"], 8),
+        (["shots=all"], 4), (["lr=5e-5"], 6), (["lr=0.002", "head=last", "shots=8"], 1),
+        (["model=org/tiny-model"], 12), (["model=tiny-model", "normalize=none", "layers=1-4"], 6),
+        (["seed=0"], 12), (["head=p32,shots=8,128"], 4),
         (["head=p32, shots=8", "lr=5e-5,model=tiny-model"], 1),
     ],
-)
+)  # fmt: skip
 def test_select(conditions, count):
     assert len(select(RECORDS, conditions)) == count
 

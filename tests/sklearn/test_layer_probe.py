@@ -23,7 +23,7 @@ from tests.planted import DIM, LAYERS, MODEL, TASK, plant_all
 
 EXPECTED_FAILED = {
     "check_sample_weight_equivalence_on_dense_data": "repeated rows are cut into other folds than "
-    "weighted ones, and at one strength seven digits are asked of rows multiplied in float32",
+    "weighted ones, and at one strength seven digits are asked of rows multiplied in float32"
 }
 """Every check of scikit-learn that fails, with the reason."""
 
@@ -243,8 +243,7 @@ def test_what_did_not_converge_is_said(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("power", "dtype"),
-    [(-305, "f8"), (-160, "f8"), (300, "f8"), (-42, "f4"), (36, "f4")],
+    ("power", "dtype"), [(-305, "f8"), (-160, "f8"), (300, "f8"), (-42, "f4"), (36, "f4")]
 )
 def test_rows_of_any_size_are_read_as_those_near_one(power, dtype):
     rng = np.random.default_rng(0)

@@ -89,8 +89,7 @@ class ReadingContract(Backed):
         array, calls = entry.arrays["words"], []
         maps = array._maps[:2]  # values, and the norms of int8
         monkeypatch.setattr(
-            "probekit.store.mapping._libc",
-            Namespace(madvise=lambda *call: calls.append(call)),
+            "probekit.store.mapping._libc", Namespace(madvise=lambda *call: calls.append(call))
         )
         array.prefetch(np.array(rows, dtype=np.int64), [4, 0])
         assert all(address % mmap.PAGESIZE == 0 for address, _, _ in calls)

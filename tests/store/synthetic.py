@@ -91,18 +91,15 @@ def examples():
     words = [[f"w{i}" for i in range(rows)] for rows in ROWS["words"]]
     return ExampleTable.from_columns(
         {
-            "id": [f"train-{unit}" for unit in range(N_UNITS)],
-            "words": words,
-            "row_start": [start["words"] for start in starts],
-            "n_rows": list(ROWS["words"]),
+            "id": [f"train-{unit}" for unit in range(N_UNITS)], "words": words,
+            "row_start": [start["words"] for start in starts], "n_rows": list(ROWS["words"]),
             "valid": [[i % 7 != 6 for i in range(rows)] for rows in ROWS["words"]],
-            "token_start": [start["tokens"] for start in starts],
-            "n_tokens": list(ROWS["tokens"]),
+            "token_start": [start["tokens"] for start in starts], "n_tokens": list(ROWS["tokens"]),
             "subwords": [list(range(rows)) for rows in ROWS["tokens"]],
             "word_map": [[-1] * rows for rows in ROWS["tokens"]],
             "windows": [[rows] for rows in ROWS["tokens"]],
         }
-    )
+    )  # fmt: skip
 
 
 def write(builder, units):

@@ -19,9 +19,7 @@ def spec(**changes):
 
 
 @given(
-    dim=st.integers(1, 10_000),
-    dtype=st.sampled_from(FEATURE_DTYPES),
-    rows=st.integers(1, 10**7),
+    dim=st.integers(1, 10_000), dtype=st.sampled_from(FEATURE_DTYPES), rows=st.integers(1, 10**7)
 )
 def test_chunk_rows(dim, dtype, rows):
     found = chunk_rows_for(dim, dtype, rows)

@@ -27,12 +27,9 @@ BASE = {
     "subwords": [[1, 2, 3], [4, 5]], "word_map": [[-1, 0, 1], [0, -1]], "windows": [[3], [2]],
 }  # fmt: skip
 MORE = {
-    "text": ["one", "two"],
-    "text_pair": ["three", None],
-    "pooled_start": [0, 16],
-    "token_types": [[0, 0, 1], [0, 0]],
-    "targets": [[7, 8], [9]],
-}
+    "text": ["one", "two"], "text_pair": ["three", None], "pooled_start": [0, 16],
+    "token_types": [[0, 0, 1], [0, 0]], "targets": [[7, 8], [9]],
+}  # fmt: skip
 
 
 def test_absent_columns_are_null():

@@ -227,10 +227,7 @@ SAID: list[tuple[str, Content, str, str, str]] = [
     # columns divided by another mark
     *(
         (
-            "a.csv",
-            f'text{mark}label\r\n"gut, aber"{mark}x\r\n',
-            SENTENCE,
-            "label: gut, aber = x",
+            "a.csv", f'text{mark}label\r\n"gut, aber"{mark}x\r\n', SENTENCE, "label: gut, aber = x",
             f"its columns are divided by {name}s, not commas.",
         )
         for mark, name in ((";", "semicolon"), ("\t", "tab"), ("|", "bar"))
@@ -320,39 +317,27 @@ SAID: list[tuple[str, Content, str, str, str]] = [
     ("a.conll", "a X\nb _\nc Y\n", "", "1: a/X b/ c/Y", "1 words have no label in column '1'"),
     *(
         (
-            "a.tsv",
-            f"text\tlabel\na\tx\nb\t{mark}\nc\tx\n",
-            f"{SENTENCE} skip_unlabelled=yes",
-            "label: a = x | c = x",
-            "1 of 3 rows have no label in column 'label' and are left out",
+            "a.tsv", f"text\tlabel\na\tx\nb\t{mark}\nc\tx\n", f"{SENTENCE} skip_unlabelled=yes",
+            "label: a = x | c = x", "1 of 3 rows have no label in column 'label' and are left out",
         )
         for mark in ("-", "_", "-1.0", "", "null")
     ),
     (
-        "a.tsv",
-        "text\tscore\na\t2\nb\t-100\n",
-        f"{SCORE} skip_unlabelled=yes",
-        "score: a = 2",
+        "a.tsv", "text\tscore\na\t2\nb\t-100\n", f"{SCORE} skip_unlabelled=yes", "score: a = 2",
         "1 of 2 rows",
     ),
     # rows without text
     (
-        "a.csv",
-        "text,label\na,x\n ,z\n,y\nb,x\n",
-        f"{SENTENCE} skip_blank=yes",
-        "label: a = x | b = x",
-        "2 of 4 rows have no text and are left out",
+        "a.csv", "text,label\na,x\n ,z\n,y\nb,x\n", f"{SENTENCE} skip_blank=yes",
+        "label: a = x | b = x", "2 of 4 rows have no text and are left out",
     ),
     ("a.tsv", "text1\ttext2\na\t\nb\tc\n", "kind=pair skip_blank=yes", ": b + c", "1 of 2 rows"),
     ("a.jsonl", [{"tokens": []}, {"tokens": ["a"]}], "skip_blank=yes", ": a", "1 of 2 rows"),
     # a header that is not known for one
     ("a.csv", "film,verdict\nso good,x\n", f"{SENTENCE} text=film", "verdict: so good = x", ""),
     (
-        "a.csv",
-        "film,verdict\nso good,x\n",
-        f"{SENTENCE} text=0 label=1",
-        "1: film = verdict | so good = x",
-        r"the first row \(film, verdict\) is read as an example",
+        "a.csv", "film,verdict\nso good,x\n", f"{SENTENCE} text=0 label=1",
+        "1: film = verdict | so good = x", r"the first row \(film, verdict\) is read as an example",
     ),
     # encodings
     *(
@@ -364,26 +349,20 @@ SAID: list[tuple[str, Content, str, str, str]] = [
             f"read as {shown}, not UTF-8; if it is neither, give --encoding" if shown else "",
         )
         for encoding, shown in {
-            "cp1252": "cp1252",
-            "latin-1": "cp1252",
-            "utf-16": "utf-16",
-            "utf-32": "utf-32",
+            "cp1252": "cp1252", "latin-1": "cp1252", "utf-16": "utf-16", "utf-32": "utf-32",
             "utf-8-sig": "",
         }.items()
     ),
     *(
         (
-            "a." + form,
-            json.dumps({"text": EN}, ensure_ascii=False).encode("cp1252"),
-            SENTENCE,
-            f": {EN}",
-            "read as cp1252",
+            "a." + form, json.dumps({"text": EN}, ensure_ascii=False).encode("cp1252"), SENTENCE,
+            f": {EN}", "read as cp1252",
         )
         for form in ("jsonl", "json")
     ),
     ("a.tsv", f"text\n{EN}\n".encode("utf-16"), f"{SENTENCE} encoding=utf-16", f": {EN}", ""),
     ("a.csv", f"text\n{EN}\n".encode("cp1252"), f"{SENTENCE} encoding=cp1252", f": {EN}", ""),
-]
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(("file", "content", "typed", "expected", "said"), SAID)

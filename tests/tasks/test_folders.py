@@ -189,15 +189,12 @@ FIVE = card("['1', '2', '3', '4', '5']")
         ("train.csv", NUMBERS, FIVE, "kind=regression", "label: a = 1 | b = 0"),
         ("train.csv", f"{NUMBERS}c,O\n", card("[O, X]"), SENTENCE, "label: a = X | b = O | c = O"),
         (
-            "train.csv",
-            "text,y\na,1\nc,2.0\n",
-            card("[a, b, c]", column="y"),
-            SENTENCE,
+            "train.csv", "text,y\na,1\nc,2.0\n", card("[a, b, c]", column="y"), SENTENCE,
             "y: a = b | c = c",
         ),
         ("train.jsonl", [{"text": "t", "label": 2}], FIVE, SENTENCE, "label: t = 3"),
     ],
-)
+)  # fmt: skip
 def test_names_in_the_card(file, content: Content, readme: str, typed, expected, tmp_path) -> None:
     write_all(tmp_path, {file: content, "README.md": readme})
     assert shown(read(tmp_path, typed)) == expected
@@ -400,10 +397,7 @@ def test_names_of_classes_in_parquet_are_a_list_of_names(tmp_path, feature):
     [
         (["train.conll", "dev.conll", "train.txt"], ""),
         (["train.conll", "my-dev.conll"], r": my-dev\.conll is dev$"),
-        (
-            ["train.conll", "b.conll", "a.jsonl"],
-            r": left out: a\.jsonl, b\.conll \(the files",
-        ),
+        (["train.conll", "b.conll", "a.jsonl"], r": left out: a\.jsonl, b\.conll \(the files"),
         (["train.conll", "a_dev.csv", "b_dev.csv"], r": left out: a_dev\.csv, b_dev\.csv \("),
         (["train.conll", "dev.xml", "README.md"], r"left out: dev\.xml \("),
         (["data/train.conll", "x.csv", "data/y.csv"], r"left out: x\.csv, y\.csv \("),

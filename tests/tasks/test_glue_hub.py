@@ -11,14 +11,11 @@ from tests.tasks.test_glue import HEADERS
 
 # As nyu-mll/glue names them, by number.
 NAMES = {
-    "cola": ("unacceptable", "acceptable"),
-    "sst2": ("negative", "positive"),
-    "mrpc": ("not_equivalent", "equivalent"),
-    "qqp": ("not_duplicate", "duplicate"),
-    "mnli": ("entailment", "neutral", "contradiction"),
-    "qnli": ("entailment", "not_entailment"),
+    "cola": ("unacceptable", "acceptable"), "sst2": ("negative", "positive"),
+    "mrpc": ("not_equivalent", "equivalent"), "qqp": ("not_duplicate", "duplicate"),
+    "mnli": ("entailment", "neutral", "contradiction"), "qnli": ("entailment", "not_entailment"),
     "rte": ("entailment", "not_entailment"),
-}
+}  # fmt: skip
 SCORES = (3.8, 0.0, 4.57142857142857)
 FIRST, SECOND = ["One ", '"Two', "Tres\xa0"], ["Un", "Deux", "Trois"]
 

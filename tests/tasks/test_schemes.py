@@ -43,13 +43,9 @@ def write_iob1(entities: Spans) -> tuple[str, ...]:
 
 
 SINGLE_FIRST_INNER_LAST = {
-    "IOB2": ("B", "B", "I", "I"),
-    "IOE2": ("E", "I", "I", "E"),
-    "IOBES": ("S", "B", "I", "E"),
-    "BILOU": ("U", "B", "I", "L"),
-    "BMES": ("S", "B", "M", "E"),
-    "BMEWO": ("W", "B", "M", "E"),
-}
+    "IOB2": ("B", "B", "I", "I"), "IOE2": ("E", "I", "I", "E"), "IOBES": ("S", "B", "I", "E"),
+    "BILOU": ("U", "B", "I", "L"), "BMES": ("S", "B", "M", "E"), "BMEWO": ("W", "B", "M", "E"),
+}  # fmt: skip
 JUDGES = {"IOB2": IOB2, "IOE2": IOE2, "IOBES": IOBES, "BILOU": BILOU}
 sentences = st.lists(spans, min_size=1, max_size=5)
 
@@ -118,25 +114,17 @@ def test_ioe1_marks_an_end_where_two_touch() -> None:
 @pytest.mark.parametrize(
     ("tags", "expected"),
     [
-        ("O B I O", "O B I O"),
-        ("O I I O", "O B I O"),
-        ("o b i o", "O B I O"),
-        ("O S O B I E", "O B O B I I"),
-        ("B M E S B E", "B I I B B I"),
-        ("O B_PER I_PER", "O B-PER I-PER"),
-        ("O b-per i-per", "O B-per I-per"),
-        ("o b-per i-per", "O B-per I-per"),
-        ("O B:PER I:PER", "O B-PER I-PER"),
-        ("O B/PER I/PER", "O B-PER I-PER"),
-        ("O PER-B PER-I", "O B-PER I-PER"),
+        ("O B I O", "O B I O"), ("O I I O", "O B I O"), ("o b i o", "O B I O"),
+        ("O S O B I E", "O B O B I I"), ("B M E S B E", "B I I B B I"),
+        ("O B_PER I_PER", "O B-PER I-PER"), ("O b-per i-per", "O B-per I-per"),
+        ("o b-per i-per", "O B-per I-per"), ("O B:PER I:PER", "O B-PER I-PER"),
+        ("O B/PER I/PER", "O B-PER I-PER"), ("O PER-B PER-I", "O B-PER I-PER"),
         ("O PER_B PER_I LOC_S_B", "O B-PER I-PER B-LOC_S"),
         ("O per:b per:e loc:s", "O B-per I-per B-loc"),
-        ("O U-LOC B-PER L-PER", "O B-LOC B-PER I-PER"),
-        ("O S-LOC", "O B-LOC"),
-        ("O B-B I-B", "O B-B I-B"),
-        ("O B-I I-I", "O B-I I-I"),
+        ("O U-LOC B-PER L-PER", "O B-LOC B-PER I-PER"), ("O S-LOC", "O B-LOC"),
+        ("O B-B I-B", "O B-B I-B"), ("O B-I I-I", "O B-I I-I"),
     ],
-)
+)  # fmt: skip
 def test_forms(tags: str, expected: str, tmp_path: Path) -> None:
     rows = "".join(f"word{n}\t{tag}\n" for n, tag in enumerate(tags.split()))
     task = task_of(write(tmp_path / "a.conll", rows))
@@ -147,19 +135,11 @@ def test_forms(tags: str, expected: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("tags", "said"),
     [
-        ("O NN I-PER", True),
-        ("O S-B S-I", True),
-        ("O B_X X_B", True),
-        ("O E L", True),
-        ("B_X I_Y X", True),
-        ("NOUN VERB O", False),
-        ("A B C", False),
-        ("B M", False),
-        ("I B", False),
-        ("S V O", False),
-        ("1 0", False),
+        ("O NN I-PER", True), ("O S-B S-I", True), ("O B_X X_B", True), ("O E L", True),
+        ("B_X I_Y X", True), ("NOUN VERB O", False), ("A B C", False), ("B M", False),
+        ("I B", False), ("S V O", False), ("1 0", False),
     ],
-)
+)  # fmt: skip
 def test_what_only_looks_like_tags_is_said(
     tags: str, said: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -25,15 +25,10 @@ def test_word_examples_keep_the_fingerprint_of_entries_written_before() -> None:
 
 def test_texts_that_differ_have_different_fingerprints() -> None:
     different = [
-        Example("a", ("x",)),
-        Example("a", text="x"),
-        Example("b", text="x"),
-        Example("a", text="x", text_pair=""),
-        Example("a", text="x", text_pair="y"),
-        Example("a", text="xy"),
-        Example("a", text="y", text_pair="x"),
-        Example("a", ("text", "x")),
-    ]
+        Example("a", ("x",)), Example("a", text="x"), Example("b", text="x"),
+        Example("a", text="x", text_pair=""), Example("a", text="x", text_pair="y"),
+        Example("a", text="xy"), Example("a", text="y", text_pair="x"), Example("a", ("text", "x")),
+    ]  # fmt: skip
     assert len({split_of(example).text_fingerprint() for example in different}) == len(different)
     one, two = Example("a", text="x"), Example("b", text="y")
     joined = Example("a", text="x", text_pair="b")
@@ -74,12 +69,9 @@ def test_a_column_of_some_examples_names_the_first_without() -> None:
 def test_columns_of_several_kinds(tmp_path: Path) -> None:
     sentence = Sentence(("to", "rome"), {"slots": ("O", "B-city"), "intent": ("go",)}, (1, 1))
     task = Task(
-        name="toy",
-        metrics={"slots": "span-f1", "intent": "micro-f1"},
-        kinds={"intent": "sentence"},
-        splits=("train",),
-        corpus=lambda split, data: found(sentence),
-    )
+        name="toy", metrics={"slots": "span-f1", "intent": "micro-f1"},
+        kinds={"intent": "sentence"}, splits=("train",), corpus=lambda split, data: found(sentence),
+    )  # fmt: skip
     assert task.kinds == {"slots": "tagging", "intent": "sentence"}
     assert task.read("train").labels == {"slots": (("O", "B-city"),), "intent": (("go",),)}
 

@@ -30,14 +30,10 @@ def test_treebanks_of_a_folder(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "near"),
     [
-        ("ewt", "ud/en_ewt"),
-        ("EWT", "ud/en_ewt"),
-        ("gsd", "ud/de_gsd or ud/fr_gsd"),
-        ("en", "ud/en_ewt or ud/en_gum"),
-        ("en_ewtt", "ud/en_ewt.*"),
-        ("English-EWT", "ud/en_ewt"),
+        ("ewt", "ud/en_ewt"), ("EWT", "ud/en_ewt"), ("gsd", "ud/de_gsd or ud/fr_gsd"),
+        ("en", "ud/en_ewt or ud/en_gum"), ("en_ewtt", "ud/en_ewt.*"), ("English-EWT", "ud/en_ewt"),
     ],
-)
+)  # fmt: skip
 def test_a_name_that_is_nearly_right(tmp_path: Path, name: str, near: str) -> None:
     message = rf"no treebank '{name}' in .*Did you mean {near}\? `probekit tasks ud --data .*the 4"
     with pytest.raises(UnknownNameError, match=message):

@@ -11,23 +11,10 @@ from tests.tasks.hub_repos import write_card
 from tests.tasks.own_files import get_task, write
 
 LINES = [
-    " ",
-    " = Robert Boulter = ",
-    " ",
-    " He acted . ",
-    " ",
-    " = = Career = = ",
-    " ",
-    " NR ",
-    " = 1 henry and capacitance C = ",
-    " = National record ",
-    " ",
-    " ",
-    " = A = B = ",
-    " ",
-    " Text \u2028 <unk> . ",
-    " ",
-]
+    " ", " = Robert Boulter = ", " ", " He acted . ", " ", " = = Career = = ", " ", " NR ",
+    " = 1 henry and capacitance C = ", " = National record ", " ", " ", " = A = B = ", " ",
+    " Text \u2028 <unk> . ", " ",
+]  # fmt: skip
 FIRST = "\n".join(LINES[1:10])
 SECOND = "\n".join(LINES[12:15])
 

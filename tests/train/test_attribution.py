@@ -16,15 +16,11 @@ from tests.train.grouped import splits_in, stream
 LAYERS = (1, 2, 3)
 SIGNAL = 2
 SPECS = {
-    "mean": {"fitter": "lbfgs", "l2": 1e-3},
-    "p32": {"fitter": "lbfgs", "l2": 1e-3},
-    "scalar-mix": {"fitter": "lbfgs", "l2": 1e-3},
-    "attention-fusion": {"lr": 0.1},
-    "concat": {"lr": 1e-2},
-    "concat-ffn": {"fitter": "lbfgs", "l2": 1e-3},
-    "dwatt": {"lr": 1e-2},
+    "mean": {"fitter": "lbfgs", "l2": 1e-3}, "p32": {"fitter": "lbfgs", "l2": 1e-3},
+    "scalar-mix": {"fitter": "lbfgs", "l2": 1e-3}, "attention-fusion": {"lr": 0.1},
+    "concat": {"lr": 1e-2}, "concat-ffn": {"fitter": "lbfgs", "l2": 1e-3}, "dwatt": {"lr": 1e-2},
     "laya": {"lr": 1e-2},
-}
+}  # fmt: skip
 LEARNED = ("p32", "scalar-mix", "attention-fusion", "concat", "dwatt", "laya")
 
 
@@ -162,14 +158,9 @@ def test_weights_before_training_are_those_that_training_starts_from(splits, fit
 
 def test_heads_without_the_measure_have_none(splits):
     last, alone, lstm, mlp_over = fit(
-        splits,
-        member("last"),
-        member("last", layers=(3,)),
-        member("depth-lstm"),
-        member("concat", decoder="mlp:hidden=8:dropout=0"),
-        epochs=1,
-        ablate=True,
-    )
+        splits, member("last"), member("last", layers=(3,)), member("depth-lstm"),
+        member("concat", decoder="mlp:hidden=8:dropout=0"), epochs=1, ablate=True,
+    )  # fmt: skip
     assert last.shares == pytest.approx({1: 0, 2: 0, 3: 1}, abs=1e-12)
     assert last.ablation[1] == last.ablation[2] == 0 != last.ablation[3]
     assert (alone.shares, alone.ablation, alone.ablated) == ({3: 1.0}, {}, None)

@@ -73,13 +73,10 @@ def test_the_best_checkpoint_counts(splits):
 @pytest.mark.parametrize(
     ("examples", "epochs", "evals", "expected"),
     [
-        (10, 10, 10, tuple(range(10, 101, 10))),
-        (7, 1, 2, (4, 7)),
-        (3, 1, 10, (1, 2, 3)),
-        (5, 1, 1, (5,)),
-        (0, 1, 10, (0,)),
+        (10, 10, 10, tuple(range(10, 101, 10))), (7, 1, 2, (4, 7)), (3, 1, 10, (1, 2, 3)),
+        (5, 1, 1, (5,)), (0, 1, 10, (0,)),
     ],
-)
+)  # fmt: skip
 def test_evaluations_are_evenly_spaced_and_end_with_the_last_step(
     splits, examples, epochs, evals, expected
 ):

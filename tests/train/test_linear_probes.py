@@ -92,12 +92,9 @@ def test_members_step_together_that_differ_in_what_they_read_alone(splits):
     alike = [*each_depth(), spec("mean", (1, 2)), spec(layers=(3,), normalize="layernorm")]
     frozen = spec("p32", (1, 2, 3), freeze_head=True)
     others = [
-        spec(lr=1e-3),
-        spec(weight_decay=0.1),
-        spec(optimizer="adam"),
-        spec(schedule="constant"),
+        spec(lr=1e-3), spec(weight_decay=0.1), spec(optimizer="adam"), spec(schedule="constant"),
         spec(decoder="linear:dropout=0.2"),
-    ]
+    ]  # fmt: skip
     alone = [spec("p32", (1, 2, 3)), spec(decoder="mlp"), spec(decoder="crf")]
     found = steps_of([built(splits, one) for one in [*alike, frozen, *others, *alone]])
     assert [type(one) for one in found] == [OwnSteps] * 3 + [LinearProbes] * 6

@@ -60,8 +60,7 @@ def test_a_fit_whose_rows_are_streamed_or_held(cache, number, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("factory", "options"),
-    [("arange", {"decoder": "crf", **STEPS}), ("tensor", SOLVED)],
+    ("factory", "options"), [("arange", {"decoder": "crf", **STEPS}), ("tensor", SOLVED)]
 )
 def test_a_tensor_that_is_made_without_its_device_is_found(cache, factory, options, monkeypatch):
     make = getattr(torch, factory)

@@ -125,8 +125,7 @@ def test_folds_choose_as_scikit_learn_would_and_dev_is_only_scored(splits):
 
 
 @pytest.mark.parametrize(
-    ("head", "decoder", "layers"),
-    [("last", "crf", (3,)), ("p32", "linear", (1, 2, 3))],
+    ("head", "decoder", "layers"), [("last", "crf", (3,)), ("p32", "linear", (1, 2, 3))]
 )
 def test_where_the_loss_is_what_counts_it_chooses(splits, head, decoder, layers):
     one = spec(head, layers, decoder)
@@ -164,11 +163,7 @@ def test_a_mixture_finds_the_layers_that_know_however_short_the_first_look(split
 
 @pytest.mark.parametrize(
     ("head", "decoder", "select"),
-    [
-        ("p32", "linear", "cv:2"),
-        ("p32", "crf", "dev"),
-        ("attention-fusion", "linear", "cv:2"),
-    ],
+    [("p32", "linear", "cv:2"), ("p32", "crf", "dev"), ("attention-fusion", "linear", "cv:2")],
 )
 def test_a_mixture_is_never_behind_what_it_contains(splits, head, decoder, select):
     train = few(splits, 3 if decoder == "crf" else 16)

@@ -35,13 +35,9 @@ def test_a_depth_curve_is_scikit_learns(tmp_path, name, task):
         pytest.skip("no real models or data: set PROBEKIT_TEST_MODELS and PROBEKIT_TEST_DATA")
     path, location = str(MODELS / name), Location(cache=tmp_path / "cache")
     extract(
-        path,
-        task,
-        data=DATA / folder,
-        splits=["train", "dev"],
-        cache=location.cache,
+        path, task, data=DATA / folder, splits=["train", "dev"], cache=location.cache,
         options=ExtractOptions(limit=limit),
-    )
+    )  # fmt: skip
     spec = TrainSpec(model=path, task=task, label=label, head="last", select="dev")
     splits = open_features(path, task, label, location)
     depths = range(0, splits.manifest.n_blocks + 1, SUBJECTS[name])

@@ -45,19 +45,14 @@ OWN = 50 * D + 512 * D + 2 * D + L * (4 * (D * D + D) + 2 * 64 * D + 64 + D) + N
 @pytest.mark.parametrize(
     ("name", "expected"),
     [
-        ("full", OWN),
-        ("bitfit", L * (7 * D + 64) + D),
-        ("lora:rank=4", L * 2 * 4 * (D + D)),
+        ("full", OWN), ("bitfit", L * (7 * D + 64) + D), ("lora:rank=4", L * 2 * 4 * (D + D)),
         ("qlora:rank=4", L * 4 * (4 * (D + D) + 2 * (D + 64))),
         (f"adapter:size={M}", 2 * L * (2 * M * D + D + M) + NORMS),
         (f"adapter:size={M}:after=feed-forward", L * (2 * M * D + D + M) + NORMS),
-        (f"prompt:length={N}", N * D),
-        (f"prefix:length={N}", 2 * L * N * D),
-        (f"prefix:length={N}:of=states", L * N * D),
-        ("diff-prune", 2 * OWN),
-        ("frozen", 0),
+        (f"prompt:length={N}", N * D), (f"prefix:length={N}", 2 * L * N * D),
+        (f"prefix:length={N}:of=states", L * N * D), ("diff-prune", 2 * OWN), ("frozen", 0),
     ],
-)
+)  # fmt: skip
 def test_by_the_equations_of_the_papers(name, expected):
     if name.partition(":")[0] in ("lora", "qlora", "prompt", "prefix") and not find_spec("peft"):
         pytest.skip("the optional extra finetune is not installed")

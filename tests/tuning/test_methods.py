@@ -145,12 +145,9 @@ def test_a_model_that_projects_its_last_layer_keeps_the_ones_before(deepest, tmp
     """As OPT's 350M does: cut to ``deepest`` blocks it would project layer ``deepest`` instead."""
     tokenizer = tiny.build_tokenizer("llama", 400)
     config = AutoConfig.for_model(
-        "opt",
-        **SIZES,
-        vocab_size=len(tokenizer),
-        word_embed_proj_dim=16,
+        "opt", **SIZES, vocab_size=len(tokenizer), word_embed_proj_dim=16,
         do_layer_norm_before=False,
-    )
+    )  # fmt: skip
     tokenizer.save_pretrained(tmp_path)
     AutoModel.from_config(config).save_pretrained(tmp_path)
     whole, shorter = (learning(str(tmp_path)) for _ in range(2))

@@ -34,13 +34,10 @@ from tests.store.synthetic import folder_bytes
 pytestmark = pytest.mark.usefixtures("small_units")
 KEEP = ("words", "mean", "tokens")
 WAYS = [
-    ("float32", "bfloat16", "zarr", "zarr"),
-    ("float32", "int8", "zarr", "hdf5"),
-    ("float32", "auto", "zarr", "zarr"),
-    ("auto", "auto", "zarr", "hdf5"),
-    ("float16", "auto", "zarr", "zarr"),
-    ("int8", "int8", "zarr", "hdf5"),
-]
+    ("float32", "bfloat16", "zarr", "zarr"), ("float32", "int8", "zarr", "hdf5"),
+    ("float32", "auto", "zarr", "zarr"), ("auto", "auto", "zarr", "hdf5"),
+    ("float16", "auto", "zarr", "zarr"), ("int8", "int8", "zarr", "hdf5"),
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -127,14 +124,11 @@ def test_what_was_computed_in_bfloat16_is_exact_in_it(inputs, tmp_path):
 @pytest.mark.parametrize(
     ("computed", "pooling", "arrays", "exact"),
     [
-        ("bfloat16", "first", ("words", "tokens"), True),
-        ("float32", "first", ("words",), False),
-        ("float16", "first", ("words",), False),
-        ("bfloat16", "mean", ("words",), False),
-        ("bfloat16", "mean", ("tokens",), True),
-        ("bfloat16", "first", ("words", "mean"), False),
+        ("bfloat16", "first", ("words", "tokens"), True), ("float32", "first", ("words",), False),
+        ("float16", "first", ("words",), False), ("bfloat16", "mean", ("words",), False),
+        ("bfloat16", "mean", ("tokens",), True), ("bfloat16", "first", ("words", "mean"), False),
     ],
-)
+)  # fmt: skip
 def test_what_is_exact(form, computed, pooling, arrays, exact):
     manifest = form("bfloat16").manifest
     kept = tuple(map(manifest.array, arrays))

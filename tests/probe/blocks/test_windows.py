@@ -40,9 +40,5 @@ def test_padding_is_bounded(lengths: list[int]) -> None:
 def test_groups_are_bounded() -> None:
     groups = group_by_length([512] * 70 + [20_000, 20_000], CPU)
     assert [tuple(group.take.shape) for group in groups] == [
-        (1, 20_000),
-        (1, 20_000),
-        (32, 512),
-        (32, 512),
-        (6, 512),
-    ]
+        (1, 20_000), (1, 20_000), (32, 512), (32, 512), (6, 512),
+    ]  # fmt: skip

@@ -42,18 +42,15 @@ def test_is_the_output_head(tmp_path: Path, kind: str, trained: bool) -> None:
 @pytest.mark.parametrize(
     ("kind", "options", "expected"),
     [
-        ("masked", {}, set()),
-        ("masked", {"trained": True}, OWN),
+        ("masked", {}, set()), ("masked", {"trained": True}, OWN),
         ("masked", {"transform": "none"}, set()),
         ("masked", {"transform": "none", "trained": True}, {"weight", "bias"}),
         ("masked", {"transform": "new"}, NEW),
         ("masked", {"transform": "new", "trained": True}, NEW | {"weight", "bias"}),
-        ("causal", {}, set()),
-        ("causal", {"trained": True}, {"weight"}),
-        ("tied-input", {}, NEW),
+        ("causal", {}, set()), ("causal", {"trained": True}, {"weight"}), ("tied-input", {}, NEW),
         ("tied-input", {"transform": "none"}, set()),
     ],
-)
+)  # fmt: skip
 def test_what_is_trained_and_saved(
     tmp_path: Path, kind: str, options: dict, expected: set[str]
 ) -> None:

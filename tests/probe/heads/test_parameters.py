@@ -61,14 +61,11 @@ def test_mixing_parameters(name: str) -> None:
     assert (
         names
         == {
-            "p32": {"lambda_"},
-            "scalar-mix": {"s", "gamma"},
-            "attention-fusion": {"q"},
-            "concat": set(),
-            "dwatt": {"key", "key_bias"} | query,
+            "p32": {"lambda_"}, "scalar-mix": {"s", "gamma"}, "attention-fusion": {"q"},
+            "concat": set(), "dwatt": {"key", "key_bias"} | query,
             "laya": {"u", "u_bias", "v", "v_bias"},
         }[name]
-    )
+    )  # fmt: skip
 
 
 def test_concat_weights_are_shares_of_the_norm() -> None:

@@ -11,14 +11,9 @@ from probekit.probe.model_parts import FinalNorm, OutputHead, tensor_file
 
 NORM = FinalNorm(kind="rmsnorm", eps=1e-5, weight=torch.arange(3.0))
 HEAD = OutputHead(
-    kind="masked",
-    weight=torch.arange(8.0).reshape(4, 2),
-    dense_weight=torch.eye(2),
-    activation="gelu",
-    norm_weight=torch.ones(2),
-    norm_bias=torch.zeros(2),
-    eps=1e-12,
-)
+    kind="masked", weight=torch.arange(8.0).reshape(4, 2), dense_weight=torch.eye(2),
+    activation="gelu", norm_weight=torch.ones(2), norm_bias=torch.zeros(2), eps=1e-12,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("part", [NORM, HEAD], ids=["final norm", "output head"])

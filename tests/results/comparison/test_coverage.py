@@ -50,10 +50,7 @@ def test_seeds_vary_by_the_ratio(simulated):
     assert right.var() / rows == pytest.approx(4.0, rel=0.1)
 
 
-@pytest.mark.parametrize(
-    ("seeds", "rows", "ratio"),
-    [(3, 277, 0.0), (3, 277, 4.0), (10, 277, 1.0)],
-)
+@pytest.mark.parametrize(("seeds", "rows", "ratio"), [(3, 277, 0.0), (3, 277, 4.0), (10, 277, 1.0)])
 def test_some_settings_are_covered(simulated, seeds, rows, ratio):
     """Four standard errors of a share of 300 below 95 %; one source alone is far below."""
     shares = simulated.coverage(simulated.Setting(seeds, rows, ratio), 300, seed=1)

@@ -73,9 +73,7 @@ def null_family(random, n_heads=6, n_seeds=5, n=200, samples=1000, better=0.0, s
 
     heads = [
         Predictions(
-            scorer,
-            {seed: predict(0.8 + better * (head > 0)) for seed in range(n_seeds)},
-            Groups(n),
+            scorer, {seed: predict(0.8 + better * (head > 0)) for seed in range(n_seeds)}, Groups(n)
         )
         for head in range(n_heads)
     ]

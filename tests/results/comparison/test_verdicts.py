@@ -250,14 +250,10 @@ def test_programs_read_plain_numbers(file):
     lines = list(csv.DictReader(io.StringIO(pairs_table(found).text("csv"))))
     for line, one in zip(lines, found, strict=True):
         said = {
-            "score a": 100 * one.score_a,
-            "score b": 100 * one.score_b,
-            "difference": 100 * one.difference,
-            "95 % interval, low": 100 * one.low,
-            "95 % interval, high": 100 * one.high,
-            "p": one.p,
-            "p (Holm)": one.corrected,
-        }
+            "score a": 100 * one.score_a, "score b": 100 * one.score_b,
+            "difference": 100 * one.difference, "95 % interval, low": 100 * one.low,
+            "95 % interval, high": 100 * one.high, "p": one.p, "p (Holm)": one.corrected,
+        }  # fmt: skip
         assert {name: float(line[name]) for name in said} == pytest.approx(said, rel=1e-11)
         assert (line["a"], line["b"], line["a is"]) == (one.a, one.b, one.verdict or "open")
     assert {line["a is"] for line in lines} > {"open"}

@@ -80,15 +80,10 @@ def add(
     key = f"{next(COUNTER):064d}"
     HELD[path] = (About(key=key, metric=metric, labels_fingerprint="ab" * 32), found)
     values = {
-        "head": "last",
-        "task": "rte",
-        "label": "label",
-        "eval_score": scores["dev"],
-        "eval_last": scores["dev"],
-        "test_score": scores.get("test"),
-        "predictions": str(path),
+        "head": "last", "task": "rte", "label": "label", "eval_score": scores["dev"],
+        "eval_last": scores["dev"], "test_score": scores.get("test"), "predictions": str(path),
         "key": key,
-    } | options
+    } | options  # fmt: skip
     return make_record(**values)
 
 

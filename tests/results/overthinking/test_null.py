@@ -135,14 +135,10 @@ def times_sure(world, seed, **options):
 @pytest.mark.parametrize(
     ("world", "options"),
     [
-        (coins, {"copied": 0.95, "sure": 0.9}),
-        (draws, {"over": 2.0}),
-        (guesses, {}),
-        (several, {}),
-        (several, {"over": 0.5}),
-        (several, {"over": 2.0}),
+        (coins, {"copied": 0.95, "sure": 0.9}), (draws, {"over": 2.0}), (guesses, {}),
+        (several, {}), (several, {"over": 0.5}), (several, {"over": 2.0}),
     ],
-)
+)  # fmt: skip
 def test_what_knows_nothing_more_is_seldom_sure(world, options):
     assert (times_sure(world, 1, **options) <= MOST).all()
 

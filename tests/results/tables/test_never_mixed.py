@@ -14,25 +14,16 @@ from probekit.results.tables.by_layer import depth_table, pivot, weights_table
 from tests.results.samples import make_record
 
 VALUES = {
-    "model": ("org/one", "org/two"),
-    "task": ("wikiann/de", "wikiann/en"),
-    "label": ("ner", "pos"),
-    "shots": (2, 16),
-    "fraction": (0.1, 0.5),
-    "method": ("full", "lora"),
-    "normalize": ("none", "standardize"),
-    "fitter": ("adam", "lbfgs"),
-}
+    "model": ("org/one", "org/two"), "task": ("wikiann/de", "wikiann/en"), "label": ("ner", "pos"),
+    "shots": (2, 16), "fraction": (0.1, 0.5), "method": ("full", "lora"),
+    "normalize": ("none", "standardize"), "fitter": ("adam", "lbfgs"),
+}  # fmt: skip
 SHOWN = {"none": "raw"}
 OTHERS = {
-    "decoder": ("linear", "mlp"),
-    "select": ("cv:5", "dev"),
-    "init": ("a head", "scratch"),
-    "freeze": (False, True),
-    "optimizer": ("adam", "sgd"),
-    "labels_fingerprint": ("a" * 64, "b" * 64),
-    "metric": ("accuracy", "span-f1"),
-}
+    "decoder": ("linear", "mlp"), "select": ("cv:5", "dev"), "init": ("a head", "scratch"),
+    "freeze": (False, True), "optimizer": ("adam", "sgd"),
+    "labels_fingerprint": ("a" * 64, "b" * 64), "metric": ("accuracy", "span-f1"),
+}  # fmt: skip
 """More options, which a name tells unless something else that it tells settles them."""
 
 AMOUNTS = {"shots": (8, 128), "fraction": (0.1, 0.5)}

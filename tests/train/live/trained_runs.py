@@ -21,13 +21,9 @@ FLOAT32 = ExtractOptions(compute_dtype="float32", dtype="float32")
 
 
 SMALL = {
-    "lora": "lora:rank=2",
-    "qlora": "qlora:rank=2",
-    "adapter": "adapter:size=4",
-    "prompt": "prompt:length=5",
-    "prefix": "prefix:length=5",
-    "diff-prune": "diff-prune:share=0.1",
-}
+    "lora": "lora:rank=2", "qlora": "qlora:rank=2", "adapter": "adapter:size=4",
+    "prompt": "prompt:length=5", "prefix": "prefix:length=5", "diff-prune": "diff-prune:share=0.1",
+}  # fmt: skip
 """Methods with settings for tiny models; others as they are."""
 
 

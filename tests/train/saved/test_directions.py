@@ -53,22 +53,12 @@ def trained(head, decoder="linear", normalize="none", layers=LAYERS, **features)
         "compute_dtype": "float32", "max_length": None, "overlong": "stride", "entry": "e" * 64,
     }  # fmt: skip
     saved = SavedHead(
-        head=HEADS[head]().to_json(),
-        decoder=DECODERS[decoder]().to_json(),
-        normalization=said | features.pop("said", {}),
-        layers=layers,
-        n_params=1,
+        head=HEADS[head]().to_json(), decoder=DECODERS[decoder]().to_json(),
+        normalization=said | features.pop("said", {}), layers=layers, n_params=1,
         model={"name": "m", "final_norm": True, "identity": {"configuration": {"model_type": "x"}}},
-        features=HeadFeatures.of(about),
-        task="t",
-        label="l",
-        labels=labels,
-        metric="accuracy",
-        eval_score=0.5,
-        test_score=None,
-        options={},
-        key="k" * 64,
-    )
+        features=HeadFeatures.of(about), task="t", label="l", labels=labels, metric="accuracy",
+        eval_score=0.5, test_score=None, options={}, key="k" * 64,
+    )  # fmt: skip
     return TrainedHead(saved, state)
 
 

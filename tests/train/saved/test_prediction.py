@@ -39,20 +39,14 @@ def trained(request, tmp_path_factory):
     model = build(request.param, root / "model", max_positions=24)
     corpus = write_corpus(root / "corpus")
     extract(
-        str(model),
-        str(corpus),
-        cache=root / "cache",
-        device="cpu",
+        str(model), str(corpus), cache=root / "cache", device="cpu",
         options=ExtractOptions(compute_dtype="float32"),
-    )
+    )  # fmt: skip
     spec = TrainSpec(model=str(model), task=str(corpus), head="p32", epochs=5)
     (record,) = sweep(
-        [replace(spec, normalize="standardize")],
-        out=root / "runs.jsonl",
-        location=Location(cache=root / "cache"),
-        save=root / "head",
-        predictions=True,
-    )
+        [replace(spec, normalize="standardize")], out=root / "runs.jsonl",
+        location=Location(cache=root / "cache"), save=root / "head", predictions=True,
+    )  # fmt: skip
     return root, corpus, record
 
 

@@ -33,46 +33,15 @@ from tests.results.samples import make_record
 from tests.train.sweeps.samples import spec
 
 OTHER = {
-    "model": "other",
-    "task": "conll2003",
-    "label": "pos",
-    "control": 3,
-    "fit_on": "dev",
-    "group": "document",
-    "drop_duplicates": True,
-    "head": "mean",
-    "decoder": "mlp",
-    "layers": "1,2",
-    "depth": 2,
-    "normalize": "standardize",
-    "pooling": "cls",
-    "method": "full",
-    "batch_tokens": 64,
-    "shots": 4,
-    "fraction": 0.5,
-    "hold_out": 0.25,
-    "seed": 5,
-    "epochs": 3,
-    "batch_size": 5,
-    "evals": 2,
-    "lr": 0.5,
-    "rates": (("mixing", 0.5),),
-    "weight_decay": 0.5,
-    "optimizer": "adam",
-    "schedule": "constant",
-    "warmup": 0.5,
-    "fit": "adam",
-    "select": "dev",
-    "l2": 0.5,
-    "start": "solved",
-    "fusion_from": "saved",
-    "freeze_fusion": True,
-    "init_from": "saved",
-    "as_published": True,
-    "rate_from": "searched",
-    "trial": True,
-    "left_out": 2,
-}
+    "model": "other", "task": "conll2003", "label": "pos", "control": 3, "fit_on": "dev",
+    "group": "document", "drop_duplicates": True, "head": "mean", "decoder": "mlp", "layers": "1,2",
+    "depth": 2, "normalize": "standardize", "pooling": "cls", "method": "full", "batch_tokens": 64,
+    "shots": 4, "fraction": 0.5, "hold_out": 0.25, "seed": 5, "epochs": 3, "batch_size": 5,
+    "evals": 2, "lr": 0.5, "rates": (("mixing", 0.5),), "weight_decay": 0.5, "optimizer": "adam",
+    "schedule": "constant", "warmup": 0.5, "fit": "adam", "select": "dev", "l2": 0.5,
+    "start": "solved", "fusion_from": "saved", "freeze_fusion": True, "init_from": "saved",
+    "as_published": True, "rate_from": "searched", "trial": True, "left_out": 2,
+}  # fmt: skip
 """Another value of every option than its default."""
 
 BESIDE = {
@@ -199,12 +168,9 @@ BUILT = ("head", "decoder", "layers", "select", "start", "seed")
 """What tells records apart by what was built for the run."""
 
 TYPED = {
-    "rates": "--lr",
-    "seed": "--seeds",
-    "depth": "probekit depth",
-    "freeze_fusion": "--start frozen-fusion:",
-    **dict.fromkeys(PROTOCOL_DEFAULTS, "--protocol"),
-}
+    "rates": "--lr", "seed": "--seeds", "depth": "probekit depth",
+    "freeze_fusion": "--start frozen-fusion:", **dict.fromkeys(PROTOCOL_DEFAULTS, "--protocol"),
+}  # fmt: skip
 """How an option is typed, where not by its own name."""
 
 SOLVING = {**dict.fromkeys([*NAMES[Descent], *NAMES[Steps]]), "rates": (), "fit": "lbfgs"}

@@ -43,15 +43,12 @@ def settled(head="p32", decoder="linear", **options):
         ("p32", "crf", {"fusion_from": "x", "freeze_fusion": True}, 1e-2, {"transitions": 0.1}),
         # One rate is the paper's way.
         (
-            "p32",
-            "crf",
-            {"lr": 1e-3, "as_published": True},
-            1e-3,
+            "p32", "crf", {"lr": 1e-3, "as_published": True}, 1e-3,
             {"mixing": 1e-3, "transitions": 1e-3},
         ),
         ("p32", "linear", {"as_published": True, "rates": (("mixing", 1),)}, 1e-2, {"mixing": 1}),
     ],
-)
+)  # fmt: skip
 def test_every_group_has_a_rate(head, decoder, options, lr, rates):
     found = settled(head, decoder, **options)
     assert (found.lr, dict(found.rates), found.as_published) == (lr, rates, False)

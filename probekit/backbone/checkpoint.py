@@ -26,28 +26,13 @@ of five special tokens."""
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 _ADAPTER = "adapter_config.json"
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
-_MERGEABLE = ("DoRA", "VeRA", "AdaLoRA", "LoRA with layer_replication")
-_UNREAD_ADAPTERS = {
-    "VERA": "VeRA",
-    "ADALORA": "AdaLoRA",
-    "XLORA": "X-LoRA",
-    "POLY": "Poly",
-    "CPT": "context-aware prompt tuning",
-    "PROMPT_TUNING": "prompt tuning",
-    "MULTITASK_PROMPT_TUNING": "multitask prompt tuning",
-    "PREFIX_TUNING": "prefix tuning",
-    "P_TUNING": "P-tuning",
-    "ADAPTION_PROMPT": "LLaMA-Adapter",
-}
-"""What peft calls forms of adapters that transformers does not put into a model whole."""
-_UNREAD_FIELDS = {
-    "use_dora": "DoRA",
-    "layer_replication": "LoRA with layer_replication",
-    "megatron_config": "LoRA for Megatron",
-    "alora_invocation_tokens": "activated LoRA",
-}
-"""Fields of its configuration that make another form of LoRA; peft imports what the last names."""
-
+_UNREAD_ADAPTERS = (
+    *("VERA", "ADALORA", "XLORA", "POLY", "CPT", "PROMPT_TUNING", "MULTITASK_PROMPT_TUNING"),
+    *("PREFIX_TUNING", "P_TUNING", "ADAPTION_PROMPT"),
+)
+"""Types of adapters that transformers does not put into a model whole, as peft calls them."""
+_UNREAD_FIELDS = ("use_dora", "layer_replication", "megatron_config", "alora_invocation_tokens")
+"""Fields of its configuration that make another form of LoRA; peft imports what a third names."""
 _RANDOM_START = "pissa_niter"
 """How LoRA begins that a random decomposition takes out of the weights, anew at each load."""
 
@@ -72,15 +57,16 @@ def refuse_adapter(model: str, adapter: Path) -> None:
         BackboneError: its form is such a one.
     """
     said = read_object(adapter) or {}
-    forms = [form for field, form in _UNREAD_FIELDS.items() if said.get(field)]
+    forms = [name for name in _UNREAD_FIELDS if said.get(name)]
+    if said.get("peft_type") in _UNREAD_ADAPTERS:
+        forms.append(said["peft_type"])
     if str(said.get("init_lora_weights")).startswith(_RANDOM_START):
-        forms.append("PiSSA with a randomised decomposition")
-    form = next(iter(forms), _UNREAD_ADAPTERS.get(str(said.get("peft_type"))))
-    if form is not None:
-        way = "Merge it (peft's merge_and_unload), or move" if form in _MERGEABLE else "Move"
+        forms.append(said["init_lora_weights"])
+    if forms:
         raise BackboneError(
-            f"model {model!r}: probekit cannot apply the adapter beside its weights ({form}). "
-            f"{way} {_ADAPTER} away to read the model without it."
+            f"model {model!r}: probekit cannot apply the adapter beside its weights ({forms[0]}). "
+            f"Merge it if peft can (merge_and_unload), or move {_ADAPTER} away to read the model "
+            "without it."
         )
 
 

@@ -115,23 +115,14 @@ def _picked(what: str, states: object, layers: Sequence[int] | None) -> list[Ten
     Raises:
         BackboneError: they are none, or not all there.
     """
-    if not isinstance(states, tuple | list):
-        raise BackboneError(
-            f"{what} returns no hidden states of its layers. Choose a model of another family."
-        )
-    if layers is not None and max(layers) >= len(states):
-        raise BackboneError(
-            f"{what} returns {len(states)} hidden states, too few to read layer {max(layers)}. "
-            "Choose a model of another family."
-        )
-    picked = list(states) if layers is None else [states[layer] for layer in layers]
-    if not all(isinstance(state, Tensor) for state in picked):
-        kinds = ", ".join(sorted({type(state).__name__ for state in picked}))
-        raise BackboneError(
-            f"{what} returns hidden states that are not tensors ({kinds}). Choose a model of "
-            "another family."
-        )
-    return picked
+    if isinstance(states, tuple | list) and (layers is None or max(layers) < len(states)):
+        picked = list(states) if layers is None else [states[layer] for layer in layers]
+        if all(isinstance(state, Tensor) for state in picked):
+            return picked
+    raise BackboneError(
+        f"{what} does not return the hidden states of all its layers as tensors. Choose a model of "
+        "another family."
+    )
 
 
 _TABLES = ("_parameters", "_buffers", "_modules")

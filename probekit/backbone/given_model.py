@@ -259,27 +259,19 @@ def check_forward(name: str, model: nn.Module) -> None:
     Raises:
         BackboneError: a module has one of its own.
     """
-    modules = list(model.named_modules())
-    for part, module in modules:
+    for part, module in model.named_modules():
         if "forward" in vars(module) and "_hf_hook" not in vars(module):  # accelerate's
             raise BackboneError(
-                f"model {name!r}: the forward method of {_place(part)} was replaced, and probekit "
-                "identifies a model by its tensors and configuration alone. Give a model with "
-                "its original forward method."
+                f"model {name!r}: the forward method of its module {part!r} was replaced, and "
+                "probekit identifies a model by its tensors and configuration alone. Give a model "
+                "with its original forward method."
             )
-    hooked = [_place(part) for part, module in modules if _has_hooks(module)]
-    if hooked:
-        warn_once(
-            logger,
-            "model %r: its hooks (on %s) do not run: probekit uses only its tensors and "
-            "configuration.",
-            name,
-            ", ".join(hooked[:3]),
-        )
-
-
-def _place(part: str) -> str:
-    return f"its module {part!r}" if part else "the model itself"
+        if _has_hooks(module):
+            warn_once(
+                logger,
+                "model %r: its hooks do not run: probekit uses only its tensors and configuration.",
+                name,
+            )
 
 
 def _has_hooks(module: nn.Module) -> bool:

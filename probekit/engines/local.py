@@ -32,9 +32,6 @@ _POLL_SECONDS = 0.2
 _GRACE_SECONDS = 120.0
 """How long workers may take to hand over what they have finished, once they are asked to stop."""
 
-_UNGUARDED = 77
-"""Exit code of a worker whose script begins its work when it is imported."""
-
 _news: Any = None
 """In a worker: the queue that takes what is reported and logged."""
 
@@ -64,7 +61,10 @@ def _run_spawned(
 ) -> Generator[tuple[int, Any], None, None]:
     # A worker that only imports the script which it is to work for must not start the work.
     if getattr(multiprocessing.current_process(), "_inheriting", False):
-        sys.exit(_UNGUARDED)
+        sys.exit(
+            "Workers import your script, and without a main guard the import would start its work "
+            "again: put the work under `if __name__ == '__main__':`, or give workers=1."
+        )
     context = multiprocessing.get_context("spawn")
     news = context.Queue()
     level = logging.getLogger("probekit").getEffectiveLevel()
@@ -112,17 +112,12 @@ def _results(
 def _cause_of_death(processes: Sequence[BaseProcess]) -> str:
     """Return why a worker died, and what to do, from how all ended; the pool terminates others."""
     codes = {process.exitcode or 0 for process in processes} - {0, -signal.SIGTERM}
-    if _UNGUARDED in codes:
-        return (
-            "workers import your script, and without a main guard the import would start its "
-            "work again: put the work under `if __name__ == '__main__':`, or give workers=1."
-        )
     kept = "What is finished is kept: run the command again"
     if (code := max(codes, default=0)) > 0:
         return (
             f"a worker process failed (exit code {code}); it printed the error above. {kept} once "
-            "that is fixed, or with fewer --workers (1 starts none). Workers import your script: "
-            "it must be a file that starts its work under `if __name__ == '__main__':`."
+            "that is fixed, or with fewer --workers (1 starts none). Workers import your script, "
+            "which must be a file."
         )
     name = signal.Signals(-min(codes, default=-signal.SIGKILL)).name
     why = ", most likely for lack of memory" if name == "SIGKILL" else f" of {name}"

@@ -23,7 +23,6 @@ from probekit.base.machine import STOP
 from probekit.base.plugins import pickled_plugins
 from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, EntryLockedError, reason_of
-from probekit.version import __version__
 
 ray = lazy_loader.load("ray")  # which may not be installed
 
@@ -106,7 +105,6 @@ class Settings:
     Attributes:
         news: the actor that takes their news.
         share: what each of them takes.
-        version: probekit's on the driver.
         folder: where they work.
         level: of messages.
         added: plug-ins that were registered on the driver.
@@ -114,7 +112,6 @@ class Settings:
 
     news: Any
     share: Share
-    version: str
     folder: str
     level: int
     added: bytes | None
@@ -146,15 +143,10 @@ class _Sender:
 
 def _work(settings: Settings, position: int, job: Job) -> None:
     """Run a job in a process of its own; all that it yields is told."""
-    where = f"the node {os.uname().nodename} of the Ray cluster"
-    if settings.version != __version__:
-        raise EngineError(
-            f"{where} has probekit {__version__}, and this machine {settings.version}: install "
-            "the same version on both."
-        )
     if not Path(settings.folder).is_dir():
         raise EngineError(
-            f"{where} has no folder {settings.folder}: start from a folder that all nodes share."
+            f"the node {os.uname().nodename} of the Ray cluster has no folder {settings.folder}: "
+            "start from a folder that all nodes share."
         )
     os.chdir(settings.folder)
     if not settings.share.gpus:  # those of others, which Ray does not hide
@@ -224,7 +216,6 @@ class RayJobs:
         self._settings = Settings(
             news=self._news,
             share=share,
-            version=__version__,
             folder=os.getcwd(),
             level=logging.getLogger("probekit").getEffectiveLevel(),
             added=pickled_plugins(),

@@ -145,7 +145,7 @@ class Pull:
             to, manifest = pulled.copy.destination, pulled.copy.manifest
             pulled.entry.download_labels()
             if not to.there:
-                pulled.entry.download(manifest.arrays, None if text is None else text[0])
+                pulled.entry.download(None if text is None else text[0])
             if text is not None:
                 write_split_labels(to.path, manifest.request["text"], *text)
             with to.bar(pulled.copy.nbytes, shown=progress and not to.there) as bar:

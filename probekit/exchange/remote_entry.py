@@ -2,7 +2,7 @@
 
 import io
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cached_property
@@ -21,7 +21,7 @@ from probekit.store.entry import read_examples
 from probekit.store.files import check_room, checksum, write_whole
 from probekit.store.json_types import is_name
 from probekit.store.labels import is_label_file, read_labels
-from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, ArraySpec, entry_name, split_and_key
+from probekit.store.layout import EXAMPLES, LABELS, MANIFEST, entry_name, split_and_key
 from probekit.store.manifest import LARGEST, Manifest
 from probekit.store.tables import ExampleTable
 from probekit.store.verified import FileOutline, VerifiedEntry
@@ -141,11 +141,10 @@ class RemoteEntry(VerifiedEntry):
                 logger.warning("left out: %s", error)
                 (self._here / name).unlink()
 
-    def download(self, kept: Sequence[ArraySpec], split: Split | None = None) -> None:
+    def download(self, split: Split | None = None) -> None:
         """Download all but labels and chunks, and check it.
 
         Args:
-            kept: the arrays whose chunks are wanted, with their layers.
             split: the text of an entry that was pushed without.
 
         Raises:
@@ -165,7 +164,6 @@ class RemoteEntry(VerifiedEntry):
                     write_whole(self._here / name, self.remote.read(name, 0, self._sizes[name]))
             self.small_files()
             self.outlines()
-            self._check_chunk_files(kept)
             _ = self.examples, self._chunk_sums
 
     @cached_property
@@ -187,6 +185,8 @@ class RemoteEntry(VerifiedEntry):
         chunks, at = self.places[chunk_sum.array], (chunk_sum.row_chunk, chunk_sum.layer_index)
         name = self._there(chunks.files[chunks.file_index[at]])
         start = int(chunks.offsets[at])
+        if name not in self._sizes:
+            raise EntryError(f"{self.remote}: {name} is missing. {PUSH_AGAIN}")
         data = self.remote.read(name, start, chunk_sum.nbytes)
         if checksum(data) != chunk_sum.xxh128:
             raise EntryError(
@@ -226,18 +226,6 @@ class RemoteEntry(VerifiedEntry):
             raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
         self._check_memory(besides)
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
-
-    def _check_chunk_files(self, kept: Sequence[ArraySpec]) -> None:
-        """Check that the files of chunks alone are there, in their size."""
-        for spec in kept:
-            stored = self.manifest.array(spec.name)
-            at = [stored.layers.index(layer) for layer in spec.layers]
-            for chunks in (self.places[plain.name] for plain in stored.plain()):
-                if chunks.tail is None:
-                    continue
-                end = int(chunks.offsets.max()) + chunks.array.chunk_nbytes + len(chunks.tail)
-                for index in dict.fromkeys(chunks.file_index[:, at].ravel().tolist()):
-                    self._expect(self._there(chunks.files[index]), end)
 
     def _check_memory(self, nbytes: int) -> None:
         """Refuse to hold so many bytes, which are copied twice, where there is no memory for it."""

@@ -7,7 +7,6 @@ import errno
 import os
 import re
 import shutil
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,22 +17,18 @@ from functools import cached_property
 from importlib.util import find_spec
 from os import PathLike
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
 from probekit.base.replacing import is_workshop, remove_left, replacing
 from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
 
-T = TypeVar("T")
-
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE)
 
 BUCKETS = ("s3", "gs", "az")
 _DEPTH = 6  # of folders, from a place to the files of an array
 _REQUESTS = 16  # files that are sent at a time
-_TRIES = 4
-_PAUSE = 0.2  # seconds before the second try, and twice as long before each one after it
 
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_ENDPOINT_URL, AWS_REGION)",
@@ -210,61 +205,43 @@ class Bucket(Writable):
         """Return the bytes of every object."""
         import obstore
 
-        def ask() -> dict[str, int]:
-            return {
-                stored["path"]: stored["size"]
-                for page in obstore.list(self.store)
-                for stored in page
-            }
-
-        return self._ask("", ask)
+        with self._told():
+            pages = obstore.list(self.store)
+            return {stored["path"]: stored["size"] for page in pages for stored in page}
 
     def read(self, name: str, start: int, nbytes: int) -> bytes:
         """Return bytes of an object."""
         import obstore
 
-        def ask() -> bytes:
+        if not nbytes:
+            return b""
+        with self._told(name):
             return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
-
-        return self._ask(name, ask) if nbytes else b""
 
     def write(self, name: str, data: bytes | Path) -> None:
         """Write an object."""
         import obstore
 
-        self._ask(name, lambda: obstore.put(self.store, name, data))
+        with self._told(name):
+            obstore.put(self.store, name, data)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects."""
         import obstore
 
         if names:
-            self._ask("", lambda: obstore.delete(self.store, list(names)))
-
-    def _ask(self, name: str, ask: Callable[[], T]) -> T:
-        """Send a request, and again where it failed on the way: an object is whole or not there."""
-        from obstore.exceptions import GenericError
-
-        for left in reversed(range(_TRIES)):
-            try:
-                with self._told(f"{self.url}/{name}".rstrip("/")):
-                    return ask()
-            except StorageError as error:
-                final = any(word in str(error.__cause__) for word in (*_NO_BUCKET, *_REFUSED))
-                if not left or final or not isinstance(error.__cause__, GenericError):
-                    raise
-                time.sleep(_PAUSE * 2 ** (_TRIES - 1 - left))
-        raise AssertionError("not reached")
+            with self._told():
+                obstore.delete(self.store, list(names))
 
     @contextmanager
-    def _told(self, url: str) -> Iterator[None]:
-        """Turn the store's refusals into errors that say what to do."""
+    def _told(self, name: str = "") -> Iterator[None]:
+        """Turn the store's refusals of an object into errors that say what to do."""
         from obstore.exceptions import BaseError, PermissionDeniedError, UnauthenticatedError
 
         try:
             yield
         except (BaseError, FileNotFoundError) as error:
-            text = str(error)
+            text, url = str(error), f"{self.url}/{name}".rstrip("/")
             if any(word in text for word in _NO_BUCKET):
                 raise StorageError(
                     f"{self.url}: there is no such bucket (or container). Make it first, or "

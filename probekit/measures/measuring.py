@@ -1,7 +1,6 @@
 """Measure the geometry of all layers of an entry, and how far fine-tuning moved each."""
 
 import math
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from os import PathLike
 
@@ -12,8 +11,14 @@ from torch import Tensor
 
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
-from probekit.measures.measured_rows import MeasuredRows, default_array
-from probekit.measures.similarity import MEMORY, LayerSimilarity, intrinsic_dimension, sum_layers
+from probekit.measures.measured_rows import (
+    MEMORY,
+    LayerSimilarity,
+    MeasuredRows,
+    default_array,
+    intrinsic_dimension,
+    sum_layers,
+)
 from probekit.results.layer_geometry import (
     Change,
     Geometry,
@@ -63,27 +68,19 @@ def massive_channels(
         median: median magnitude of each layer.
         largest: largest magnitude of each layer; only those where it is massive are read.
     """
-    massive = torch.nonzero(_is_massive(largest, median))[:, 0].tolist()
-    layers = [rows.layers[index] for index in massive]
-    counts: dict[int, Tensor | int] = defaultdict(int)
-    peaks: dict[int, Tensor] = {}
-    for block in rows.blocks(layers) if layers else ():
-        for index, values in zip(massive, block.abs(), strict=True):
-            is_massive = _is_massive(values, median[index])
-            counts[index] = counts[index] + is_massive.sum(0)
-            peak = values.amax(0)
-            peaks[index] = torch.maximum(peaks[index], peak) if index in peaks else peak
-    massive_by_layer: list[Sequence[MassiveChannel]] = [()] * len(rows.layers)
-    for index in massive:
-        n_rows = torch.as_tensor(counts[index])
+    massive_by_layer: list[Sequence[MassiveChannel]] = []
+    for index, layer in enumerate(rows.layers):
+        n_rows, peaks = torch.zeros(2, rows.array.dim, dtype=torch.float64)
+        if _is_massive(largest[index], median[index]):
+            for (values,) in map(torch.abs, rows.blocks([layer])):
+                n_rows += _is_massive(values, median[index]).sum(0)
+                peaks = torch.maximum(peaks, values.amax(0))
         channels = [
-            MassiveChannel(channel=channel, rows=int(n_rows[channel]), largest=float(peak))
-            for channel, peak in enumerate(peaks[index])
-            if n_rows[channel]
+            MassiveChannel(channel=number, rows=int(n_rows[number]), largest=float(peaks[number]))
+            for number in n_rows.nonzero()[:, 0].tolist()
         ]
-        massive_by_layer[index] = tuple(
-            sorted(channels, key=lambda channel: (-channel.rows, channel.channel))
-        )
+        channels.sort(key=lambda channel: (-channel.rows, channel.channel))
+        massive_by_layer.append(tuple(channels))
     return massive_by_layer
 
 

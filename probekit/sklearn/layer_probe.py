@@ -40,9 +40,6 @@ from probekit.train.solving.solved_fit import Solved, Visit, drive
 
 _DTYPES = (np.float64, np.float32)
 
-_NEAR = 30
-"""Powers of two around 1 that squares and sums of rows have room for in any dtype."""
-
 _BLOCK = 8_192
 """Rows that are turned, or added to an evaluation, at a time."""
 
@@ -220,7 +217,7 @@ class LayerProbe(LinearRule):
                 "classes apart: give rows of two or more."
             )
         self.layers_ = chosen_layers(self.layer, self._head_spec().default_layers, rows.layers)
-        h, exponents = _in_range(torch.cat(list(self._read(rows))))
+        h = torch.cat(list(self._read(rows)))
         l2: Any = self.l2
         if l2 is None:
             folds = folds_of(self.select, numbers, groups)
@@ -229,7 +226,7 @@ class LayerProbe(LinearRule):
         else:
             folds = []
         path, basis = self._solve(h, y, numbers, weights, folds, weighted=sample_weight is not None)
-        return self._keep(path, basis, exponents)
+        return self._keep(path, basis)
 
     def _solve(
         self,
@@ -293,14 +290,14 @@ class LayerProbe(LinearRule):
         rule.classes_ = self.classes_
         return rule
 
-    def _keep(self, path: Path, basis: Basis, exponents: Int64[np.ndarray, " width"]) -> Self:
+    def _keep(self, path: Path, basis: Basis) -> Self:
         """Keep what was found, and say where it is no optimum."""
         solved, index = path.chosen
         weight, bias, *_ = solved.objective.unpack(solved.of_parts(index)[:1])
         coef, intercept = basis.folded(weight[0], bias[0])
         if len(intercept) > 1:  # what all logits have in common says nothing, and may be anything
             coef, intercept = coef - coef.mean(0), intercept - intercept.mean()
-        self.coef_, self.intercept_ = np.ldexp(coef.numpy(), -exponents), intercept.numpy()
+        self.coef_, self.intercept_ = coef.numpy(), intercept.numpy()
         diagnosis = solved.said(index)
         self.l2_, self.objective_ = diagnosis["strength"], diagnosis["objective"]
         self.n_iter_, self.converged_ = diagnosis["iterations"], diagnosis["converged"]
@@ -388,20 +385,6 @@ class LayerProbe(LinearRule):
         coef, bias = torch.from_numpy(self.coef_), torch.from_numpy(self.intercept_)
         parts = [h.double() @ coef.t() + bias for h in self._read(rows)]
         return torch.cat(parts).numpy() if parts else np.empty((0, len(bias)))
-
-
-def _in_range(
-    h: Float[Tensor, "n width"],
-) -> tuple[Float[Tensor, "n width"], Int64[np.ndarray, " width"]]:
-    """Return rows with every channel near 1, and the power of two by which each was divided.
-
-    Nothing is rounded, and channels that are near already stay.
-    """
-    _, powers = np.frexp(h.abs().amax(0).numpy())
-    exponents = np.where(np.abs(powers) > _NEAR, powers, 0).astype(np.int64)
-    if not exponents.any():
-        return h, exponents
-    return torch.from_numpy(np.ldexp(h.numpy(), -exponents)), exponents
 
 
 def _basis_of(rows: Float[Tensor, "n width"], shares: Float64[Tensor, " n"]) -> Basis:

@@ -1,9 +1,9 @@
 """Score many members on one split in one pass, and what their probabilities say of rows."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
@@ -88,27 +88,30 @@ class RowProbabilities:
     @classmethod
     def joined(cls, blocks: Sequence["Block"]) -> "RowProbabilities":
         """Return blocks of rows as one, on the host."""
-        columns = torch.cat([block.scores for block in blocks]).cpu().numpy()
+        columns, *kept = (None if part is None else part.cpu().numpy() for part in _join(blocks))
+        assert columns is not None, "every block has scores"
         scores = np.empty(len(columns), ROW_SCORES)
         for column, name in enumerate(ROW_SCORES.names or ()):
             scores[name] = columns[:, column]
-        held = [block.kept for block in blocks if block.kept is not None]
-        classes = [block.classes for block in held if block.classes is not None]
-        odds = [block.odds for block in held if block.odds is not None]
-        return cls(
-            scores=scores,
-            probabilities=torch.cat([k.values for k in held]).cpu().numpy() if held else None,
-            kept=torch.cat(classes).int().cpu().numpy() if classes else None,
-            odds=torch.cat(odds).cpu().numpy() if odds else None,
-        )
+        probabilities, classes, odds = kept
+        return cls(scores=scores, probabilities=probabilities, kept=classes, odds=odds)
 
 
-@dataclass(frozen=True, eq=False)
-class Block:
-    """Some rows on their device: the columns of `ROW_SCORES`, and what is kept."""
+class Block(NamedTuple):
+    """Some rows on their device: the columns of `ROW_SCORES`, and what is kept, in half."""
 
     scores: Float[Tensor, "rows 4"]
-    kept: KeptProbabilities | None
+    probabilities: Float16[Tensor, "rows kept"] | None = None
+    classes: Int32[Tensor, "rows kept"] | None = None
+    odds: Float32[Tensor, "rows classes"] | None = None
+
+
+def _join(blocks: Iterable[Block]) -> Block:
+    """Return blocks of rows as one."""
+    scores, *kept = zip(*blocks, strict=True)
+    return Block(
+        torch.cat(scores), *(None if parts[0] is None else torch.cat(parts) for parts in kept)
+    )
 
 
 def keep_probabilities(log_p: LogProbabilities) -> KeptProbabilities:
@@ -149,8 +152,7 @@ def assess(
         predicted: what the decoder predicts, if it is known already.
         kept: keep probabilities, in float16, and log odds.
     """
-    scores: list[Tensor] = []
-    held: list[KeptProbabilities] = []
+    blocks = []
     for rows in _slices(decoder, logits):
         log_p = decoder.log_probabilities(logits[rows], offsets)
         if log_p is None:
@@ -158,13 +160,17 @@ def assess(
         if isinstance(decoder, LabelSetDecoder):
             has = decoder.predict(logits[rows]) > 0
             log_q = decoder.log_probabilities(-logits[rows])
-            scores.append(_score_sets(log_p, log_q, has, targets[rows]))
+            scores = _score_sets(log_p, log_q, has, targets[rows])
         else:
             guessed = log_p.argmax(1) if predicted is None else predicted[rows]
-            scores.append(_score(log_p, guessed, targets[rows]))
-        if kept:
-            held.append(keep_probabilities(log_p))
-    return Block(torch.cat(scores), _in_half(held) if kept else None)
+            scores = _score(log_p, guessed, targets[rows])
+        held = keep_probabilities(log_p) if kept else None
+        if held is None:
+            blocks.append(Block(scores))
+        else:
+            classes = None if held.classes is None else held.classes.int()
+            blocks.append(Block(scores, held.values.half(), classes, held.odds))
+    return _join(blocks)
 
 
 def _slices(decoder: Decoder, logits: Logits) -> Iterator[slice]:
@@ -214,17 +220,6 @@ def _score_sets(
     brier = torch.where(gold, log_q, log_p).exp().square().sum(1) + n_unseen
     right = (has == gold).all(1) & (n_unseen == 0)
     return torch.stack([loss.float(), confidence.float(), brier.float(), right.float()], 1)
-
-
-def _in_half(held: Sequence[KeptProbabilities]) -> KeptProbabilities:
-    classes = [block.classes for block in held if block.classes is not None]
-    values = torch.cat([block.values.half() for block in held])
-    odds = [block.odds for block in held if block.odds is not None]
-    return KeptProbabilities(values, _if_any(classes), _if_any(odds))
-
-
-def _if_any(blocks: Sequence[Tensor]) -> Tensor | None:
-    return torch.cat([*blocks]) if blocks else None
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

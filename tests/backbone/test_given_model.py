@@ -157,7 +157,7 @@ def test_hooks_do_not_run_and_that_is_said(folders, bert, caplog):
     given = inspect_backbone(GivenModel.of(model, tokenizer, "hooked"))
     assert torch.equal(states(given), states(inspect_backbone(folders["bert"])))
     assert not ran and len(model.encoder.layer[1]._forward_hooks) == 1
-    assert "'hooked': its hooks (on its module 'encoder.layer.1') do not run" in caplog.text
+    assert "'hooked': its hooks do not run" in caplog.text
 
 
 BAD = {

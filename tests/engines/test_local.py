@@ -137,7 +137,7 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
         text=True,
     )
     assert found.stdout == ""
-    assert "EngineError: workers import your script" in found.stderr
+    assert "EngineError: a worker process failed (exit code 1)" in found.stderr
     assert "if __name__ == '__main__'" in found.stderr and "memory" not in found.stderr
     assert found.stderr.count("Traceback") == 1, "the workers themselves are silent"
 

@@ -18,7 +18,7 @@ from probekit.errors import (
     StorageError,
     UnknownNameError,
 )
-from probekit.exchange import Pull, Push, remote_entry, remotes
+from probekit.exchange import Pull, Push, remote_entry
 from probekit.exchange.remote_entry import folder_of
 from probekit.exchange.remotes import remote_at
 from probekit.store.files import checksum
@@ -95,11 +95,8 @@ def test_newer_entries(entry, there, cache):
 def test_files_that_are_missing_or_short(entry, there, cache, monkeypatch):
     (file,) = entry.glob("features.zarr/words/c.1.2.0")
     good = file.read_bytes()
-    for data, told in ((good[:-1], f"expected {len(good):,}"), (good + b"0", "bytes, expected")):
-        file.write_bytes(data)
-        with monkeypatch.context() as patch:
-            patch.setattr(remotes.Folder, "write", None)
-            assert told in refused(there, cache), "sizes are looked at before"
+    file.write_bytes(good[:-1])
+    assert "features.zarr/words/c.1.2.0 is damaged" in refused(there, cache)
     file.unlink()
     assert "features.zarr/words/c.1.2.0 is missing" in refused(there, cache)
     one = pull(there, cache, layers="0,1", arrays=["words"])

@@ -11,9 +11,13 @@ from scipy.stats import ortho_group
 from sklearn.metrics.pairwise import cosine_similarity
 
 from probekit.errors import EntryError
-from probekit.measures.measured_rows import MeasuredRows
+from probekit.measures.measured_rows import (
+    LayerSimilarity,
+    MeasuredRows,
+    intrinsic_dimension,
+    sum_layers,
+)
 from probekit.measures.measuring import massive_channels, medians
-from probekit.measures.similarity import LayerSimilarity, intrinsic_dimension, sum_layers
 
 
 class Stored:

@@ -240,19 +240,3 @@ def test_what_did_not_converge_is_said(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="did not converge in 1 iterations"):
         probe = LayerProbe(l2=1e-4).fit(*samples(3))
     assert not probe.converged_
-
-
-@pytest.mark.parametrize(
-    ("power", "dtype"), [(-305, "f8"), (-160, "f8"), (300, "f8"), (-42, "f4"), (36, "f4")]
-)
-def test_rows_of_any_size_are_read_as_those_near_one(power, dtype):
-    rng = np.random.default_rng(0)
-    y, Z = rng.integers(0, 3, 400), rng.normal(size=(400, 8))
-    Z[range(400), y] += 1.5
-    plain, scaled = (
-        LayerProbe(l2=0.01).fit(X[:200], y[:200]) for X in (Z, (Z * 10.0**power).astype(dtype))
-    )
-    found = scaled.predict((Z[200:] * 10.0**power).astype(dtype))
-    assert (found == plain.predict(Z[200:])).mean() > 0.98
-    apart = 10.0 ** np.linspace(-150, 150, 8) * (1 + 1e-10 * Z)
-    assert LayerProbe(l2=0.01).fit(apart[:200], y[:200]).score(apart[200:], y[200:]) > 0.7

@@ -215,17 +215,14 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
             )
     ordered = sorted(probes, key=lambda probe: probe.layers)
     layers = tuple(probe.layers[0] for probe in ordered)
-    if len(set(layers)) < len(layers):
-        twice = next(layer for layer in layers if layers.count(layer) > 1)
+    kinds = {
+        (p.saved.task, p.saved.label, p.classes, str(p.saved.model.get("identity")))
+        for p in ordered
+    }
+    if len(set(layers)) < len(layers) or len(kinds) > 1:
         raise OptionError(
-            f"{path}: {layers.count(twice)} of its heads read layer {twice} (different seeds or "
-            "options); give the folder of one, or keep one for each layer."
-        )
-    kinds = {(p.saved.task, p.saved.label, p.classes, _identity(p.saved.model)) for p in ordered}
-    if len(kinds) > 1:
-        raise OptionError(
-            f"{path}: its heads are of {len(kinds)} models, tasks or label columns; give a folder "
-            "for each."
+            f"{path}: its heads must be of one model, task and label column, and read a different "
+            "layer each; give a folder that holds no others."
         )
     return Directions(
         saved=ordered[-1].saved,
@@ -234,10 +231,6 @@ def _by_layer(path: Path, probes: Sequence[Directions]) -> Directions:
         direction=torch.cat([probe.direction for probe in ordered]),
         bias=torch.stack([probe.bias for probe in ordered]),
     )
-
-
-def _identity(model: Mapping[str, Any]) -> str:
-    return str(model.get("identity", model.get("name")))
 
 
 SUFFIXES = {"npz": ".npz", "safetensors": ".safetensors"}

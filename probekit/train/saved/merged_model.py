@@ -51,7 +51,9 @@ def merge_run(
         raise OptionError(f"{run} has a whole model already: {saved.folder}.")
     if saved.tuning.stays_apart:
         raise OptionError(f"--method {saved.tuning.name}: {saved.tuning.stays_apart}")
-    _check_new(target, saved)
+    inside = target.resolve().is_relative_to(saved.folder.resolve())
+    if inside or (target.exists() and (not target.is_dir() or any(target.iterdir()))):
+        raise OptionError(f"{target} already exists. Give a new folder.")
     base = load_again(
         saved.base,
         model=None if model is None else str(model),
@@ -70,27 +72,8 @@ def merge_run(
             WholeModel().write(made, trained_values(backbone, ()))
             put(made, target)
     except (OSError, SafetensorError) as error:
-        raise _unwritten(target, error) from error
+        raise StorageError(
+            f"{target}: cannot write the model ({reason_of(error)}). Make room, or give another "
+            "FOLDER."
+        ) from error
     return target
-
-
-def _check_new(target: Path, saved: SavedRun) -> None:
-    """Refuse a folder that holds something, or lies in the run's own.
-
-    Raises:
-        OptionError: it does.
-        StorageError: it cannot be looked at.
-    """
-    try:
-        inside = target.resolve().is_relative_to(saved.folder.resolve())
-        taken = target.exists() and (not target.is_dir() or any(target.iterdir()))
-    except OSError as error:
-        raise _unwritten(target, error) from error
-    if inside or taken:
-        raise OptionError(f"{target} already exists. Give a new folder.")
-
-
-def _unwritten(target: Path, error: Exception) -> StorageError:
-    return StorageError(
-        f"{target}: cannot write the model ({reason_of(error)}). Make room, or give another FOLDER."
-    )

@@ -1,7 +1,6 @@
 """The card of a saved run for the Hub: of which model and task, what it scored, how to load it."""
 
 import re
-from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -21,22 +20,8 @@ knows neither: whoever publishes this must check that both allow it, and fill in
 
 _HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
-_TASKS: Mapping[str, str] = {
-    "tagging": "token-classification",
-    "sentence": "text-classification",
-    "pair": "text-classification",
-    "multilabel": "text-classification",
-}
-"""What the Hub calls a kind of labels; others have their own name."""
-
 _OPTIONS = ("shots", "fraction", "seed", "fit", "epochs", "batch_size", "lr", "select", "l2")
 """Options that the card tells; config.json has all of them."""
-
-_TEXTS: Mapping[str, str] = {
-    "tagging": '[["Peter", "visited", "Brussels"]]',
-    "pair": '[("A man sleeps.", "Nobody is awake.")]',
-}
-"""What a head reads, by the kind of its texts."""
 
 
 def write_model_card(folder: str | PathLike[str]) -> Path:
@@ -76,7 +61,7 @@ def model_card(saved: SavedHead, before: str | None = None) -> str:
 
 def _metadata(saved: SavedHead) -> str:
     """Return what programs read, as YAML."""
-    from huggingface_hub import EvalResult, ModelCardData
+    from huggingface_hub import ModelCardData
 
     base: dict[str, Any] = {}
     if named := _hub_id(saved):
@@ -84,23 +69,11 @@ def _metadata(saved: SavedHead) -> str:
         if saved.backbone is not None:
             adds = saved.backbone == "adapter"
             base["base_model_relation"] = "adapter" if adds else "finetune"
-    results = [
-        EvalResult(
-            task_type=_TASKS.get(saved.features.kind, saved.features.kind),
-            dataset_type=_name(saved.task),
-            dataset_name=_name(saved.task),
-            dataset_split=split,
-            metric_type=saved.metric,
-            metric_value=score,
-        )
-        for split, score in _scores(saved).items()
-    ]
     data = ModelCardData(
         model_name=_title(saved),
         library_name="probekit",
         license="unknown",
         tags=["probekit", str(saved.head["name"]), *([_method(saved)] if saved.backbone else [])],
-        eval_results=results,
         **base,
     )
     return str(data.to_yaml())
@@ -109,7 +82,8 @@ def _metadata(saved: SavedHead) -> str:
 def _section(saved: SavedHead) -> str:
     """Return all between the marks."""
     scale = scale_of(saved.metric)
-    scored = [[split, scale.text(score)] for split, score in _scores(saved).items()]
+    by_split = {"dev": saved.eval_score, "test": saved.test_score}
+    scored = [[name, scale.text(score)] for name, score in by_split.items() if score is not None]
     about = card_table(["", ""], [[name, text] for name, text in _about(saved).items()])
     scores = card_table(["split", metric_text(saved.metric)], scored)
     return f"""\
@@ -164,31 +138,19 @@ def _about(saved: SavedHead) -> dict[str, str]:
     }
 
 
-def _scores(saved: SavedHead) -> dict[str, float]:
-    """Return the scores by split."""
-    test = {} if saved.test_score is None else {"test": saved.test_score}
-    return {"dev": saved.eval_score, **test}
-
-
 def _loading(saved: SavedHead) -> str:
     """Return how to load it: all of it with probekit, the model alone with other programs."""
-    texts = _TEXTS.get(saved.text_kind, '["Never again."]')
     base = _hub_id(saved) or "BASE_MODEL"
     steps = f"""\
 ```python
 import probekit
 
-probekit.predict("FOLDER", {texts})  # model="{base}", if it has moved
+probekit.predict("FOLDER", texts)  # model="{base}", if it has moved
 ```"""
     folder, load = f"FOLDER/{BACKBONE_FOLDER}", "AutoModel.from_pretrained"
     if saved.backbone == "adapter":
         alone = f'peft.PeftModel.from_pretrained({load}("{base}"), "{folder}")'
         steps += f"\n\nThe model without the head: `{alone}`."
-        if _method(saved).startswith(("prompt", "prefix")):
-            steps += (
-                "\nPEFT passes no `token_type_ids`, so for models that use them (BERT) only "
-                "probekit reads pairs of texts correctly."
-            )
     elif saved.backbone == "checkpoint":
         steps += f'\n\nThe model without the head: `{load}("{folder}")`.'
     elif saved.backbone is not None:

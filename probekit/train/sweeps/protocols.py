@@ -40,17 +40,26 @@ class Protocol:
         return "method" in self.options
 
 
-_AS_PUBLISHED: Mapping[str, Any] = {"as_published": True, "rate_from": PUBLISHED}
-"""The papers give all parameters of a head and its decoder one rate."""
+_PUBLISHED: Mapping[str, Any] = {"select": "dev", "as_published": True, "rate_from": PUBLISHED}
+"""The papers give all parameters of a head and its decoder one rate, and choose on dev."""
 
-_FROZEN: Mapping[str, Protocol] = {
+_FUSION: Mapping[str, Any] = {
+    **_PUBLISHED,
+    "epochs": 20,
+    "batch_size": 32,
+    "optimizer": "adam",
+    "schedule": "constant",
+}
+"""What both protocols of the attention-fusion paper have in common."""
+
+PROTOCOLS: Mapping[str, Protocol] = {
     "dwatt": Protocol(
         summary="AdamW with linear decay, 5e-5 for every head, batches of 16, best dev score of 50 "
         "epochs, 5 seeds; choose --shots",
         source="DWAtt, sections 5.2 and 9.1, Table 2 (batches of 8 on WikiText-2)",
         heads=("last", "mean", "extra-layers", "concat", "dwatt"),
         seeds=5,
-        options={"select": "dev", **_AS_PUBLISHED, "lr": 5e-5, "epochs": 50, "batch_size": 16},
+        options={**_PUBLISHED, "lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion": Protocol(
         summary="Adam at a constant 2e-3, two hidden layers of 256 for whole texts and a CRF for "
@@ -60,15 +69,7 @@ _FROZEN: Mapping[str, Protocol] = {
         heads=("last", "scalar-mix", "concat-ffn", "attention-fusion"),
         seeds=3,
         decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
-        options={
-            "select": "dev",
-            **_AS_PUBLISHED,
-            "lr": 2e-3,
-            "epochs": 20,
-            "batch_size": 32,
-            "optimizer": "adam",
-            "schedule": "constant",
-        },
+        options={**_FUSION, "lr": 2e-3},
     ),
     "p32": Protocol(
         summary="P-32 and average pooling against the last layer: AdamW with linear decay, 2e-3, "
@@ -77,23 +78,15 @@ _FROZEN: Mapping[str, Protocol] = {
         "so these are ours",
         heads=("last", "mean", "p32"),
         seeds=5,
-        options={"select": "dev", **_AS_PUBLISHED, "lr": 2e-3, "epochs": 20, "batch_size": 16},
+        options={**_PUBLISHED, "lr": 2e-3, "epochs": 20, "batch_size": 16},
     ),
-}
-
-
-_TUNED: Mapping[str, Any] = {"select": "dev", **_AS_PUBLISHED, "method": "full"}
-"""What the papers that train the model have in common: all of it, at one rate."""
-
-PROTOCOLS: Mapping[str, Protocol] = {
-    **_FROZEN,
     "dwatt-ft": Protocol(
         summary="the whole model is trained: AdamW with linear decay, 5e-5 for all, batches of 16, "
         "best dev score of 50 epochs, 5 seeds; choose --shots",
         source="DWAtt, Figure 5 and section 9.1 (Table 4 says 1e-5)",
         heads=("extra-layers", "concat", "dwatt"),
         seeds=5,
-        options={**_TUNED, "lr": 5e-5, "epochs": 50, "batch_size": 16},
+        options={**_PUBLISHED, "method": "full", "lr": 5e-5, "epochs": 50, "batch_size": 16},
     ),
     "attention-fusion-ft": Protocol(
         summary="the whole model is trained: Adam at a constant 2e-5, two hidden layers of 256 for "
@@ -104,14 +97,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         heads=("last",),
         seeds=3,
         decoders={"sentence": "mlp", "pair": "mlp", "tagging": "crf"},
-        options={
-            **_TUNED,
-            "lr": 2e-5,
-            "epochs": 20,
-            "batch_size": 32,
-            "optimizer": "adam",
-            "schedule": "constant",
-        },
+        options={**_FUSION, "method": "full", "lr": 2e-5},
     ),
     "p32-ft": Protocol(
         summary="the whole model is trained: AdamW with linear decay, 2e-5 for all, batches of 16, "
@@ -120,7 +106,7 @@ PROTOCOLS: Mapping[str, Protocol] = {
         "each; a 'low' rate and 'aggressive' clipping without numbers: the rest is ours)",
         heads=("last", "mean", "p32"),
         seeds=1,
-        options={**_TUNED, "lr": 2e-5, "epochs": 3, "batch_size": 16},
+        options={**_PUBLISHED, "method": "full", "lr": 2e-5, "epochs": 3, "batch_size": 16},
     ),
 }
 

@@ -365,15 +365,13 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
             raise DataError(f"head {head.name} reads {array!r}: {missing_array(entry, array)}")
         stored = entry.arrays[array].layers
         absent = sorted(set(layers) - set(stored))
-        if absent and array == "tokens":
-            raise OptionError(
-                f"head {head.name} reads subwords, and the cache has them only for the last layer "
-                f"({stored[0]}), not for layer {absent[0]}. Leave out --depth and --layers."
-            )
         if absent:
+            remedy = "Extract with all layers, or choose others with --layers."
+            if array == "tokens":
+                remedy = "Leave out --depth and --layers."
             raise OptionError(
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
-                f"{list(stored)}. Extract with all layers, or choose others with --layers."
+                f"{list(stored)}. {remedy}"
             )
 
 

@@ -89,14 +89,11 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
                 "--l2 is for solvers, and this run trains by steps; give weight_decay in a "
                 f"--protocol, or leave out {' and '.join(given)}."
             )
-        if self.untrained and self.searched:
+        if self.untrained and (self.searched or self.tunes):
+            option = "--lr search" if self.searched else f"--method {self.method}"
             raise OptionError(
-                "--lr search: nothing is trained, so there is no rate to search; leave it out."
-            )
-        if self.untrained and self.tunes:
-            raise OptionError(
-                f"--method {self.method} trains the model, and here nothing is trained: leave it "
-                "out, or give sentences to train on."
+                f"{option} is for training, and here nothing is trained: leave it out, or give "
+                "sentences to train on."
             )
         if self.start == SOLVED and not self.tunes:
             raise OptionError(

@@ -230,7 +230,7 @@ def test_layers_that_the_cache_lacks_are_made(short, tmp_path):
         ({"method": "prefix:length=64"}, "64 virtual tokens fill all 64 positions"),
         ({"method": None, "rates": (), "batch_tokens": 64}, "a run from the cache runs no model"),
         ({"depth": 9}, "this model has 3 blocks"),
-        ({"shots": 0}, "--method full trains the model, and here nothing is trained"),
+        ({"shots": 0}, "--method full is for training, and here nothing is trained"),
     ],
 )
 def test_what_cannot_be_trained(short, more, says):

@@ -160,11 +160,11 @@ def test_the_probes_of_all_depths_go_together(heads):
 @pytest.mark.parametrize(
     ("parts", "message"),
     [
-        ([("last", "linear", (2,))] * 2, "2 of its heads read layer 2"),
+        ([("last", "linear", (2,))] * 2, "task and label column, and read a different layer"),
         ([("mean", "linear", LAYERS)], "its head mean reads 3 layers together"),
         (
             [("last", "linear", (2,)), ("last", "regression", (3,))],
-            "are of 2 models, tasks or label columns",
+            "its heads must be of one model, task and label column",
         ),
     ],
 )

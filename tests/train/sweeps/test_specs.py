@@ -28,7 +28,10 @@ from tests.train.sweeps.samples import spec
         ({"rates": (("mixing", 1.0), ("mixing", 2.0))}, "one run has one rate of mixing"),
         ({"rates": (("weights", 1.0),)}, r"write the number alone, --lr 1\.0"),
         ({"lr": "serach"}, "--lr must be a number above 0, or search; found 'serach'"),
-        ({"lr": "search", "shots": 0, "init_from": "x"}, "--lr search: nothing is trained"),
+        (
+            {"lr": "search", "shots": 0, "init_from": "x"},
+            "--lr search is for training, and here noth",
+        ),
         ({"lr": "search", "fit": "lbfgs"}, "--fit lbfgs solves for the optimum and takes no --lr"),
         ({"weight_decay": "search"}, "weight_decay must be 0 or more; found 'search'"),
         ({"rates": (("mixing", 0.1),), "fit": "ridge"}, "--fit ridge solves .* takes no --lr"),

@@ -150,7 +150,7 @@ class Unreadable:
 
 
 def test_why_a_worker_died_is_printed(capfd):
-    with pytest.raises(EngineError):
+    with pytest.raises(EngineError, match=r"failed \(exit code 1\)"):
         list(run_local([Unreadable()] * 2, workers=2, report=lambda steps: None))
     assert "ValueError: invalid literal" in capfd.readouterr().err
 

@@ -10,11 +10,10 @@ from seqeval.metrics.sequence_labeling import get_entities
 from seqeval.scheme import BILOU, IOB2, IOBES, IOE1, IOE2, Entities, auto_detect
 
 from probekit.errors import DataError
-from probekit.tasks.schemes import BIO_TAG, iob1_to_bio, looks_like_tags, read_scheme
+from probekit.tasks.schemes import looks_like_tags, read_scheme
 from tests.tasks.own_files import task_of, write
 
 KINDS = ("PER", "LOC")
-any_tag = st.sampled_from(["O", *(f"{prefix}-{kind}" for kind in KINDS for prefix in "BI")])
 # A sentence as its entities: (type or None for O, length).
 spans = st.lists(st.tuples(st.sampled_from([None, *KINDS]), st.integers(1, 4)), max_size=8)
 Spans = list[tuple[str | None, int]]
@@ -187,23 +186,3 @@ def test_broken_spans_are_counted_or_refused(
 def test_a_word_without_a_label_is_passed_over(tmp_path: Path) -> None:
     path = write(tmp_path / "a.conll", "a B-X\nb _\nc E-X\nd O\n")
     assert task_of(path).read("train").labels == {"1": (("B-X", "", "I-X", "O"),)}
-
-
-@given(spans, st.lists(any_tag, max_size=12))
-@settings(max_examples=50)
-def test_iob1_becomes_the_bio_of_the_same_entities(entities: Spans, tags: list[str]) -> None:
-    assert iob1_to_bio(write_iob1(entities)) == write_bio(entities)
-    assert iob1_to_bio(write_bio(entities)) == write_bio(entities)
-    converted = iob1_to_bio(tags)
-    assert get_entities(list(converted)) == get_entities(tags)
-    assert iob1_to_bio(converted) == converted
-
-
-@pytest.mark.parametrize("tag", ["O", "B-PER", "I-fromloc.city_name", "B-creative-work"])
-def test_tags(tag: str) -> None:
-    assert BIO_TAG.fullmatch(tag)
-
-
-@pytest.mark.parametrize("tag", ["", "o", "B", "B-", "I-", "b-PER", "S-PER", "PER", "OO", "B_PER"])
-def test_no_tags(tag: str) -> None:
-    assert not BIO_TAG.fullmatch(tag)

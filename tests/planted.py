@@ -136,16 +136,14 @@ def _write(place, rows, lengths, valid, words, labels, dtype, final_norm, reques
     bounds = np.concatenate([[0], np.cumsum(lengths)])
     pieces = list(itertools.pairwise(bounds))
     columns = {
-        "words": [words[a:b] for a, b in pieces],
-        "row_start": bounds[:-1],
-        "n_rows": lengths.astype(np.int32),
-        "valid": [valid[a:b].tolist() for a, b in pieces],
+        "words": [words[a:b] for a, b in pieces], "row_start": bounds[:-1],
+        "n_rows": lengths.astype(np.int32), "valid": [valid[a:b].tolist() for a, b in pieces],
         "token_start": bounds[:-1] + 2 * np.arange(len(lengths)),
         "n_tokens": (lengths + 2).astype(np.int32),
         "subwords": [[1] * (b - a + 2) for a, b in pieces],
         "word_map": [word_map(valid[a:b]) for a, b in pieces],
         "windows": [[b - a + 2] for a, b in pieces],
-    }
+    }  # fmt: skip
     files = {}
     if final_norm:
         weight = {"weight": torch.linspace(0.5, 2, DIM), "bias": torch.zeros(DIM)}

@@ -146,11 +146,9 @@ EXTRACTIONS = {
 """Model, data and options of every extraction."""
 
 READ_AS = {
-    "words": {},
-    "texts": {"kind": "sentence"},
-    "scores": {"kind": "regression", "text": "text,other"},
-    "prose": {"kind": "language-modelling"},
-}
+    "words": {}, "texts": {"kind": "sentence"},
+    "scores": {"kind": "regression", "text": "text,other"}, "prose": {"kind": "language-modelling"},
+}  # fmt: skip
 LABELS = {"words": "2", "texts": "label", "scores": "score", "prose": None}
 
 SAVED = {"head": "attention-fusion", "decoder": "linear:dropout=0"}
@@ -276,10 +274,8 @@ def tokenizer():
         "normalizer": None,
         "pre_tokenizer": {"type": "BertPreTokenizer"},
         "post_processor": {
-            "type": "TemplateProcessing",
-            "single": first,
-            "pair": [*first, _sequence("B", 1), _special("[SEP]", 1)],
-            "special_tokens": ends,
+            "type": "TemplateProcessing", "single": first,
+            "pair": [*first, _sequence("B", 1), _special("[SEP]", 1)], "special_tokens": ends,
         },
         "decoder": None,
         "model": {
@@ -289,7 +285,7 @@ def tokenizer():
             "max_input_chars_per_word": 100,
             "vocab": {word: number for number, word in enumerate(vocabulary)},
         },
-    }
+    }  # fmt: skip
 
 
 def _special(name, kind):

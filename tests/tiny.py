@@ -116,12 +116,10 @@ def build_tokenizer(
 
 
 _SPECIALS = {
-    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"],
-    "gpt2": ["<|endoftext|>"],
-    "llama": ["<unk>", "<s>", "</s>"],
-    "t5": ["<pad>", "</s>", "<unk>"],
+    "roberta": ["<s>", "<pad>", "</s>", "<unk>", "<mask>"], "gpt2": ["<|endoftext|>"],
+    "llama": ["<unk>", "<s>", "</s>"], "t5": ["<pad>", "</s>", "<unk>"],
     "deberta-v2": ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"],
-}
+}  # fmt: skip
 
 
 def _wordpiece(vocab: int) -> dict[str, int]:
@@ -136,11 +134,9 @@ def _byte_level(vocab: int, specials: list[str]) -> tuple[dict[str, int], list[t
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     trainer = trainers.BpeTrainer(
-        vocab_size=vocab,
-        special_tokens=specials,
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
+        vocab_size=vocab, special_tokens=specials,
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False,
+    )  # fmt: skip
     tokenizer.train_from_iterator(SENTENCES, trainer)
     model = _model_json(tokenizer)
     return model["vocab"], [tuple(pair) for pair in model["merges"]]

@@ -27,11 +27,9 @@ BART = {
 }  # fmt: skip
 # family -> (options, class of the backbone, whether a norm follows the last block)
 FAMILIES = {
-    "t5": (T5, "T5EncoderModel", True),
-    "bart": (BART, "BartEncoder", False),
-    "mbart": (BART, "MBartEncoder", True),
-    "marian": (BART, "MarianEncoder", False),
-}
+    "t5": (T5, "T5EncoderModel", True), "bart": (BART, "BartEncoder", False),
+    "mbart": (BART, "MBartEncoder", True), "marian": (BART, "MarianEncoder", False),
+}  # fmt: skip
 HEADS = {"marian": transformers.MarianMTModel, "t5": transformers.T5ForConditionalGeneration}
 
 

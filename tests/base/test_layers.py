@@ -17,11 +17,9 @@ def test_choices_of_a_24_block_model(text, expected):
 
 
 @given(
-    blocks=st.integers(0, 40),
-    start=st.none() | st.integers(-41, 41),
-    stop=st.none() | st.integers(-41, 41),
-    step=st.none() | st.integers(-5, 5),
-)
+    blocks=st.integers(0, 40), start=st.none() | st.integers(-41, 41),
+    stop=st.none() | st.integers(-41, 41), step=st.none() | st.integers(-5, 5),
+)  # fmt: skip
 def test_slices_mean_what_python_means(blocks, start, stop, step):
     text = ":".join("" if part is None else str(part) for part in (start, stop, step))
     count = blocks + 1

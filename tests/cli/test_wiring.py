@@ -89,19 +89,17 @@ CALLS = {
 """By a line that is typed, the functions that it calls in turn; the last one's work is not done."""
 
 ANSWERS = {
-    "get_task": None,
-    "Location.check_cached": None,
+    "get_task": None, "Location.check_cached": None,
     "Location.task": SimpleNamespace(columns=(), kind="tagging"),
     "open_session": ("session", "chosen"),
     "open_features": SimpleNamespace(manifest=SimpleNamespace(n_blocks=3)),
-    "select_folders": [Path("m/t/dev-12345678"), Path("m/t/train-12345678")],
-    "check_chunks": 5,
+    "select_folders": [Path("m/t/dev-12345678"), Path("m/t/train-12345678")], "check_chunks": 5,
     "finish_removals": False,
     **{f"plot_{kind}": None for kind in ("weights", "depth", "learning", "classes")},
     **dict.fromkeys(("from_pretrained", "file_items", "open", "choose_run", "select_sources")),
     **{name: [] for name in ("read_records", "load_records", "select", "check_report")},
     "directions.export": "directions",
-}
+}  # fmt: skip
 """What a function answers that is not the last one, or else the command ends with it."""
 
 VALUES = {

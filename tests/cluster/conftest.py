@@ -10,11 +10,9 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 HEALTH = {
-    "health_check_initial_delay_ms": 1_000,
-    "health_check_period_ms": 1_000,
-    "health_check_timeout_ms": 5_000,
-    "health_check_failure_threshold": 5,
-}
+    "health_check_initial_delay_ms": 1_000, "health_check_period_ms": 1_000,
+    "health_check_timeout_ms": 5_000, "health_check_failure_threshold": 5,
+}  # fmt: skip
 """A node that dies is missed soon; one of a busy machine is not."""
 
 

@@ -98,11 +98,9 @@ def one_node_slurm(folder: Path) -> Iterator[dict[str, str]]:
 
 def _answers(variables: dict[str, str]) -> bool:
     asked = subprocess.run(
-        ["sinfo", "--noheader", "--format=%t"],
-        env=os.environ | variables,
-        capture_output=True,
+        ["sinfo", "--noheader", "--format=%t"], env=os.environ | variables, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     return asked.stdout.strip() == "idle"
 
 

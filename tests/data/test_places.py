@@ -30,11 +30,9 @@ def sentences(count=14):
 
 def table_of(encoded, words):
     columns = {
-        **columns_of(encoded),
-        "words": words,
-        "row_start": np.zeros(len(words), np.int64),
+        **columns_of(encoded), "words": words, "row_start": np.zeros(len(words), np.int64),
         "token_start": np.zeros(len(words), np.int64),
-    }
+    }  # fmt: skip
     return ExampleTable.from_columns(columns)
 
 

@@ -86,11 +86,9 @@ def test_next_follows_the_rules(name, texts, room, every):
 @pytest.mark.parametrize("name", MASKED)
 @settings(max_examples=20)
 @given(
-    texts=TEXTS,
-    room=st.integers(1, 40),
-    passes=st.integers(1, 3),
+    texts=TEXTS, room=st.integers(1, 40), passes=st.integers(1, 3),
     rate=st.sampled_from([0.05, 0.15, 0.5, 1.0]),
-)
+)  # fmt: skip
 def test_masked_follows_the_rules(name, texts, room, passes, rate):
     specials = learn_specials(tokenizer(name))
     never = set(tokenizer(name).all_special_ids)

@@ -131,11 +131,9 @@ def test_a_script_without_a_main_guard_is_told_so(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(UNGUARDED)
     found = subprocess.run(
-        [sys.executable, script],
-        env=os.environ | {"PYTHONPATH": str(ROOT)},
-        capture_output=True,
+        [sys.executable, script], env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True,
         text=True,
-    )
+    )  # fmt: skip
     assert found.stdout == ""
     assert "EngineError: a worker process failed (exit code 1)" in found.stderr
     assert "if __name__ == '__main__'" in found.stderr and "memory" not in found.stderr

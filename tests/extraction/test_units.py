@@ -73,11 +73,9 @@ def test_little_is_unused_on_sentences_of_usual_lengths(ratio):
     rows = {"words": words, "tokens": (words * ratio).astype(np.int64) + 2}
     chunk_rows = {"words": 1024, "tokens": 1024}
     units = plan_units(
-        rows,
-        chunk_rows=chunk_rows,
-        max_chunks={"words": 4, "tokens": 16},
+        rows, chunk_rows=chunk_rows, max_chunks={"words": 4, "tokens": 16},
         weights={"words": 13.0, "tokens": 1.0},
-    )
+    )  # fmt: skip
     used = {name: rows[name].sum() / stored_rows(units, chunk_rows)[name] for name in rows}
     assert used["words"] > 0.97
     assert used["tokens"] > 0.85

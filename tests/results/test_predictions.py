@@ -63,16 +63,12 @@ WITH_PROBABILITIES = {
         row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),
     ),
     "the top classes": replace(
-        CLASSES,
-        texts=WORDS,
-        kept=np.array([[0, 1], [1, 0], [1, 0], [0, 1], [0, 1]]),
+        CLASSES, texts=WORDS, kept=np.array([[0, 1], [1, 0], [1, 0], [0, 1], [0, 1]]),
         probabilities=_probabilities(5, 2),
         row_scores=_row_scores(CLASSES.predicted == CLASSES.gold),
     ),
     "tokens": replace(
-        LOSSES,
-        texts=("one text", "", "another\nof two lines"),
-        gold=np.array([7, 5, 9, 9, 1]),
+        LOSSES, texts=("one text", "", "another\nof two lines"), gold=np.array([7, 5, 9, 9, 1]),
         kept=np.array([[7, 3], [2, 0], [5, 9], [9, 6], [8, 1]], np.int32),
         probabilities=_probabilities(5, 2),
         row_scores=_row_scores([True, False, False, True, False], LOSSES.predicted),
@@ -132,11 +128,8 @@ def test_columns_are_names_that_people_can_read(tmp_path):
     write_predicted(tmp_path / "p", ABOUT, {"dev": CLASSES})
     rows = pq.read_table(tmp_path / "p").to_pylist()
     assert rows[0] == {
-        "split": "dev",
-        "id": "dev-0",
-        "gold": ["O", "B-X"],
-        "predicted": ["O", "B-é"],
-    }
+        "split": "dev", "id": "dev-0", "gold": ["O", "B-X"], "predicted": ["O", "B-é"],
+    }  # fmt: skip
     assert rows[1]["gold"] == []
 
 

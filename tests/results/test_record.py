@@ -19,10 +19,8 @@ FINITE = st.floats(-1e150, 1e150)
 @given(
     weights=st.dictionaries(st.integers(0, 99), FINITE),
     raw=st.none() | st.dictionaries(st.integers(0, 99), FINITE),
-    curve=st.lists(st.tuples(st.integers(0, 10**9), FINITE, FINITE)),
-    score=FINITE,
-    text=st.text(),
-)
+    curve=st.lists(st.tuples(st.integers(0, 10**9), FINITE, FINITE)), score=FINITE, text=st.text(),
+)  # fmt: skip
 def test_json_round_trip(weights, raw, curve, score, text):
     record = make_record(
         weights=weights, raw_weights=raw, curve=curve, eval_score=score, entry=text
@@ -33,11 +31,9 @@ def test_json_round_trip(weights, raw, curve, score, text):
 
 def test_values_become_plain():
     record = make_record(
-        layers=np.array([1, 2]),
-        eval_score=np.float32(0.5),
-        n_params=np.int64(7),
+        layers=np.array([1, 2]), eval_score=np.float32(0.5), n_params=np.int64(7),
         weights={1: np.float32(0.25), 2: np.float64(0.75)},
-    )
+    )  # fmt: skip
     assert record.layers == (1, 2)
     assert type(record.eval_score) is float and type(record.n_params) is int
     assert record.weights == {1: 0.25, 2: 0.75}

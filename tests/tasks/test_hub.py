@@ -45,11 +45,9 @@ def write_repo(
 
 def conll_columns() -> dict[str, list[object]]:
     return {
-        "tokens": list(TOKENS),
-        "ner_tags": list(NER_TAGS),
-        "pos_tags": list(POS_TAGS),
+        "tokens": list(TOKENS), "ner_tags": list(NER_TAGS), "pos_tags": list(POS_TAGS),
         "chunk_tags": list(CHUNK_TAGS),
-    }
+    }  # fmt: skip
 
 
 @pytest.fixture
@@ -148,11 +146,9 @@ def test_a_dropped_connection_is_survived(
 def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
     ner = {"tokens": list(TOKENS), "ner_tags": [[3, 0, 5], [1, 2]]}
     upos = {
-        "tokens": list(TOKENS),
-        "upos": [["PROPN", "VERB", "ADJ"], ["PROPN", "PROPN"]],
-        "xpos": [["_", "_", "_"], ["_", "_"]],
-        "sent_id": ["s1", "s2"],
-    }
+        "tokens": list(TOKENS), "upos": [["PROPN", "VERB", "ADJ"], ["PROPN", "PROPN"]],
+        "xpos": [["_", "_", "_"], ["_", "_"]], "sent_id": ["s1", "s2"],
+    }  # fmt: skip
     repos = {
         "datasets/unimelb-nlp/wikiann": tmp_path / "wikiann",
         "datasets/universal-dependencies/universal_dependencies": tmp_path / "ud",

@@ -19,11 +19,9 @@ SUBJECTS = {"minilm-l6": 1, "smollm2-135m/SmolLM2-135M-Instruct.Q4_1.gguf": 6}
 """Real models, and the distance between the layers that are compared."""
 
 TASKS = {
-    "atis": ("atis", "intent", 900),
-    "glue/sst2": ("glue/SST-2", None, 900),
-    "glue/rte": ("glue/RTE", None, 900),
-    "conll": ("conll2003", "ner", 120),
-}
+    "atis": ("atis", "intent", 900), "glue/sst2": ("glue/SST-2", None, 900),
+    "glue/rte": ("glue/RTE", None, 900), "conll": ("conll2003", "ner", 120),
+}  # fmt: skip
 
 
 @pytest.mark.slow

@@ -9,11 +9,9 @@ from transformers import AutoConfig, AutoModel, PreTrainedModel
 DIM, LAYERS = 32, 3
 
 _SIZES = {
-    "hidden_size": DIM,
-    "intermediate_size": 64,
-    "num_hidden_layers": LAYERS,
+    "hidden_size": DIM, "intermediate_size": 64, "num_hidden_layers": LAYERS,
     "num_attention_heads": 4,
-}
+}  # fmt: skip
 _DECODER = _SIZES | {"num_key_value_heads": 2, "head_dim": 8}
 _GPT = {"n_embd": DIM, "n_layer": LAYERS, "n_head": 4, "n_inner": 64}
 

@@ -35,11 +35,9 @@ def states(**changes: object) -> TokenStates:
     """Two windows of 5 and 3 subwords; row 1 has none and row 3 has three."""
     parts = {
         "hidden": torch.randn(8, DIM, generator=torch.Generator().manual_seed(1)),
-        "lengths": torch.tensor([5, 3]),
-        "source": torch.tensor([1, 2, 3, 4, 6]),
-        "row": torch.tensor([0, 2, 3, 3, 3]),
-        "n_rows": 5,
-    }
+        "lengths": torch.tensor([5, 3]), "source": torch.tensor([1, 2, 3, 4, 6]),
+        "row": torch.tensor([0, 2, 3, 3, 3]), "n_rows": 5,
+    }  # fmt: skip
     return TokenStates(**(parts | changes))
 
 

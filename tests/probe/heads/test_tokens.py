@@ -8,12 +8,10 @@ from probekit.probe.heads.contract import TokenStates
 def states(source: list[int], row: list[int], n_rows: int, **changes: object) -> TokenStates:
     hidden = torch.arange(12.0).reshape(6, 2)
     parts = {
-        "hidden": hidden,
-        "lengths": torch.tensor([4, 2]),
+        "hidden": hidden, "lengths": torch.tensor([4, 2]),
         "source": torch.tensor(source, dtype=torch.int64),
-        "row": torch.tensor(row, dtype=torch.int64),
-        "n_rows": n_rows,
-    }
+        "row": torch.tensor(row, dtype=torch.int64), "n_rows": n_rows,
+    }  # fmt: skip
     return TokenStates(**(parts | changes))
 
 

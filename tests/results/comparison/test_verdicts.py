@@ -139,11 +139,9 @@ def pairs_of(records, against=None):
 
 def test_the_nearest_reference_is_the_one_with_most_options_in_common():
     records = records_of(
-        ("last", {"normalize": "none"}),
-        ("last", {"normalize": "standardize"}),
-        ("p32", {"normalize": "standardize"}),
-        ("concat", {"normalize": "none", "lr": 0.1}),
-    )
+        ("last", {"normalize": "none"}), ("last", {"normalize": "standardize"}),
+        ("p32", {"normalize": "standardize"}), ("concat", {"normalize": "none", "lr": 0.1}),
+    )  # fmt: skip
     expected = {("p32, standardize", "last, standardize"), ("concat, raw", "last, raw")}
     assert pairs_of(records) == expected
     text = verdicts(records).lines[0]
@@ -209,11 +207,9 @@ def test_settings_that_share_no_data_are_no_pairs():
 def test_baselines_are_no_settings():
     heads = records_of(("p32", {}), ("last", {}))
     others = records_of(
-        ("majority", {}),
-        ("p32", {"label": "ner (control 0)"}),
-        ("p32", {"protocol": "online code, full"}),
-        ("p32", {"model": "org/tiny-model-random0"}),
-    )
+        ("majority", {}), ("p32", {"label": "ner (control 0)"}),
+        ("p32", {"protocol": "online code, full"}), ("p32", {"model": "org/tiny-model-random0"}),
+    )  # fmt: skip
     assert by_name(compare_all([*heads, *others])).keys() == {("last", "p32")}
 
 

@@ -105,11 +105,9 @@ def test_exits_equal_an_independent_script(rule):
                 same = depth and (one.predicted[rows] == files[depth - 1].predicted[rows]).all()
                 streak = streak + 1 if same else 0
                 leaves = {
-                    "confidence": (p.max(1) >= 0.6).all(),
-                    "patience": streak >= 1,
-                    "fixed": depth == 2,
-                    "oracle": 0 < right[depth] == max(right),
-                }[rule]
+                    "confidence": (p.max(1) >= 0.6).all(), "patience": streak >= 1,
+                    "fixed": depth == 2, "oracle": 0 < right[depth] == max(right),
+                }[rule]  # fmt: skip
                 if leaves:
                     place = depth
                     break

@@ -95,11 +95,9 @@ def of_world(template, gold, predicted, last):
     last = replace(template.found[-1][0], probabilities=last)
     offsets = template.scorer.gold.offsets
     return replace(
-        template,
-        scorer=METRICS["accuracy"](Gold(gold, offsets, template.scorer.gold.names)),
-        predicted=predicted[None],
-        found=[*template.found[:-1], [last]],
-    )
+        template, scorer=METRICS["accuracy"](Gold(gold, offsets, template.scorer.gold.names)),
+        predicted=predicted[None], found=[*template.found[:-1], [last]],
+    )  # fmt: skip
 
 
 class SameDraws(Bootstrap):

@@ -91,16 +91,14 @@ def test_a_row_of_scores_is_of_one_and_says_so(option, heads):
 
 
 NEAR = {
-    "lr": (0.10000011, 0.10000012),
-    "fraction": (0.10000011, 0.10000012),
+    "lr": (0.10000011, 0.10000012), "fraction": (0.10000011, 0.10000012),
     "rates": ({"backbone": 1.00000001e-3}, {"backbone": 1.00000002e-3}),
     "options": ({"head.a": 0.10000011}, {"head.a": 0.10000012}),
     "settings": ({"head.a": "true"}, {"head.a": True}),
-    "labels_fingerprint": ("a" * 63 + "b", "a" * 64),
-    "entry": ("a" * 63 + "b", "a" * 64),
+    "labels_fingerprint": ("a" * 63 + "b", "a" * 64), "entry": ("a" * 63 + "b", "a" * 64),
     "plugins": ({"head": {"code": "a" * 63 + "b"}}, {"head": {"code": "a" * 64}}),
     "texts": ({"train": "a" * 64}, {"train": "b" * 64}),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("option", NEAR)

@@ -245,9 +245,12 @@ def test_weights_table():
     records = [make_record("p32", weights={1: 0.25, 2: 0.75}), make_record("last", weights={})]
     records += [make_record("scalar-mix", s, weights={0: s, 1: 0.0, 2: 1 - s}) for s in (0, 1)]
     assert text_table(weights_table(records).columns).splitlines() == [
-        "layer      p32     scalar-mix", "-------  -----  -------------",
-        "0 = emb      -  0.500 ± 6.353", "1        0.250  0.000", "2        0.750  0.500 ± 6.353",
-    ]  # fmt: skip
+        "layer      p32     scalar-mix",
+        "-------  -----  -------------",
+        "0 = emb      -  0.500 ± 6.353",
+        "1        0.250  0.000",
+        "2        0.750  0.500 ± 6.353",
+    ]
 
 
 def test_how_far_weights_moved_and_seeds_lie_apart():

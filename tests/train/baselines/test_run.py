@@ -45,11 +45,9 @@ def test_words_have_every_baseline(cache, tmp_path):
     heads = [(record.head, record.seed) for record in found.heads]
     assert heads == [(spec.head, spec.seed) for spec in plan]
     controls = sweep(
-        [replace(spec, control=spec.seed) for spec in plan],
-        out=tmp_path / "controls.jsonl",
-        location=Location(cache=cache),
-        device="cpu",
-    )
+        [replace(spec, control=spec.seed) for spec in plan], out=tmp_path / "controls.jsonl",
+        location=Location(cache=cache), device="cpu",
+    )  # fmt: skip
     for record, control in zip(found.heads, controls, strict=True):
         scores = record.scores
         assert scores["accuracy"] == scores["test/accuracy"]

@@ -72,12 +72,10 @@ def test_new_texts_get_the_labels_of_training_time_scoring(corpus, tmp_path):
         **options,
     )  # fmt: skip
     (record,) = sweep(
-        [spec],
-        out=tmp_path / "runs.jsonl",
+        [spec], out=tmp_path / "runs.jsonl",
         location=Location(cache=root / "cache", kind=kind, text=COLUMNS[kind]),
-        save=tmp_path / "head",
-        predictions=True,
-    )
+        save=tmp_path / "head", predictions=True,
+    )  # fmt: skip
     reads = "pair" if kind == "pair" else "sentence"
     assert TrainedHead.from_pretrained(tmp_path / "head").text_kind == reads
     about, splits = read_predicted(record.predictions)

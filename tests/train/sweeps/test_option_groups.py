@@ -45,11 +45,9 @@ OTHER = {
 """Another value of every option than its default."""
 
 BESIDE = {
-    "freeze_fusion": {"fusion_from": "saved"},
-    "l2": {"fit": "lbfgs"},
-    "batch_tokens": {"method": "full"},
-    "start": {"method": "full"},
-}
+    "freeze_fusion": {"fusion_from": "saved"}, "l2": {"fit": "lbfgs"},
+    "batch_tokens": {"method": "full"}, "start": {"method": "full"},
+}  # fmt: skip
 """What an option needs beside it."""
 
 NAMES = {group: [field.name for field in fields(group)] for group in GROUPS}

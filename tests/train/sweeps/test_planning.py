@@ -41,12 +41,10 @@ def run(seed=0, label="ner", n_params=0, epochs=2, head="last", layers=(1,), **k
 
 OPTIONS = st.fixed_dictionaries(
     {
-        "seed": st.integers(0, 3),
-        "label": st.sampled_from(["ner", "pos"]),
-        "n_params": st.integers(0, 3_000_000),
-        "epochs": st.integers(1, 3),
+        "seed": st.integers(0, 3), "label": st.sampled_from(["ner", "pos"]),
+        "n_params": st.integers(0, 3_000_000), "epochs": st.integers(1, 3),
     }
-)
+)  # fmt: skip
 
 
 @given(st.lists(OPTIONS, max_size=60), st.integers(1, 4), st.integers(10**6, 10**9))

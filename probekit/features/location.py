@@ -237,7 +237,7 @@ def _opened(path: Path) -> Entry | None:
 
 def _absent(split: str, data: Path | None) -> Sentences:
     raise MissingFileError(
-        f"the files of split {split!r} are needed, and the cache keeps only part of them. Give "
+        f"the files of split {split!r} are needed, but the cache keeps only part of them. Give "
         "the path of the files instead of the task."
     )
 

@@ -78,7 +78,9 @@ def open_features(
         # what has no label has no class
         names = set(label_names(labels["train"].values)) - {NO_LABEL}
         if not names and KINDS[kind].targets == "sets":
-            raise DataError(f"{labels['train'].where}: no text has a label, so nothing is learned.")
+            raise DataError(
+                f"{labels['train'].where}: no text has a label, so there is nothing to learn."
+            )
         label_map = train_classes = LabelMap(tuple(sorted(names)))
         if names <= set(classes):
             label_map = LabelMap(tuple(classes))

@@ -173,8 +173,8 @@ class CachedRows:
         rows = key[0] if isinstance(key, tuple) and key[1:] == (...,) else key
         if isinstance(rows, tuple | int | np.integer):
             raise OptionError(
-                f"rows of a cache are chosen by a slice, row numbers or a mask; found {rows!r}. "
-                "Read them first (rows.read(), or rows.read(layers=[5])) to choose single values."
+                f"choose cached rows by a slice, row numbers or a mask; found {rows!r}. To choose "
+                "single values, read the rows first: rows.read(), or rows.read(layers=[5])."
             )
         places = np.arange(len(self))[rows]
         return type(self)(self.array, self.rows[places], self.layers, self.groups[places])
@@ -186,7 +186,9 @@ class CachedRows:
             ValueError: a copy is forbidden, and reading makes one.
         """
         if copy is False:
-            raise ValueError("reading rows of a cache always makes a copy of them.")
+            raise ValueError(
+                "cached rows are always copied when they are read; leave copy=False out."
+            )
         return self.read().astype(dtype or self.dtype, copy=False)
 
     def read(self, layers: Sequence[int] | None = None) -> Float32[np.ndarray, "rows layers dim"]:
@@ -292,7 +294,7 @@ class RowDataset(Dataset[RowItem]):
             IndexError: there is no such row.
         """
         if not -len(self) <= index < len(self):
-            raise IndexError(f"row {index} of a dataset of {len(self)} rows")
+            raise IndexError(f"row {index} does not exist: the dataset has {len(self)} rows")
         return self.__getitems__([index % len(self)])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[RowItem]:

@@ -186,7 +186,7 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
     if pooling is not None and fixed is not None:
         raise OptionError(
             f"--pooling {pooling} chooses a row for a whole text; these labels ({kind}) have rows "
-            "of their own."
+            "of their own. Leave it out."
         )
     if pooling is not None:
         choose("--pooling", pooling, dict.fromkeys(POOLED))

@@ -355,9 +355,9 @@ class EntryBuilder:
             try:
                 return self._resume()
             except EntryError as error:  # the plan was on the disk before what it plans
-                logger.warning("%s is torn (%s); starting afresh", self.partial, error)
+                logger.warning("%s is incomplete (%s); starting over", self.partial, error)
         elif self.partial.exists():
-            logger.warning("%s: starting afresh", self.partial)
+            logger.warning("%s: starting over", self.partial)
         if self.partial.exists():
             self._lock.refuse_shards()
             remove_path(self.partial)

@@ -141,7 +141,7 @@ def get_task(
         if not family.variant and "/" in name:
             raise OptionError(f"{name}: the task {head} has no variants; type {head}.")
         if family.variant and not variant.replace("_", "").replace("-", "").isalnum():
-            raise OptionError(f"{name}: {variant!r} is no {family.variant.lower()} name.")
+            raise OptionError(f"{name}: {variant!r} is not a valid {family.variant.lower()} name.")
         return _chosen(family.build(variant) if family.variant else family.build(), choice)
     if (path := Path(name).expanduser()).exists():
         return own_task(name, own_name(path), UserFiles.at(path, choice), by_text=True)
@@ -168,7 +168,7 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
     if family.listed is None and not family.variants:
         expected = f"expected {name}/{family.variant}, as in {name}/{family.example}"
         raise OptionError(
-            f"{name}: {expected if family.variant else 'one task, without variants'}."
+            f"{name}: {expected if family.variant else 'a single task, without variants'}."
         )
     names = family.variants if family.listed is None else family.listed(data)
     return [f"{name}/{variant}" for variant in names]
@@ -197,7 +197,7 @@ def is_called(slug: str, name: str) -> bool:
 
 def _chosen(task: Task, choice: Choice) -> Task:
     """Return a named task with the chosen label column first, which must be of a given kind."""
-    choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, whose words are in a known place")
+    choice.refuse(choice.given.keys() - {"kind"}, f"{task.name}, which has a fixed format")
     if choice.label is not None:
         choose(f"label column of {task.name}", choice.label, task.kinds)
         first = {choice.label: task.metrics[choice.label]}
@@ -207,7 +207,8 @@ def _chosen(task: Task, choice: Choice) -> Task:
         others = [name for name, of in task.kinds.items() if of == kind]
         hint = f"--label {others[0]} is of kind {kind}" if others else "leave --kind out"
         raise OptionError(
-            f"--kind {kind}: {task.name} labels {column!r}, of kind {task.kinds[column]}; {hint}."
+            f"--kind {kind}: the label column {column!r} of {task.name} is of kind "
+            f"{task.kinds[column]}; {hint}."
         )
     return task
 
@@ -228,7 +229,7 @@ def _refuse_missing(name: str, head: str, *, described: bool) -> NoReturn:
         near = difflib.get_close_matches(head, TASKS, n=1, cutoff=_NEAR)
         hint = f" Did you mean the task {near[0]!r}?" if near else ""
         if not near and hub_name(name):
-            hint = " A data set of the Hub is read with --kind."
+            hint = " To read a data set of the Hub, give --kind."
         raise MissingFileError(
             f"{name}: no such file or folder, and no task of that name.{hint} Check the path; "
             "`probekit tasks` lists the tasks."

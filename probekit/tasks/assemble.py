@@ -44,7 +44,7 @@ def assemble(
             number.
     """
     if not corpus.sentences:
-        raise DataError(f"{corpus.where}: split {split!r} of {task} is empty: no sentence in it.")
+        raise DataError(f"{corpus.where}: split {split!r} of {task} is empty.")
     examples = tuple(
         Example(
             name_example(sentence, split, number), sentence.words, sentence.text, sentence.text_pair
@@ -54,7 +54,8 @@ def assemble(
     seen: set[str] = set()
     for example, sentence in zip(examples, corpus.sentences, strict=True):
         if example.id in seen:
-            raise corpus.fault(sentence, f"the id {example.id!r} occurs twice; ids must differ.")
+            fault = f"the id {example.id!r} occurs twice; every example needs its own."
+            raise corpus.fault(sentence, fault)
         seen.add(example.id)
     _check_words(corpus)
     labelled = {column for sentence in corpus.sentences for column in sentence.labels}
@@ -83,8 +84,8 @@ def _documents(corpus: Sentences) -> tuple[str, ...]:
     if 0 < missing < len(documents):
         warn_once(
             logger,
-            f"{corpus.where}: {missing} of {len(documents)} sentences have no document, so that "
-            "intervals will be over sentences.",
+            f"{corpus.where}: {missing} of {len(documents)} sentences belong to no document, so "
+            "intervals are computed over sentences.",
         )
     return () if missing else documents
 
@@ -121,9 +122,10 @@ def settle_labels(corpus: Sentences, columns: Collection[str]) -> Sentences:
         if marks:
             warn_once(
                 logger,
-                f"{corpus.where}: {sum(counts[name] for name in counts if trimmed[name] in marks)} "
-                f"words have no label in column {column!r} ({', '.join(sorted(marks))}); they are "
-                "neither fitted on nor scored.",
+                f"{corpus.where}: "
+                f"{sum(counts[name] for name in counts if trimmed[name] in marks)} words have "
+                f"no label in column {column!r} ({', '.join(sorted(marks))}); they are neither "
+                "trained on nor scored.",
             )
         settled = {name: NO_LABEL if label in marks else label for name, label in trimmed.items()}
         turned = {n: tuple(settled[label] for label in row) for n, row in rows.items()}
@@ -172,9 +174,9 @@ def _check_words(corpus: Sentences) -> None:
         else:
             continue
         raise DataError(
-            f"{corpus.where}: {what}, so the text is not in that column. Some treebanks are "
-            "published without it, and their README says how to put it in; if another column holds "
-            "it, give --text."
+            f"{corpus.where}: {what}, so that column does not hold the text. Some treebanks are "
+            "published without their text, and their README says how to add it. If another column "
+            "holds the text, name it with --text."
         )
 
 
@@ -188,8 +190,8 @@ def _check_labels(corpus: Sentences, sentence: Sentence, column: str, kind: Kind
     if labels is None:
         raise corpus.fault(
             sentence,
-            f"no labels in column {column!r}, which other examples of the split have; label all of "
-            "them or none.",
+            f"no labels in column {column!r}, but other examples of the split have some; label "
+            "all of them or none.",
         )
     of_words, count = KINDS[kind].per == "word", len(labels)
     if of_words and count != len(sentence.words):
@@ -208,8 +210,8 @@ def _check_labels(corpus: Sentences, sentence: Sentence, column: str, kind: Kind
     if KINDS[kind].targets == "numbers" and not is_number(labels[0]):
         raise corpus.fault(
             sentence,
-            f"{labels[0]!r} in column {column!r} is no finite number up to 3.4e38; regression "
-            "needs one per example, such as 3.8.",
+            f"{labels[0]!r} in column {column!r} is not a finite number (up to 3.4e38); a "
+            "regression needs one number per example, such as 3.8.",
         )
 
 
@@ -218,7 +220,7 @@ def _check_filled(
 ) -> None:
     """Refuse an empty label among those of a sentence."""
     if "" in labels:
-        raise corpus.fault(sentence, f"an empty label in column {column!r}.", labels.index(""))
+        raise corpus.fault(sentence, f"the label in column {column!r} is empty.", labels.index(""))
 
 
 def _check_tags(corpus: Sentences, column: str) -> None:
@@ -233,9 +235,9 @@ def _check_tags(corpus: Sentences, column: str) -> None:
         for word, tag in enumerate(sentence.labels[column]):
             if tag in wrong:
                 text = (
-                    f"{tag!r} in column {column!r} is no BIO tag; expected O, B-TYPE or I-TYPE "
-                    "(IOB1, IOBES and BILOU are read where all of it is one of them; convert other "
-                    "schemes first)."
+                    f"{tag!r} in column {column!r} is not a BIO tag; expected O, B-TYPE or "
+                    "I-TYPE. A column that is IOB1, IOBES or BILOU throughout is converted; "
+                    "convert other schemes first."
                 )
                 raise corpus.fault(sentence, text, word)
     rows = (sentence.labels[column] for sentence in corpus.sentences)
@@ -243,6 +245,6 @@ def _check_tags(corpus: Sentences, column: str) -> None:
     if opened:
         warn_once(
             logger,
-            f"{corpus.where}: {opened} entities of column {column!r} open with I- (IOB1?); kept as "
-            "written.",
+            f"{corpus.where}: {opened} entities in column {column!r} begin with I- (is this "
+            "IOB1?); they are kept as written.",
         )

@@ -93,13 +93,13 @@ def choose_columns(fields: Fields, choice: Choice) -> Columns:
         values = fields.values[name] if name.lower() in LABELS else ()
         if odd := next(filter(_is_no_class, values), None):
             expected = (
-                "a text has one class, which is text or a number. For several labels give --kind "
-                "multilabel, or write a column for each and choose one with --label."
+                "a class is a text or a number. For several labels per text give --kind "
+                "multilabel, or use a column for each label and choose one with --label."
             )
             if choice.of_kind.targets == "sets":
-                expected = 'labels are a list in each row, ["a", "b"], or text in each, a;b.'
+                expected = 'each row needs a list of labels, ["a", "b"], or a text such as a;b.'
             raise fields.fault(
-                values.index(odd), f"column {name!r} holds {str(odd)[:60]}, and {expected}"
+                values.index(odd), f"column {name!r} holds {str(odd)[:60]}, but {expected}"
             )
     return Columns(texts, _choose_label(fields.where, choice, names, free))
 
@@ -113,7 +113,7 @@ def _of_lists(fields: Fields, choice: Choice) -> Columns:
         word = names[place_of(fields.where, "--text", choice.text, names)]
     elif not lists:
         raise DataError(
-            f"{fields.where} has no column with a list of words; expected one (tokens)."
+            f"{fields.where} has no column with lists of words; expected one, such as tokens."
         )
     elif (only := _only(lists, LISTS_OF_WORDS)) is None:
         raise OptionError(
@@ -137,7 +137,7 @@ def check_lists(fields: Fields, choice: Choice) -> None:
     if unsaid and texts:
         raise OptionError(
             f"{fields.where}: no --kind was given. If {lists[0]!r} holds the labels of the texts "
-            f"in {texts[0]!r}, give --kind multilabel; if it holds words, --text {lists[0]}."
+            f"in {texts[0]!r}, give --kind multilabel; if it holds words, give --text {lists[0]}."
         )
 
 
@@ -328,7 +328,7 @@ def _choose_label(
         return None if absent else names[place_of(where, "--label", choice.label, names)]
     candidates = [name for name in candidates if name != choice.group]
     if len(candidates) > 1:
-        joined = " Labels of one text stand in one column, such as a;b."
+        joined = " Put all labels of a text in one column, such as a;b."
         raise OptionError(
             f"{where} has several label columns: {', '.join(candidates)}. Choose one with --label."
             f"{joined if choice.of_kind.targets == 'sets' else ''}"
@@ -346,15 +346,17 @@ def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
         return _named_texts(where, kind, choice.text, names)
     texts = _prose_columns(fields, choice)
     if not texts:
-        raise DataError(f"{where} has no column with text; expected one ({', '.join(TEXTS[:2])}).")
+        raise DataError(
+            f"{where} has no column with text; expected one, such as {' or '.join(TEXTS[:2])}."
+        )
     pair = _usual_pair(where, names)
     if pair and 2 in kind.texts:
         return pair
     if 1 not in kind.texts:
         if len(texts) == 1:
             raise OptionError(
-                f"{where} has one text column, {texts[0]}, and kind pair takes two; use --kind "
-                "sentence for one text per example."
+                f"{where} has only one text column, {texts[0]}, but kind pair takes two; use "
+                "--kind sentence for one text per example."
             )
         raise OptionError(
             f"{where}: which two columns hold the texts? {', '.join(texts)}. Choose with --text "
@@ -362,12 +364,12 @@ def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
         )
     if pair:
         raise OptionError(
-            f"{where} has two text columns, {pair[0]} and {pair[1]}, and kind {kind.name} takes "
+            f"{where} has two text columns, {pair[0]} and {pair[1]}, but kind {kind.name} takes "
             "one. Read both with --kind pair, or choose one with --text."
         )
     only = _only(texts, TEXTS)
     if only is None:
-        two = f" Two texts per example are given as --text {','.join(texts[:2])}."
+        two = f" For two texts per example give --text {','.join(texts[:2])}."
         raise OptionError(
             f"{where}: which column holds the text? {', '.join(texts)}. Choose one with --text (by "
             f"the name in the header, or by index).{two if 2 in kind.texts else ''}"

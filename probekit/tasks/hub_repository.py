@@ -88,8 +88,8 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
             failures.append(f"{repository}: {reason_of(error)}")
     raise HubError(
         f"could not load split {split!r} of {task} from the Hub. Tried {'; '.join(failures)}. "
-        "Give the published files with --data DIR instead; HF_HUB_OFFLINE=1 uses a copy that was "
-        "downloaded before."
+        "Give the published files with --data DIR, or set HF_HUB_OFFLINE=1 to use a copy that was "
+        "downloaded earlier."
     )
 
 
@@ -209,7 +209,7 @@ def _label_names(
         if isinstance(label, int) and 0 <= label < len(classes):
             label = classes[label]
         if not isinstance(label, str):
-            raise DataError(f"{label!r} in column {feature!r} is no label")
+            raise DataError(f"{label!r} in column {feature!r} is not a label")
         return renamed.get(label, label)
 
     return [tuple(map(name, row)) for row in rows]
@@ -311,8 +311,8 @@ def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn
     if isinstance(error, UnreachableError):
         raise HubError(
             f"{name}: no such file or folder, and no task of that name; as a data set of the Hub "
-            f"it cannot be loaded: {error}. HF_HUB_OFFLINE=1 uses a copy that was downloaded "
-            "before."
+            f"it cannot be loaded: {error}. Set HF_HUB_OFFLINE=1 to use a copy that was "
+            "downloaded earlier."
         ) from error
     if type(error).__name__ == "RepositoryNotFoundError":
         raise MissingFileError(

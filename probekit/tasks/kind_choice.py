@@ -69,8 +69,8 @@ def kind_of_examples(given: Mapping[str, Fields], choice: Choice) -> str:
     for split, other in kinds.items():
         if other != kind:
             raise DataError(
-                f"examples[{first!r}] is read as kind {kind} and examples[{split!r}] as {other}; "
-                "all splits have one kind. If one is read wrongly, say which it is with --kind."
+                f"examples[{first!r}] is read as kind {kind} and examples[{split!r}] as {other}, "
+                "but all splits need the same kind. If one was recognised wrongly, give the kind."
             )
     if kind == "tagging":
         return kind

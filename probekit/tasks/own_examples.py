@@ -81,7 +81,7 @@ def _without_blank(fields: Fields, texts: Sequence[str], choice: Choice) -> Fiel
     if not choice.skip_blank:
         what = "words" if choice.of_kind.per == "word" else "text"
         others = f", the first of {count:,} such rows" if count > 1 else ""
-        way = "remove it" if choice.texts_alone else "extract without such rows: --skip blank"
+        way = "remove it" if choice.texts_alone else "give --skip blank to leave such rows out"
         fault = f"no {what} in column {blank[first]!r}{others}; fill it in, or {way}."
         raise fields.fault(first, fault)
     warn_once(
@@ -178,9 +178,9 @@ def _check_table(corpus: Sentences, words: Sequence[str]) -> None:
     texts = [word for word in words if " " in word.strip()]
     if len(texts) > len(words) / 2:
         raise DataError(
-            f"{corpus.where}: the column of words holds texts, such as {texts[0][:60]!r}. For one "
-            "label per text give --kind sentence (or pair, regression); for labels of words write "
-            "one word per row."
+            f"{corpus.where}: the column of words holds whole texts, such as {texts[0][:60]!r}. "
+            "For one label per text give --kind sentence (or pair, regression); for labels of "
+            "words write one word per row."
         )
     if len(corpus.sentences) == 1 and len(words) > MOST_WORDS:
         raise DataError(
@@ -272,8 +272,8 @@ def _sign_of(fields: Fields, column: str, before: str) -> str:
         if rows and before:
             raise fields.fault(
                 rows[0],
-                f"column {column!r} has {sign!r} here, and {before!r} divides labels in the files "
-                'before; divide them at the same sign everywhere, or write lists: ["a", "b"].',
+                f"column {column!r} has {sign!r} here, but in the files before {before!r} "
+                'separates labels; use the same sign everywhere, or write lists: ["a", "b"].',
             )
         if rows:
             return sign
@@ -291,7 +291,7 @@ def _label_set(fields: Fields, number: int, column: str, sign: str) -> tuple[str
         if isinstance(cell, str):
             cell = json.loads(cell) if _is_json(cell) else filter(trim, cell.split(sign))
     except (ValueError, RecursionError) as error:
-        fault = f'{cell[:60]!r} is no list as JSON writes it; write ["a", "b"], or a;b.'
+        fault = f'{cell[:60]!r} is not a JSON list; write ["a", "b"], or a;b.'
         raise fields.fault(number, fault) from error
     items = [class_text(item) for item in (cell if isinstance(cell, list | filter) else [cell])]
     if wrong := [item for item in items if not isinstance(item, str) or not trim(item)]:
@@ -338,7 +338,7 @@ def _check_unlabelled(
     fields: Fields, column: str, without: Sequence[int], choice: Choice, mark: str
 ) -> None:
     """Refuse rows without a label, the first by a mark, among others; or say: left out."""
-    meaning = f" ({mark} means none; a class needs another name)" if mark else ""
+    meaning = f" ({mark} means no label; rename it if it is a class)" if mark else ""
     if without and not choice.skip_unlabelled:
         more = f", the first of {len(without):,} such rows" if len(without) > 1 else ""
         raise fields.fault(

@@ -147,7 +147,7 @@ def written_names(metadata: Mapping[bytes, bytes]) -> dict[str, list[str]]:
         if isinstance(inner, dict) and inner.get("_type") == "ClassLabel" and inner.get("names"):
             classes[name] = names = inner["names"]
             if not (isinstance(names, list) and all(isinstance(text, str) for text in names)):
-                raise TypeError(f"the classes of {name!r} are no list of names")
+                raise TypeError(f"the classes of {name!r} are not a list of names")
     return classes
 
 
@@ -165,14 +165,14 @@ def class_number(item: Any, classes: Sequence[str]) -> Any:
     if isinstance(item, str) and text in classes:
         if 0 <= number < len(classes) and classes[number] != text:
             raise ValueError(
-                f"{text} is the name of a class and the number of another; write the names in the "
-                "column, or other names in the card"
+                f"{text} is the name of one class and the number of another; write names in the "
+                "column, or rename the classes in the card"
             )
         return item
     if number not in NUMBERS and not 0 <= number < len(classes):
         raise ValueError(
-            f"{number} is no class of the card, which names 0 to {len(classes) - 1}; add the names "
-            "of the others there"
+            f"{number} is not a class of the card, which names 0 to {len(classes) - 1}; add the "
+            "missing names there"
         )
     return number
 
@@ -194,7 +194,7 @@ def card_names(card: Path) -> dict[str, list[str]]:
         front = card.read_text("utf-8").partition("\n---")[0]
         tokens = yaml.scan(front) if front.startswith("---") else ()
         if any(isinstance(token, yaml.AliasToken) for token in tokens):
-            raise ValueError("it repeats parts by a name, which may come to any size")
+            raise ValueError("it has YAML aliases, which may expand to any size")
         info = (metadata_load(card) or {}).get("dataset_info", [])
         configs = info if isinstance(info, list) else [info]
         usual = [config for config in configs if config.get("config_name") == "default"]
@@ -205,7 +205,7 @@ def card_names(card: Path) -> dict[str, list[str]]:
                 if names and classes.setdefault(feature["name"], names) != names:
                     raise ValueError(f"its configurations differ in {feature['name']!r}")
     except Exception as error:  # whatever a hand-written file makes of its reader
-        warn_once(logger, f"{card}: what it says of classes cannot be read ({reason_of(error)}).")
+        warn_once(logger, f"{card}: the class names there cannot be read ({reason_of(error)}).")
         return {}
     return classes
 
@@ -215,16 +215,18 @@ def _feature_names(column: str, names: Any) -> list[str]:
     if not isinstance(names, list):
         numbers = sorted(names, key=int)
         if list(map(int, numbers)) != list(range(len(numbers))):
-            raise ValueError(f"{column!r} numbers its classes {', '.join(map(str, numbers))}")
+            raise ValueError(
+                f"the classes of {column!r} are numbered {', '.join(map(str, numbers))}"
+            )
         names = [names[number] for number in numbers]
     for name in names:
         if not isinstance(name, str | int) or isinstance(name, bool):
-            raise ValueError(f"the class {name!r} of {column!r} is no text: put it in quotes")
+            raise ValueError(f"the class {name!r} of {column!r} is not text: put it in quotes")
     trimmed = [trim(str(name)) for name in names]
     if len(set(trimmed)) < len(trimmed):
-        raise ValueError(f"two classes of {column!r} have one name")
+        raise ValueError(f"two classes of {column!r} have the same name")
     if marks := [name for name in trimmed if name.lower() in MARKS - {"_"}]:
-        raise ValueError(f"the class {marks[0]!r} of {column!r} reads as no label")
+        raise ValueError(f"the class {marks[0]!r} of {column!r} would be read as a missing label")
     return trimmed
 
 
@@ -342,14 +344,14 @@ def turn_to_bio(corpus: Sentences, column: str, task: str) -> Sentences:
     form = {"B-TYPE": "", "B": ", without types"}.get(reading.form, f", written {reading.form}")
     warn_once(
         logger,
-        f"{task}: the tags of column {column!r} are {reading.scheme}{form}; they are read as BIO "
-        "(O, B-TYPE, I-TYPE).",
+        f"{task}: the tags of column {column!r} are {reading.scheme}{form}; they are converted to "
+        "BIO (O, B-TYPE, I-TYPE).",
     )
     if reading.n_broken:
         warn_once(
             logger,
             f"{corpus.where}: {reading.n_broken} of {reading.n_spans} spans of column {column!r} "
-            f"are not as {reading.scheme} writes them; read as seqeval does.",
+            f"do not follow {reading.scheme}; they are read as seqeval reads them.",
         )
     return corpus.with_labels(column, turned)
 

@@ -101,9 +101,9 @@ class Task:
         known = {name: None for sentence in corpus.sentences for name in sentence.groups}
         if not known:
             raise DataError(
-                f"{corpus.where}: no column or mark there says which sentences belong together, "
-                f"and --group {column} needs one in every split that is read; give files that have "
-                "it (--data DIR), or leave --group out."
+                f"{corpus.where}: nothing there says which sentences belong together, and --group "
+                f"{column} needs it in every split. Give files that have it (--data DIR), or "
+                "leave --group out."
             )
         choose(f"column of {corpus.where} (--group)", column, known)
         groups = {}
@@ -111,8 +111,7 @@ class Task:
             if not (group := sentence.groups.get(column)):
                 raise corpus.fault(
                     sentence,
-                    f"no group in column {column!r}, in which every sentence needs a value; fill "
-                    "it in, or leave --group out.",
+                    f"the group column {column!r} is empty here; fill it in, or leave --group out.",
                 )
             groups[name_example(sentence, split, number)] = group
         return groups
@@ -228,7 +227,7 @@ class TextOptions:
         for name in self.given:
             if name in names:
                 typed = f"--skip {name.removeprefix(_SKIP)}" if _SKIP in name else flag(name)
-                raise OptionError(f"{typed} says nothing about {where}; leave it out.")
+                raise OptionError(f"{typed} does not apply to {where}; leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -129,7 +129,7 @@ class UserFiles(OwnCorpus):
         files = self.splits if data is None else self.at(data, self.choice).splits
         if split not in files:
             raise MissingFileError(
-                f"{data}: no file for split {split!r}, only {', '.join(files)}. Name the file "
+                f"{data}: no file for split {split!r}, only for {', '.join(files)}. Name the file "
                 f"{split}{self.splits[split][0].suffix}."
             )
         return read_own(files[split], self.choice)
@@ -197,7 +197,7 @@ def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
         if form != RUNNING:
             raise
         raise DataError(
-            f"{path} is read as columns, a word per line; where it is running text, give --kind "
+            f"{path} is read as columns, one word per line. If it is running text, give --kind "
             f"language-modelling. {error}"
         ) from error
 
@@ -220,7 +220,7 @@ def _with_class_names(fields: Fields, path: Path) -> Fields:
                 items = [class_number(item, classes) for item in (row if is_list else [row])]
             except ValueError as error:
                 raise fields.fault(
-                    number, f"{error}. (Column {column!r} has its names of classes from {card}.)"
+                    number, f"{error}. (The class names of column {column!r} are from {card}.)"
                 ) from error
             rows.append(items if is_list else items[0])
         if rows:
@@ -267,7 +267,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     )
     text = assemble(name, split, first, kind=kind.name, kinds={}).text_fingerprint()
     read_as = "" if typed.kind else f"read as --kind {kind.name}"
-    divided = f"labels divided at {first.sign!r}" if first.sign else ""
+    divided = f"labels separated by {first.sign!r}" if first.sign else ""
     bare = sum(() in sentence.labels.values() for sentence in first.sentences)
     without = f"{bare:,} of {len(first.sentences):,} texts have no label" if bare else ""
     taken = ", ".join(filter(None, (first.taken, divided, without)))
@@ -314,8 +314,8 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
     read_as = f"its columns look like --kind {kind}"
     if kind is None:
         read_as = (
-            "it is read as tagging, labels of words; texts with labels are --kind sentence, "
-            "multilabel, pair or regression, texts alone language-modelling"
+            "it is read as tagging (labels of words). For texts with labels give --kind sentence, "
+            "multilabel, pair or regression, for texts alone language-modelling"
         )
     raise type(unread)(f"{name}: no --kind was given, and {read_as}. {unread}") from None
 
@@ -346,8 +346,8 @@ def _metric(corpus: Sentences, column: str, task: str) -> str:
         listed = ", ".join(sorted(labels - {NO_LABEL})[:_SHOWN_LABELS])
         warn_once(
             logger,
-            f"{task}: labels of column {column!r} look like tags of spans ({listed}), but are not "
-            "all of one scheme; they are scored by accuracy. For span F1 write O, B-TYPE and "
+            f"{task}: labels of column {column!r} look like span tags ({listed}) but do not all "
+            "follow one scheme, so they are scored by accuracy. For span F1 write O, B-TYPE and "
             "I-TYPE.",
         )
     return "accuracy"
@@ -383,7 +383,7 @@ class GivenExamples(OwnCorpus):
                     raise corpus.fault(sentence, fault)
             for text in (*sentence.words, sentence.text or "", sentence.text_pair or ""):
                 if _SURROGATE.search(text):
-                    fault = f"{text!r} holds half of a surrogate pair, no character."
+                    fault = f"{text!r} holds half of a surrogate pair, which is not a character."
                     raise corpus.fault(sentence, fault)
         return corpus
 
@@ -428,8 +428,8 @@ def _by_split(examples: Any) -> dict[str, Any]:
         split = split_of(key) if isinstance(key, str) else None
         if split is None:
             raise DataError(
-                f"examples: {key!r} names no split; expected train, dev (validation) or test. "
-                "Columns of one split are given as a datasets.Dataset or a pandas.DataFrame."
+                f"examples: {key!r} is not a split; expected train, dev (validation) or test. "
+                "Give the columns of one split as a datasets.Dataset or a pandas.DataFrame."
             )
         if split in keys:
             raise DataError(f"examples: {keys[split]!r} and {key!r} are both {split}; give one.")

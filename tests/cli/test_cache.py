@@ -95,4 +95,4 @@ def test_caches_of_shards_are_merged(bert, corpus):
     args = ("cache", "path", bert, corpus, "dev", "--cache")
     merged, alone = done(*args, "cache").out.strip(), done(*args, "alone").out.strip()
     done("cache", "verify", merged, "--rows", "3", "--against", alone)
-    assert "nothing in cache is begun" in refused("cache", "merge")
+    assert "cache holds nothing unfinished" in refused("cache", "merge")

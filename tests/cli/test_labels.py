@@ -32,7 +32,7 @@ def test_words_without_a_label_are_neither_fitted_on_nor_scored(bert, here, opti
     rows = ("Maria S-PER", "left -100", "New B-LOC", "York E-LOC", "at O", "ten _")
     data = write_corpus(here / "mine", rows)
     said = done("extract", bert, data, *FLOAT32).err
-    assert said.count("tags of column '1' are IOBES; they are read as BIO") == 1
+    assert said.count("tags of column '1' are IOBES; they are converted to BIO") == 1
     assert "train.conll: 40 words have no label in column '1' (-100, _)" in said
     for row in done("sweep", bert, data, *options, "--predictions", "--json").rows:
         assert row["metric"] == ("accuracy" if "--control" in options else "span-f1")
@@ -58,7 +58,7 @@ def test_pairs_without_a_label_are_refused_until_they_are_left_out(bert, here):
     (here / "nli.tsv").write_text("premise\thypothesis\tgold_label\n" + "".join(rows))
     extract = ("extract", bert, "nli.tsv", "--kind", "pair", *FLOAT32)
     message = refused(*extract)
-    assert message.startswith("nli.tsv, line 4: no label in column 'gold_label' (- means none;")
+    assert message.startswith("nli.tsv, line 4: no label in column 'gold_label' (- means no label;")
     assert "the first of 4 such rows" in message
     assert message.endswith("or give --skip unlabelled to leave such rows out.")
     done(*extract, "--skip", "unlabelled")

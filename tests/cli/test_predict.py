@@ -68,14 +68,14 @@ def test_what_cannot_be_predicted(head, corpus, here):
         ("none.txt", None, "none.txt: no such file."),
         ("latin.txt", None, "latin.txt, line 1: not UTF-8 ("),
         ("eng.testb", None, f"eng.testb {table}"),
-        ("texts.csv", None, "texts.csv: the column of words holds texts, such as"),
+        ("texts.csv", None, "texts.csv: the column of words holds whole texts, such as"),
         ("-", "\n \n", "there is no text to label; give one sentence per line."),
         ("-", b"a b\ncaf\xe9\n", "stdin, line 2: not UTF-8 ("),
         ("-", '{"tokens": ["a"]}\n', "stdin holds JSON objects, but plain text is expected; name"),
     ):
         assert refused("predict", head, file, text=text).startswith(message), file
     message = refused("predict", head, "-", "--text", "0", text="a")
-    assert message.startswith("--text says nothing about stdin, which has a text per line")
+    assert message.startswith("--text does not apply to stdin, which has a text per line")
     message = refused("predict", "none", "-", text="a")
     assert message.startswith("none: no saved head here (no config.json). `probekit train --save")
 

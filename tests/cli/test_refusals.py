@@ -77,7 +77,7 @@ def test_nothing_is_done(line, message, bert, corpus, entries, here, monkeypatch
 def test_an_empty_file(bert, here):
     (here / "a.conll").touch()
     message = refused("extract", bert, "a.conll")
-    assert message == "a.conll: split 'train' of a.conll is empty: no sentence in it."
+    assert message == "a.conll: split 'train' of a.conll is empty."
 
 
 def test_no_dev_split(bert, corpus, here):

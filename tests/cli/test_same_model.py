@@ -67,7 +67,7 @@ def test_a_folder_that_tells_no_model_is_none_of_its_name(runs, left):
     outcome = run("train", "run3/checkpoint-100", TEXT, *TRAIN)
     assert outcome.code == 1 and told in outcome.err
     outcome = run("cache", "rm", "-y", "run3/checkpoint-100")
-    assert outcome.code == 1 and "cannot be said any more" in outcome.err
+    assert outcome.code == 1 and "no longer says which model it is" in outcome.err
     Path("run1/checkpoint-100/model.safetensors").unlink()  # to save room, once it is extracted
     for model in ("run1/checkpoint-100", "checkpoint-100"):
         done("train", model, TEXT, *TRAIN, "--out", "runs.jsonl")

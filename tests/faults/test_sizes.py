@@ -135,7 +135,7 @@ def test_a_card_whose_parts_repeat_each_other(tmp_path, caplog):
     (tmp_path / "train.csv").write_text("text,label\na,0\nb,1\n")
     task = get_task(str(tmp_path), TextOptions(kind="sentence"))
     assert task.read("train").labels == {"label": (("0",), ("1",))}
-    assert "what it says of classes cannot be read (ValueError: it repeats parts" in caplog.text
+    assert "the class names there cannot be read (ValueError: it has YAML aliases" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class WritingContract(Backed):
                 copy.unlink()
             caplog.clear()
             with self.open(path) as again:
-                afresh = [r for r in caplog.records if "starting afresh" in r.message]
+                afresh = [r for r in caplog.records if "starting over" in r.message]
                 # zeros in a file of chunks alone are no torn store: their units are written again
                 of_units = tear == "zeroed" and file in alone
                 assert len(afresh) == (not (again.marks or of_units)), (copy, tear, caplog.text)
@@ -103,7 +103,7 @@ class WritingContract(Backed):
         with self.open(path, plan=other, restart=True) as builder:
             assert builder.marks.keys() == set()
             synthetic.finish(builder, self.backend, "float32")
-        assert "starting afresh" in caplog.text
+        assert "starting over" in caplog.text
 
     def test_another_plan_of_which_nothing_is_finished_makes_way(self, path):
         self.open(path).close()

@@ -105,7 +105,7 @@ class TestShards(WritingContract):
         (damage,) = verify_checksums(fresh.path)
         assert (damage.chunk.row_chunk, damage.chunk.layer_index, damage.offset) == (1, 1, 768)
         file.write_bytes(data[:2000])
-        with pytest.raises(EntryError, match=r"row chunk 1, layer index 2\) is short"):
+        with pytest.raises(EntryError, match=r"row chunk 1, layer index 2\) is too short"):
             Entry.open(fresh.path)
         file.unlink()
         with pytest.raises(EntryError, match=r"row chunk 1, layer index 0\) is missing"):

@@ -228,7 +228,7 @@ SAID: list[tuple[str, Content, str, str, str]] = [
     *(
         (
             "a.csv", f'text{mark}label\r\n"gut, aber"{mark}x\r\n', SENTENCE, "label: gut, aber = x",
-            f"its columns are divided by {name}s, not commas.",
+            f"its columns are separated by {name}s, not commas.",
         )
         for mark, name in ((";", "semicolon"), ("\t", "tab"), ("|", "bar"))
     ),
@@ -346,7 +346,7 @@ SAID: list[tuple[str, Content, str, str, str]] = [
             f"text\tlabel\n{EN}\tgr\u00f6\u00dfer\n".encode(encoding),
             SENTENCE,
             f"label: {EN} = gr\u00f6\u00dfer",
-            f"read as {shown}, not UTF-8; if it is neither, give --encoding" if shown else "",
+            f"read as {shown}, not UTF-8. If that is wrong, give --encoding" if shown else "",
         )
         for encoding, shown in {
             "cp1252": "cp1252", "latin-1": "cp1252", "utf-16": "utf-16", "utf-32": "utf-32",

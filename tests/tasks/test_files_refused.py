@@ -39,7 +39,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.csv", "text,label\n", SENTENCE, "is empty"),
     ("a.txt", " \n\n", TEXT, "is empty"),
     # rows and cells
-    ("a.conll", "a\tO\nb O\n", "", r"line 2: expected 2 columns divided by a TAB.*found 1"),
+    ("a.conll", "a\tO\nb O\n", "", r"line 2: expected 2 columns separated by a TAB.*found 1"),
     ("a.conll", "a\tO\n\tO\tX\n", "", r"line 2: expected 2 columns.*found 3\.$"),
     ("a.conll", "a O\n\n#tag\nb O\n", "", r"line 3: expected 2 columns.*found 1\. \(A comment"),
     ("a.tsv", "a\tO\nb\n", "", r"line 2: expected 2 cells.*found 1"),
@@ -57,19 +57,24 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.csv", "token,tag, tag\na,O,X\n", "", r"two columns are called 'tag'; rename one"),
     ("a.csv", "text,text\nfine,1\n", SENTENCE, r"line 1: two columns are called 'text'"),
     ("a.jsonl", [{"tokens": [], "tag": [], " tag": []}], "", r"two columns are called 'tag'"),
-    ("a.tsv", "film\tgrade\nso\t1\nbad\t0\n", SENTENCE, r"line 1: 'grade' stands above a column"),
-    ("a.jsonl", [{"text": "a b"}], "", "no column with a list of words"),
-    ("a.jsonl", SPANS, "", "no column with a list of words"),
-    ("a.jsonl", [{"label": 1}], SENTENCE, r"has no column with text; expected one \(text"),
+    ("a.tsv", "film\tgrade\nso\t1\nbad\t0\n", SENTENCE, r"line 1: 'grade' is above a column"),
+    ("a.jsonl", [{"text": "a b"}], "", "no column with lists of words"),
+    ("a.jsonl", SPANS, "", "no column with lists of words"),
+    ("a.jsonl", [{"label": 1}], SENTENCE, r"has no column with text; expected one, such as text"),
     ("a.jsonl", [{"tokens": ["a"], "label": 1}], SENTENCE, "has no column with text"),
     ("a.jsonl", [{"text": "a", "labels": ["x", "y"]}], SENTENCE, "line 1: column 'labels' hold"),
     ("a.csv", "token\na\n", "label=tag", "no labels in column 'tag'"),
     ("a.jsonl", [{"tokens": ["a"]}], "label=t", "no labels in column 't'"),
     # labels of words
-    ("a.conll", "a O\nb B_X\nc B-X\n", "", r"a.conll, line 2: 'B_X' in column '1' is no BIO tag"),
+    (
+        "a.conll",
+        "a O\nb B_X\nc B-X\n",
+        "",
+        r"a.conll, line 2: 'B_X' in column '1' is not a BIO tag",
+    ),
     ("a.conll", "a S-X\nb B-X\n", "", r"line 1: 'S-X'.*convert other schemes"),
     ("a.conll", "a B-X\nb E-X\nc O\n\nd B-X\ne O\n", "", r"line 2: 'E-X' .*convert other sch"),
-    ("a.csv", "token,tag\na,X\n\nb,\n", "", r"line 4: an empty label in column 'tag'"),
+    ("a.csv", "token,tag\na,X\n\nb,\n", "", r"line 4: the label in column 'tag' is empty"),
     ("a.jsonl", [{"tokens": []}], "", r"line 1: no words in column 'tokens'"),
     ("a.jsonl", "\n" + json_lines(*tagged(["X"])), "", r"a.jsonl, line 2: 2 words but 1 labels"),
     ("a.jsonl", [*tagged(["X", "Y"]), {"tokens": ["a"]}], "", r"line 2: no labels in column 'tag"),
@@ -94,12 +99,32 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ),
     ("a.tsv", "text\tscore\na b\t2\nc\t-100\n", SCORE, "line 3: no label .*--skip unlabelled"),
     ("a.jsonl", labelled(1, None, 2), SCORE, r"line 2: no label in column 'label'"),
-    ("a.jsonl", labelled(1, "good", 2), SCORE, r"line 2: 'good' in column 'label' is no finite"),
-    ("a.jsonl", labelled(1, 2, float("nan")), SCORE, r"line 3: 'nan' in column 'label' is no fin"),
-    ("a.jsonl", labelled(1, float("inf"), 2), SCORE, r"line 2: 'inf' in column 'label' is no fin"),
-    ("a.jsonl", labelled(1, 1e39, 2), SCORE, r"line 2: '1e\+39' in column 'label' is no finite nu"),
-    ("a.jsonl", labelled("3,8", "2", "1"), SCORE, r"line 1: '3,8' in column 'label' is no finite"),
-    ("a.jsonl", labelled(True, 2, 3), SCORE, r"line 1: 'True' in column 'label' is no finite"),
+    ("a.jsonl", labelled(1, "good", 2), SCORE, r"line 2: 'good' in column 'label' is not a finite"),
+    (
+        "a.jsonl",
+        labelled(1, 2, float("nan")),
+        SCORE,
+        r"line 3: 'nan' in column 'label' is not a fin",
+    ),
+    (
+        "a.jsonl",
+        labelled(1, float("inf"), 2),
+        SCORE,
+        r"line 2: 'inf' in column 'label' is not a fin",
+    ),
+    (
+        "a.jsonl",
+        labelled(1, 1e39, 2),
+        SCORE,
+        r"line 2: '1e\+39' in column 'label' is not a finite nu",
+    ),
+    (
+        "a.jsonl",
+        labelled("3,8", "2", "1"),
+        SCORE,
+        r"line 1: '3,8' in column 'label' is not a finite",
+    ),
+    ("a.jsonl", labelled(True, 2, 3), SCORE, r"line 1: 'True' in column 'label' is not a finite"),
     # texts
     (
         "a.csv",
@@ -111,7 +136,7 @@ FAULTS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", [*labelled(1), {"label": 1}], SENTENCE, r"line 2: no text in"),
     ("a.jsonl", [{"t": "a"}, {"t": 3}], f"{SENTENCE} text=t", r"line 2: expected text .*found int"),
     ("a.jsonl", [{"text": "a", "id": 1}] * 2, SENTENCE, r"line 2: the id '1' occurs twice"),
-    ("a.csv", f"text,label\n{FINE}", "kind=tagging", r"holds texts, such as 'a fine d"),
+    ("a.csv", f"text,label\n{FINE}", "kind=tagging", r"holds whole texts, such as 'a fin"),
     # no kind, and what is read does not fit labels of words
     ("a.jsonl", [{"text": "a b"}], "", r"no --kind was given, and it is read as tagging"),
     *(
@@ -223,7 +248,7 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
     ("a.jsonl", [{"a": ["x"], "b": ["y"]}], "", r"which column holds the words\? a, b\..*--text"),
     ("a.csv", IDS, "label=tag sentences=groop", r"--sentences column of .*Did you mean 'group'"),
     # one text or two
-    ("a.tsv", TWO_TEXTS, SENTENCE, r"two text columns, sentence1 and sentence2, and kind sentence"),
+    ("a.tsv", TWO_TEXTS, SENTENCE, r"two text columns, sentence1 and sentence2, but kind sentence"),
     ("a.tsv", TWO_TEXTS, f"{SENTENCE} text=sentence1,sentence2", r"one text column, found 2.*pair"),
     ("a.tsv", TWO_TEXTS, f"{SENTENCE} text=7", r"--text 7: .* has 3 columns"),
     ("a.tsv", TWO_TEXTS, f"{PAIR} text=sentence1", r"takes two text columns.*found 1.*sentence"),
@@ -231,9 +256,14 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
     ("a.tsv", TWO_TEXTS, f"{SCORE} text=0,1,2", r"expected one text column, or two different"),
     ("a.tsv", TWO_TEXTS, f"{TEXT} text=0,1", r"takes one text column, found 2\.$"),
     ("a.tsv", TWO_TEXTS, f"{TEXT} label=label", r"predicts the text's own tokens; leave it"),
-    ("a.csv", "text,label\na b,x\n", PAIR, r"has one text column, text, and kind pair"),
+    ("a.csv", "text,label\na b,x\n", PAIR, r"has only one text column, text, but kind pair"),
     ("a.csv", "a,b,label\nc d,e f,x\n", PAIR, r"which two columns.*a, b\. .*A,B"),
-    ("a.csv", "a,b,score\nc d,e f,1\n", SCORE, r"which column.*a, b\. .* Two texts .*--text a,b"),
+    (
+        "a.csv",
+        "a,b,score\nc d,e f,1\n",
+        SCORE,
+        r"which column.*a, b\. .* For two texts .*--text a,b",
+    ),
     ("a.csv", "a,b,label\nc d,e f,x\n", SENTENCE, r"which column.*a, b\. .*--text"),
     (
         "a.csv",
@@ -247,7 +277,7 @@ OPTIONS: list[tuple[str, Content, str, str]] = [
         ("a.tsv", HAT, f"{SENTENCE} separator={wrong}", r"--separator .*expected one character")
         for wrong in ("x", "::", "'\"'")
     ),
-    ("a.jsonl", "{}\n", f"{SENTENCE} separator=;", r"--separator says nothing about .*a.jsonl"),
+    ("a.jsonl", "{}\n", f"{SENTENCE} separator=;", r"--separator does not apply to .*a.jsonl"),
     *(
         ("a.tsv", HAT, f"encoding={wrong}", f"--encoding {wrong}: no such encoding")
         for wrong in ("utf-99", "base64")

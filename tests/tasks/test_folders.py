@@ -147,16 +147,16 @@ FAULTS: list[tuple[dict[str, Content], str]] = [
     ({"dev.jsonl": "", "validation.conll": X}, r"dev.jsonl and validation.conll are both 'dev'"),
     ({"train.conll": "a X Y Z\n", "dev.conll": X}, r"--label 3: .*dev.conll has 2 columns"),
     ({"train-0.conll": "a B-X\n", "train-1.conll": "b B_X\n"}, r"train-1.conll, line 1: 'B_X'"),
-    ({"train.xml": X}, r"train.xml has another format, or is of another --kind\.$"),
+    ({"train.xml": X}, r"train.xml has another format, or needs another --kind\.$"),
     ({"en/train-0.conll": X}, r"Did you mean .*/en\?$"),
     *(
         (dict.fromkeys(names, X), message)
         for names, message in (
             ([], "no file is named after a split; expected train, .*dev"),
-            (["train-00000-of-00002.conll"], "one of 2 shards, of which number 1 is missing"),
-            (["train-0.conll", "train-2.conll"], "one of 2 shards, of which number 1 is missing"),
-            (["train-0.conll", "train-00.conll"], "of which number 1 is missing"),
-            (["test-2016.conll", "test-2017.conll"], "of which number 1 is missing"),
+            (["train-00000-of-00002.conll"], "one of 2 shards, but number 1 is missing"),
+            (["train-0.conll", "train-2.conll"], "one of 2 shards, but number 1 is missing"),
+            (["train-0.conll", "train-00.conll"], "but number 1 is missing"),
+            (["test-2016.conll", "test-2017.conll"], "but number 1 is missing"),
             (["train.conll", "train-0.conll"], "train-0.conll and train.conll are both 'train'"),
             (["train-0.conll", "train_1.tsv"], "are both 'train'"),
             (["train/a.conll", "train/b.conll"], "train: a.conll and b.conll are both 'train'"),
@@ -204,11 +204,17 @@ def test_names_in_the_card(file, content: Content, readme: str, typed, expected,
     ("file", "content", "readme", "typed", "message"),
     [
         *(
-            ("a.jsonl", [{"tokens": ["Jo"], "tags": [n]}], CARD, "", f"line 1: {n} is no class of")
+            (
+                "a.jsonl",
+                [{"tokens": ["Jo"], "tags": [n]}],
+                CARD,
+                "",
+                f"line 1: {n} is not a class of",
+            )
             for n in (4, -2)
         ),
         *(
-            ("a.csv", f"text,label\na,{n}\nb,{m}\n", FIVE, SENTENCE, "of a class and the number")
+            ("a.csv", f"text,label\na,{n}\nb,{m}\n", FIVE, SENTENCE, "of one class and the number")
             for n, m in ("01", "12", "14")
         ),
         (
@@ -232,14 +238,14 @@ def test_classes_that_the_card_does_not_name(
     ("readme", "said"),
     [
         ("no card", ""),
-        (CARD.replace("'3'", "'10'"), "'tags' numbers its classes 0, 1, 2, 10"),
-        (CARD.replace("B-LOC", "NO"), "the class False of 'tags' is no text: put it in quotes"),
-        (CARD.replace("B-PER", "~"), "the class None of 'tags' is no text"),
-        (CARD.replace("'0'", ": ["), "what it says of classes cannot be read"),
-        (CARD.replace("'1'", "x"), "what it says of classes cannot be read"),
+        (CARD.replace("'3'", "'10'"), "'tags' are numbered 0, 1, 2, 10"),
+        (CARD.replace("B-LOC", "NO"), "the class False of 'tags' is not text: put it in quotes"),
+        (CARD.replace("B-PER", "~"), "the class None of 'tags' is not text"),
+        (CARD.replace("'0'", ": ["), "the class names there cannot be read"),
+        (CARD.replace("'1'", "x"), "the class names there cannot be read"),
         (two_configurations("another"), "its configurations differ in 'tags'"),
         *(
-            (card(names, "sequence", "tags"), "what it says of classes cannot be read")
+            (card(names, "sequence", "tags"), "the class names there cannot be read")
             for names in ("[x, x]", "[x, ' x']", "[x, n/a]", "[x, 'null']")
         ),
     ],
@@ -295,7 +301,9 @@ def test_data_beside_a_path_holds_the_same_splits(tmp_path: Path) -> None:
     corrected = write(tmp_path / "new" / "train.conll", "a B-X\n").parent
     assert shown(task.read("train", corrected)) == "1: a/B-X"
     write(tmp_path / "other" / "dev.conll", "a O\n")
-    with pytest.raises(MissingFileError, match=r"other: no file for split 'train', only dev. Name"):
+    with pytest.raises(
+        MissingFileError, match=r"other: no file for split 'train', only for dev. Name"
+    ):
         task.read("train", tmp_path / "other")
     for name in ("./absent", str(tmp_path / "absent.conll")):
         with pytest.raises(MissingFileError, match=r"absent.*: no such file or folder"):

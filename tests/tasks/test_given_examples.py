@@ -105,7 +105,7 @@ def test_columns_are_chosen_as_those_of_files_are():
     with pytest.raises(UnknownNameError, match="unknown --text column"):
         read(frame, text="z")
     assert read([WORDS], label="ner")[0].columns == ("ner",)
-    with pytest.raises(OptionError, match="column of the texts is called so"):
+    with pytest.raises(OptionError, match="is the name of the text column"):
         read([WORDS], label="words")
 
 
@@ -153,7 +153,7 @@ def test_a_frame_with_gaps_is_read_as_the_same_table(labels, kind, tmp_path):
 
 STREAM = datasets.Dataset.from_dict({"text": ["a"]}).to_iterable_dataset()
 BAD = {
-    "mixed": ([WORDS, "a b"], "example 2 is a text, and the first is a list of words"),
+    "mixed": ([WORDS, "a b"], "example 2 is a text, but the first is a list of words"),
     "mixed splits": (
         {"train": [WORDS], "dev": ["a"]},
         r"examples\['train'\] is read as kind tagging and examples\['dev'\] as sentence",
@@ -167,16 +167,16 @@ BAD = {
     "an empty split": ({"train": [WORDS], "dev": []}, r"examples\['dev'\] is empty"),
     "an empty frame": (pd.DataFrame({"text": [], "label": []}), r"examples\['train'\] is empty"),
     "no split": ({}, "found no split"),
-    "columns": ({"text": ["a"], "label": ["x"]}, "'text' names no split"),
+    "columns": ({"text": ["a"], "label": ["x"]}, "'text' is not a split"),
     "one split twice": ({"dev": ["a"], "validation": ["a"]}, "'dev' and 'validation' are both"),
     "a tuple": ((["a", "b"], ["x", "y"]), r"list\(zip\(texts, labels\)\)"),
     "a string": ("a b", r"found str\. Expected a list"),
     "numbers": ([1, 2], "example 1: found int"),
     "triples": ([("a", "b", "x")], "found 3 parts"),
-    "a stream": (STREAM, r"take what is wanted.*stream.take"),
+    "a stream": (STREAM, r"take the part.*stream.take"),
     "half a pair": (["a\ud800"], "half of a surrogate pair"),
     "numbers as words": ([([1, 2], ["O", "O"])], "list of words|list of strings"),
-    "no number": ([("a", 1.5), ("b", float("inf"))], "no finite number"),
+    "no number": ([("a", 1.5), ("b", float("inf"))], "not a finite number"),
 }
 
 
@@ -189,5 +189,5 @@ def test_what_is_refused_and_why(what):
 
 @pytest.mark.parametrize("option", ["separator", "encoding", "sentences"])
 def test_options_of_files_say_nothing_here(option):
-    with pytest.raises(OptionError, match=f"--{option} says nothing about examples in memory"):
+    with pytest.raises(OptionError, match=f"--{option} does not apply to examples in memory"):
         read([WORDS], **{option: ","})

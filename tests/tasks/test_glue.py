@@ -134,7 +134,7 @@ def test_qqp_leaves_broken_rows_out(tmp_path: Path, caplog: pytest.LogCaptureFix
         ("cola", HEADERS["rte"] + "\n", r"line 1: .*'sentence1'; .* the folder of another task\?"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\tnan\n", r"line 2: the score 'nan'"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t\n", r"line 2: the score ''"),
-        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t7\n", r"no number from 0 to 5"),
+        ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t7\n", r"not a number from 0 to 5"),
         ("stsb", HEADERS["stsb"] + "\n0\tn\tx\ty\ta\tb\t3,8\n", r"the score '3,8'"),
     ],
 )

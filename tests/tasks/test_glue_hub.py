@@ -73,7 +73,7 @@ def test_some_rows_without_a_label(serve, tmp_path) -> None:
     write_card(repo, {"rte": ["train"]})
     with (
         serve({"datasets/nyu-mll/glue": repo}),
-        pytest.raises(HubError, match="None in column 'label' is no label"),
+        pytest.raises(HubError, match="None in column 'label' is not a label"),
     ):
         get_task("glue/rte").read("train", None)
 

@@ -173,7 +173,7 @@ def test_wikiann_and_ud_take_their_configuration(serve, tmp_path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"ner_tags": [[3, 0, 99], [1, 2]]}, "99 in column 'ner_tags' is no label"),
+        ({"ner_tags": [[3, 0, 99], [1, 2]]}, "99 in column 'ner_tags' is not a label"),
         ({"tokens": None, "words": TOKENS}, "has no column tokens"),
     ],
 )

@@ -28,7 +28,7 @@ def test_a_data_set_by_its_name(serve, tmp_path) -> None:
         fresh = write(tmp_path / "new" / "test.csv", "text,stars\nd,2\n").parent
         assert shown(task.read("test", fresh)) == "stars: d = 2"
         for option in ("separator", "encoding", "sentences"):
-            with pytest.raises(OptionError, match=f"--{option} says nothing about org/stars"):
+            with pytest.raises(OptionError, match=f"--{option} does not apply to org/stars"):
                 get_task("org/stars", **{option: ";"})
 
 

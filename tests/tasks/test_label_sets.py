@@ -101,7 +101,7 @@ def test_what_is_no_label_is_refused_with_its_line(tmp_path, rows, message):
 
 def test_a_cell_that_is_no_json_is_refused(tmp_path):
     (tmp_path / "train.csv").write_text("text,labels\none,\"['a', 'b']\"\n")
-    with pytest.raises(DataError, match=r"row 1|line 2.*no list as JSON writes it"):
+    with pytest.raises(DataError, match=r"row 1|line 2.*not a JSON list"):
         get_task(str(tmp_path), KIND).read("train")
 
 
@@ -116,19 +116,23 @@ def test_all_files_are_divided_at_the_sign_of_the_first(tmp_path):
     (tmp_path / "train-0.csv").write_text('text,labels\none,"world, north"\n')
     (tmp_path / "train-1.csv").write_text('text,labels\ntwo,a;b\nthree,"world, north"\n')
     (tmp_path / "dev.csv").write_text('text,labels\nfour,"world, north"\n')
-    with pytest.raises(DataError, match=r"train-1.csv, line 2: .* has ';' here, and ',' divides"):
+    with pytest.raises(
+        DataError, match=r"train-1.csv, line 2: .* has ';' here, but .* ',' separates"
+    ):
         get_task(str(tmp_path), KIND)
     (tmp_path / "train-0.csv").write_text("text,labels\none,c\n")
     task = get_task(str(tmp_path), KIND)
     assert list(task.read("train").labels["labels"]) == [("c",), ("a", "b"), ("world, north",)]
     assert list(task.read("dev").labels["labels"]) == [("world, north",)]
-    assert any("labels divided at ';'" in note for note in task.notes)
+    assert any("labels separated by ';'" in note for note in task.notes)
 
 
 @pytest.mark.parametrize("mark", ["null", "nan", "n/a", "_", "-1"])
 def test_marks_for_none_are_no_labels(tmp_path, mark):
     (tmp_path / "train.csv").write_text(f"text,labels\na,x;y\nb,{mark}\nc,\n")
-    with pytest.raises(DataError, match=f"line 3: no label .*{mark} means none.*--skip unlabelled"):
+    with pytest.raises(
+        DataError, match=f"line 3: no label .*{mark} means no label.*--skip unlabelled"
+    ):
         get_task(str(tmp_path), KIND)
     options = TextOptions(kind="multilabel", skip_unlabelled=True)
     assert read(tmp_path, options=options) == [("x", "y"), ()]
@@ -149,8 +153,8 @@ def test_cells_with_several_labels_are_not_taken_for_one_class(tmp_path, cell):
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
-        ([{"text": "a b", "labels": {"joy": 1}}], "labels are a list in each row"),
-        ([{"text": "a b", "joy": 1, "fear": 0}], "joy, fear.*Labels of one text stand in one"),
+        ([{"text": "a b", "labels": {"joy": 1}}], "each row needs a list of labels"),
+        ([{"text": "a b", "joy": 1, "fear": 0}], "joy, fear.*Put all labels of a text in one"),
     ],
 )
 def test_labels_in_other_forms_are_told_how_to_be_written(tmp_path, rows, message):

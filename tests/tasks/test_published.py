@@ -103,7 +103,7 @@ def test_what_is_read(name: str, file: str, content: Content, expected: str, tmp
 FAULTS: list[tuple[str, dict[str, Content], str]] = [
     ("conll", {"eng.train": "a NN I-NP O\nb NN I-NP\n"}, r"train, line 2: expected 4 .*found 3"),
     ("conll", {"eng.train": "a NN O\n"}, r"eng.train, line 1: expected 4 columns.*found 3"),
-    ("conll", {"eng.train": "a NN I-NP PER\n"}, r"line 1: 'PER' in column 'ner' is no BIO tag"),
+    ("conll", {"eng.train": "a NN I-NP PER\n"}, r"line 1: 'PER' in column 'ner' is not a BIO tag"),
     ("conll", {"eng.train": "\na NN I-NP B-\n"}, r"line 2: 'B-' in column 'ner'"),
     ("conll", {"eng.train": "-DOCSTART- -X- O O\n\n"}, r"split 'train' of conll is empty"),
     ("conll", {"eng.train": ""}, "is empty"),
@@ -111,7 +111,7 @@ FAULTS: list[tuple[str, dict[str, Content], str]] = [
     ("conll", {"eng.train": "\ufeffa NN I-NP O\n".encode("utf-16")}, r"line 1: not UTF-8"),
     ("wnut17", {"train.txt": "a\tO\nb\n"}, r"line 2: expected 2 columns.*TAB.*found 1"),
     ("wnut17", {"train.txt": "a b c\n"}, r"line 1: expected 2 columns.*found 3"),
-    ("wnut17", {"train.txt": "a\t\n"}, r"line 1: an empty label in column 'ner'"),
+    ("wnut17", {"train.txt": "a\t\n"}, r"line 1: the label in column 'ner' is empty"),
     ("wikiann/en", {"train": "en:a\tO\tx\n"}, r"line 1: expected 2 columns.*found 3"),
     ("wikiann/de", {"train": "de:a\tO\nfr:b\tO\n"}, r"line 2: .*'de:'.*'fr:b'.*another language"),
     *(
@@ -129,10 +129,15 @@ FAULTS: list[tuple[str, dict[str, Content], str]] = [
             ("a b\nc d\n", "O O\nO\n", {}, r"seq.out, line 2: 1 tags for the 2 words of seq.in"),
             ("a\nb\n", "O\n", {}, r"seq.in has 2 lines, but .*seq.out has 1"),
             ("a\n\nb\n", "O\n\nO\n", {}, r"seq.out, line 2: an example without words"),
-            ("a\n", "X-city\n", {}, r"seq.out, line 1: 'X-city' in column 'slots' is no BIO tag"),
+            (
+                "a\n",
+                "X-city\n",
+                {},
+                r"seq.out, line 1: 'X-city' in column 'slots' is not a BIO tag",
+            ),
             ("", "", {}, r"split 'train' of atis is empty"),
             ("a\nb\n", "O\nO\n", {"train/label": "a\n"}, r"2 lines, .*label has 1; .* of intents"),
-            ("a\nb\n", "O\nO\n", {"train/label": "\nb\n"}, r"line 1: an empty label in column 'in"),
+            ("a\nb\n", "O\nO\n", {"train/label": "\nb\n"}, r"line 1: the label in column 'in"),
         )
     ),
     *(
@@ -143,7 +148,7 @@ FAULTS: list[tuple[str, dict[str, Content], str]] = [
             MATIS.replace(
                 "slot_labels", "slots"
             ): r"line 1: expected a header.*slot_labels missing",
-            MATIS.replace("flight#x", ""): r"line 2: an empty label in column 'intent'",
+            MATIS.replace("flight#x", ""): r"line 2: the label in column 'intent' is empty",
             "": "is empty",
         }.items()
     ),
@@ -159,9 +164,9 @@ def test_what_is_refused(name: str, files: dict[str, Content], message: str, tmp
 
 def test_what_is_said_of_tags(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     read("conll", tmp_path, {"train.txt": "a X B-NP I-PER\nb X I-NP I-PER\n"})
-    assert "1 entities of column 'ner' open with I-" in caplog.text
+    assert "1 entities in column 'ner' begin with I-" in caplog.text
     read("wnut17", tmp_path, {"test.txt": "@x\tB-person,B-group\n"}, "test")
-    assert "1 words have several tags; the first is taken" in caplog.text
+    assert "1 words have several tags; the first is used" in caplog.text
 
 
 def test_ids_are_the_files_own_or_count_on(tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_what_only_looks_like_tags_is_said(
     rows = "".join(f"word{n}\t{tag}\n" for n, tag in enumerate(tags.split()))
     task = task_of(write(tmp_path / "a.conll", rows))
     assert task.metrics == {"1": "accuracy"}
-    assert ("look like tags of spans" in caplog.text) is said
+    assert ("look like span tags" in caplog.text) is said
     assert looks_like_tags(set(tags.split())) is said
     assert task.read("train").labels == {"1": (tuple(tags.split()),)}
 
@@ -161,7 +161,9 @@ def test_a_scheme_is_said_once_for_all_splits(
             for split in task.splits:
                 assert task.read(split).labels == {"1": (("B-ORG", "I-ORG", "O"),)}
     (message,) = caplog.messages
-    assert message.startswith(f"{tmp_path}: the tags of column '1' are IOB1; they are read as BIO")
+    assert message.startswith(
+        f"{tmp_path}: the tags of column '1' are IOB1; they are converted to BIO"
+    )
 
 
 def test_a_split_without_spans_is_one_of_any_scheme(tmp_path: Path) -> None:
@@ -177,7 +179,7 @@ def test_broken_spans_are_counted_or_refused(
     path = write(tmp_path / "a.conll", whole * 19 + "d B-X\ne O\n")
     labels = task_of(path).read("train").labels["1"]
     assert (labels[0], labels[-1]) == (("B-X", "I-X", "O"), ("B-X", "O"))
-    assert "1 of 20 spans of column '1' are not as IOBES writes them" in caplog.text
+    assert "1 of 20 spans of column '1' do not follow IOBES" in caplog.text
     path = write(tmp_path / "b.conll", whole + "d B-X\ne O\n")
     with pytest.raises(DataError, match=r"b.conll, line 2: 'E-X' .*convert other schemes"):
         task_of(path).read("train")

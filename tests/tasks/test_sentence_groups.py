@@ -46,10 +46,22 @@ def test_groups(file, content: Content, typed: str, column: str, expected, tmp_p
 @pytest.mark.parametrize(
     ("file", "content", "typed", "column", "message"),
     [
-        ("train.jsonl", rows("prompt", "p", None, ""), SENTENCE, "prompt", "line 2: no group in"),
-        ("train.conllu", CONLLU, "", "genre", "line 11: no group in column 'genre'"),
+        (
+            "train.jsonl",
+            rows("prompt", "p", None, ""),
+            SENTENCE,
+            "prompt",
+            "line 2: the group column",
+        ),
+        ("train.conllu", CONLLU, "", "genre", "line 11: the group column 'genre' is empty"),
         ("train.csv", TABLE, "label=tag", "docs", "unknown column of .*'docs'. Did you mean 'doc'"),
-        ("train.conll", CONLL[14:].replace("-DOCSTART- O", ""), "", "document", "no column or"),
+        (
+            "train.conll",
+            CONLL[14:].replace("-DOCSTART- O", ""),
+            "",
+            "document",
+            "nothing there says",
+        ),
     ],
 )
 def test_groups_that_are_not_there(file, content, typed: str, column: str, message, tmp_path):
@@ -65,7 +77,13 @@ def test_groups_that_are_not_there(file, content, typed: str, column: str, messa
         ("train.conll", CONLL.replace("-DOCSTART- O", ""), "", [], ""),
         ("train.jsonl", rows("document", "p", "q"), SENTENCE, ["p", "q"], ""),
         ("train.jsonl", rows("document", "p", "q"), "kind=sentence label=document", [], ""),
-        ("train.jsonl", rows("document", "p", None), SENTENCE, [], "1 of 2 sentences have no doc"),
+        (
+            "train.jsonl",
+            rows("document", "p", None),
+            SENTENCE,
+            [],
+            "1 of 2 sentences belong to no doc",
+        ),
     ],
 )
 def test_documents_of_a_split(file, content, typed: str, documents, said: str, tmp_path, caplog):

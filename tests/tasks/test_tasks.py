@@ -34,7 +34,7 @@ def test_unknown_names(name: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("name", "options", "hint"),
     [
-        ("own/nothing", {}, " A data set of the Hub is read with --kind."),
+        ("own/nothing", {}, " To read a data set of the Hub, give --kind."),
         ("own", {"kind": "sentence"}, ""),
         ("own", {"text": "a"}, ""),
         ("own", {"label": "b"}, ""),
@@ -57,11 +57,15 @@ def test_neither_a_task_nor_a_path(name: str, options: dict[str, str], hint: str
         ("wikiann", {}, r"wikiann: expected wikiann/LANG, as in wikiann/de"),
         ("wikiann/", {}, r"expected wikiann/LANG"),
         ("conll/en", {}, r"conll/en: the task conll has no variants"),
-        ("wikiann/../x", {}, r"'../x' is no lang name"),
-        ("conll", {"text": "0"}, r"--text says nothing about conll, whose words"),
+        ("wikiann/../x", {}, r"'../x' is not a valid lang name"),
+        ("conll", {"text": "0"}, r"--text does not apply to conll, which has"),
         ("glue", {}, r"glue: expected glue/TASK, as in glue/rte"),
-        ("conll", {"kind": "sentence"}, r"--kind sentence: conll labels 'ner', of kind tagging"),
-        ("glue/rte", {"kind": "sentence"}, r"glue/rte labels 'label', of kind pair; leave --kind"),
+        (
+            "conll",
+            {"kind": "sentence"},
+            r"--kind sentence: the label column 'ner' of conll is of kind tagging",
+        ),
+        ("glue/rte", {"kind": "sentence"}, r"of glue/rte is of kind pair; leave --kind"),
     ],
 )
 def test_options_that_do_not_fit(name: str, options: dict[str, str], message: str) -> None:

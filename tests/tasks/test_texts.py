@@ -48,7 +48,7 @@ def found(*sentences: Sentence) -> Sentences:
         ("tagging", plain_text(("a",), {}, 3), r"line 3: an example without words"),
         ("pair", plain_text(("a",), {}, 3), r"kind pair takes 2 text\(s\).*found 1"),
         ("sentence", plain_text(("a", "b"), {}, 3), r"kind sentence takes 1 text\(s\).*found 2"),
-        ("sentence", plain_text(("a",), {"y": ""}, 3), r"line 3: an empty label in column 'y'"),
+        ("sentence", plain_text(("a",), {"y": ""}, 3), r"line 3: the label in column 'y' is empty"),
         ("regression", plain_text(("a",), {"y": "inf"}, 3), r"line 3: 'inf' in column 'y' is no"),
         ("regression", plain_text(("a",), {"y": "1e999"}, 3), r"'1e999' in column 'y' is no"),
         ("sentence", Sentence((), {"y": ("1", "2")}, (3,), None, "a"), r"2 labels in column 'y'"),

@@ -84,7 +84,7 @@ class ImportOptions:
     limit: int | None = option(None, "Only the first N examples of each split.")
     part: str | None = option(
         None,
-        "encoder: of an encoder-decoder (T5, BART), the half whose states they are.",
+        "encoder: the states are those of the encoder of an encoder-decoder (T5, BART).",
         Panel.ENTRIES,
     )
 
@@ -100,7 +100,7 @@ class ImportOptions:
             if (value := getattr(self, name)) is not None:
                 choose(flag(name), value, dict.fromkeys(choices))
         if self.n_blocks is not None and not 0 < self.n_blocks < _LARGEST:
-            raise OptionError(f"n_blocks={self.n_blocks}: no model has so many blocks.")
+            raise OptionError(f"n_blocks={self.n_blocks}: no model has that many blocks.")
 
     def stored(self, layers: str) -> ExtractOptions:
         """Return how rows are stored, as extraction takes it.

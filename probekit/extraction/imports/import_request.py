@@ -57,8 +57,8 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
         if sequences.form == "words":
             if rows != count:
                 raise DataError(
-                    f"{sequences.name(number)}: {rows} rows, and example {example.id} has {count} "
-                    f"words ({' '.join(example.words)[:80]}...). Expected a row for each word."
+                    f"{sequences.name(number)}: {rows} rows, but example {example.id} has {count} "
+                    f"words ({' '.join(example.words)[:80]}...). Expected one row for each word."
                 )
             owners.append(np.arange(count))
             continue
@@ -82,7 +82,7 @@ def match_words(split: Split, sequences: Sequences) -> Matched:
 def _check_words(split: Split, sequences: Sequences) -> None:
     if any(example.text is not None for example in split.examples):
         raise DataError(
-            f"{sequences.where}: its rows are of words, and the texts of {split.name} are not "
+            f"{sequences.where}: its rows are of words, but the texts of {split.name} are not "
             "split into words. Import states with token ids."
         )
 
@@ -96,7 +96,7 @@ def check_count(split: Split, sequences: Sequences) -> None:
     count, wanted = len(sequences), len(split.examples)
     if count < wanted or (count > wanted and split.limit is None):
         raise DataError(
-            f"{sequences.where}: {count:,} sequences, and {split.name} has {wanted:,} examples. "
+            f"{sequences.where}: {count:,} sequences, but {split.name} has {wanted:,} examples. "
             "Expected one for each, in the same order."
         )
 
@@ -166,31 +166,33 @@ def settle_layers(
     count, dim = sequences.shape.layers, sequences.shape.dim
     if dim != info.dim:
         raise DataError(
-            f"{sequences.where}: the states are {dim} wide, and those of {info.name} {info.dim}. "
-            "They are of another model, or their axes are in another order (layers_first)."
+            f"{sequences.where}: the states are {dim} wide, but those of {info.name} are "
+            f"{info.dim} wide. They are from another model, or their axes are in another order "
+            "(layers_first)."
         )
     numbers, blocks = options.numbers(info.n_blocks), info.n_blocks
     suggested = f"{info.name} has {blocks + 1} layers, 0 to {blocks}; whoever computed them knows "
     suggested += "which."
     if count == blocks + 1:
         suggested = (
-            f"{count} layers are as many as {info.name} has: 0:{count} if they are all of them."
+            f"{count} layers are as many as {info.name} has: give 0:{count} if these are all of "
+            "them."
         )
     elif count == blocks:
         suggested = (
-            f"{count} layers are one fewer than {info.name} has: 1:{count + 1} if the embeddings "
-            f"are left out, 0:{count} if the last one is."
+            f"{count} layers are one fewer than {info.name} has: give 1:{count + 1} if the "
+            f"embeddings are left out, 0:{count} if the last one is."
         )
     if numbers is None:
         raise OptionError(
-            f"{sequences.where} has {count} layers. Give their numbers as "
-            f"transformers counts hidden_states: --layer-ids. {suggested}"
+            f"{sequences.where} has {count} layers. Give their numbers, counted as in "
+            f"transformers' hidden_states, with --layer-ids. {suggested}"
         )
     if len(numbers) != count:
         raise OptionError(
-            f"the layers {','.join(map(str, numbers))} are said of {sequences.where}, which has "
-            f"{count} layers, of {info.name}, whose layers are 0 (embeddings) to {blocks}. "
-            f"Expected the number of each, once. {suggested}"
+            f"--layer-ids {','.join(map(str, numbers))} does not fit {sequences.where}, which has "
+            f"{count} layers of {info.name} (its layers are 0, the embeddings, to {blocks}). Give "
+            f"the number of each layer once. {suggested}"
         )
     return numbers
 
@@ -232,14 +234,14 @@ def ask_states(
     keep = choose_kept(task, asked, lacking)
     if not keep:
         reasons = "; ".join(dict.fromkeys(lacking.values()))
-        raise OptionError(f"{sequences.where}: no array can be kept: {reasons}.")
+        raise OptionError(f"{sequences.where}: no array can be stored: {reasons}.")
     pooling: Pooling | None = choose_pooling(task, asked, info)
     if options.pooling == "auto" and sequences.form == "words":
         pooling = None
     elif options.pooling == "auto" and inspection is None:
         raise OptionError(
-            f"which subwords make a word's row is not known of {info.name}: give --pooling first, "
-            "last or mean."
+            f"it is not known which subwords make a word's row of {info.name}: give --pooling "
+            "first, last or mean."
         )
     apart = {
         "nothing is known of the model but its name": inspection is None,
@@ -294,9 +296,9 @@ def _is_raw(
         return False
     if options.last_layer is None and sequences.files is not None:
         raise OptionError(
-            f"{sequences.where}: layer {last} of {info.name} is after its final norm in "
-            "transformers' hidden_states, and vLLM writes it before. Say which it is: --last-layer "
-            f"raw (as vLLM writes it) or normed; or leave it out: --layers "
+            f"{sequences.where}: in transformers' hidden_states, layer {last} of {info.name} "
+            "comes after the final norm, but vLLM writes it before the norm. Say which this is: "
+            "--last-layer raw (as vLLM writes it) or normed; or leave it out: --layers "
             f"{','.join(str(layer) for layer in layers if layer != last) or 'OTHERS'}."
         )
     return options.last_layer == "raw"
@@ -312,7 +314,7 @@ def _lacking(
     if sequences.form == "words":
         lacking |= dict.fromkeys(LAST_ONLY, "rows are words, not subwords")
     if sequences.form != "token-ids":
-        lacking |= dict.fromkeys(("cls", "last"), "rows are told by words, not by tokens")
+        lacking |= dict.fromkeys(("cls", "last"), "rows are matched by words, not by tokens")
     if matched.special_tokens in ("absent", "stripped"):
         lacking |= dict.fromkeys(("cls", "last"), "there are no rows of special tokens")
     elif not matched.ended:

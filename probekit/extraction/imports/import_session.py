@@ -85,7 +85,7 @@ class ImportedStates:
     @property
     def overflow(self) -> str:
         """Where values that are not finite come from."""
-        return f"They stand so in {self.sequences.where}: have them computed again."
+        return f"They are like that in {self.sequences.where}: have them computed again."
 
     def states_of(
         self, batch: TokenBatch, layers: Sequence[int]
@@ -207,20 +207,21 @@ def _match(
         if inspection is None:
             raise OptionError(
                 f"{sequences.where} has token ids, which are checked with the model's tokenizer, "
-                f"and n_blocks says that {target.model} is a name alone. Leave it out."
+                f"but n_blocks says that only the name of {target.model} is known. Leave n_blocks "
+                "out."
             )
         matched = match_tokens(split, sequences, inspection, cast(Specials | None, said))
     elif said is not None:
         raise OptionError(
-            f"--special-tokens {said} is for token ids, and {sequences.where} has none. "
-            "Leave it out."
+            f"--special-tokens {said} is for token ids, but {sequences.where} has none. Leave it "
+            "out."
         )
     else:
         matched = match_words(split, sequences)
     if (matched.encoded.word_map < 0).all():
         raise DataError(
-            f"{sequences.where}: not one word of {split.name} has a row. Have its states "
-            "computed again, or correct what says whose they are."
+            f"{sequences.where}: not one word of {split.name} has a row. Compute its states "
+            "again, or correct the token ids or word offsets."
         )
     return matched
 
@@ -322,14 +323,14 @@ def _import_splits(
     task, wanted = read_task(target), target.wanted
     if KINDS[task.kind].per == "prediction":
         raise OptionError(
-            f"{task.name} is for language modelling, whose positions and masks extraction draws "
-            "itself: states of it cannot be imported. Run probekit extract."
+            f"{task.name} is for language modelling: extraction itself draws its positions and "
+            "masks, so its states cannot be imported. Run probekit extract."
         )
     texts = read_texts(target, task, wanted.limit)
     if len(texts) > 1 and not isinstance(states, Mapping | str | PathLike):
         raise OptionError(
-            f"arrays of one split, and {len(texts)} are imported. Name one: splits=['train']; or "
-            "give them by split: states={'train': [...], 'dev': [...]}."
+            f"the arrays are of one split, but {len(texts)} splits are imported. Name one: "
+            f"splits=['train']; or give arrays by split: states={{'train': [...], 'dev': [...]}}."
         )
     opened = [
         _open(
@@ -343,8 +344,8 @@ def _import_splits(
     inspection = None if wanted.n_blocks else inspect_target(target, wanted.stored("0"))
     if inspection is None and (target.given is not None or Path(target.model).exists()):
         raise OptionError(
-            f"n_blocks is for a model that is known by its name alone, and {target.model} is "
-            "there. Leave it out."
+            f"n_blocks is for a model of which only the name is known, but {target.model} is "
+            "here. Leave n_blocks out."
         )
     entries, reused = Entries(), ReusedMemory()
     for split, sequences in zip(texts, opened, strict=True):

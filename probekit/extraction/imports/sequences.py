@@ -164,8 +164,8 @@ class _Item(NamedTuple):
                 else "If layers come first, as transformers stacks them, give layers_first=True."
             )
             raise DataError(
-                f"{where}: {TOKEN_IDS} has the shape {ids.shape}, and {STATES} {rows:,} rows (its "
-                f"shape is {states.shape}).{f' {turned}' if len(states.shape) == 3 else ''}"
+                f"{where}: {TOKEN_IDS} has the shape {ids.shape}, but {STATES} has {rows:,} rows "
+                f"(its shape is {states.shape}).{f' {turned}' if len(states.shape) == 3 else ''}"
             )
         owners = offsets if ids is None else ids
         if owners is not None and (len(owners.shape) != 1 or owners.dtype not in _WHOLE):
@@ -220,7 +220,7 @@ class Sequences:
         for item in self._items:
             if (item.shape, item.form) != (first.shape, first.form):
                 raise DataError(
-                    f"{item.states.where}: {item.described}, and the first one has "
+                    f"{item.states.where}: {item.described}, but the first one has "
                     f"{first.described}. All sequences of a split must be alike."
                 )
 
@@ -295,7 +295,7 @@ class Sequences:
         elif self.layers_first:
             states = states.transpose(0, 1)
         if states.shape != (item.rows, self.shape.layers, self.shape.dim):
-            raise DataError(f"{item.where} has changed while it was read; start again.")
+            raise DataError(f"{item.where} changed while it was being read; run the command again.")
         return states.to(self.shape.dtype)
 
     def digest(self, used: Sequence[int]) -> str:
@@ -376,7 +376,7 @@ def given_sequences(
     count = len(listed[STATES])
     for name, values in listed.items():
         if len(values) != count:
-            raise DataError(f"{count:,} arrays of states, and {len(values):,} {name}.")
+            raise DataError(f"{count:,} arrays of states, but {len(values):,} {name}.")
     items = []
     for number in range(count):
         where = f"states[{number}]"

@@ -149,15 +149,15 @@ class _TokenMatching:
             if error > _SAME_RUN:
                 raise DataError(
                     f"{self._sequences.name(first)} and {self._sequences.name(other)} have the "
-                    "same tokens and other states: they are of two runs, perhaps of two models. "
-                    "Import the states of one of them."
+                    "same tokens but different states: they are from two runs, perhaps of two "
+                    "models. Import the states of one run."
                 )
 
     def say_unused(self) -> None:
         """Say how many sequences were of no use."""
         if not self._sequences.ordered and len(self._used) < len(self._by_ids):
             logger.info(
-                "%s: %d of %d sequences are of no text of %s.", self._sequences.where,
+                "%s: %d of %d sequences match no text of %s.", self._sequences.where,
                 len(self._by_ids) - len(self._used), len(self._by_ids), self._split.name,
             )  # fmt: skip
 
@@ -180,7 +180,7 @@ class _TokenMatching:
         return DataError(
             f"{self._sequences.name(number)} does not have the tokens of example "
             f"{self._split.examples[number].id}: at position {at} the tokenizer of "
-            f"{self._inspection.info.name} gives {self._shown(expected, at)}, and the file has "
+            f"{self._inspection.info.name} gives {self._shown(expected, at)}, but the file has "
             f"{self._shown(ids_there, at)}. The states are of another text or tokenizer."
         )
 

@@ -118,8 +118,8 @@ def plan_conversion(
     format, dtype = format or before.backend, dtype or cast(str, asked.get("dtype"))
     if (format, dtype) == (before.backend, asked.get("dtype")):
         raise OptionError(
-            f"{path} is {dtype} in {format} already. Give another --format or --dtype; "
-            "`probekit cache copy` copies it as it is."
+            f"{path} is already {dtype} in {format}. Give another --format or --dtype; `probekit "
+            "cache copy` copies it as it is."
         )
     stored = _settled_dtype(source, dtype)
     recoded = None if stored == before.dtype else RecodedRows.of(source, stored)
@@ -172,8 +172,8 @@ def _rounded_to(manifest: Manifest) -> dict[str, list[str]]:
     if before or manifest.dtype == "int8":
         rounded = " and then ".join([*(before or ()), manifest.dtype])
         raise OptionError(
-            f"the rows of entry {manifest.key[:8]} were rounded to {rounded} already, and would be "
-            "rounded once more. Convert the entry that holds them best (`probekit cache ls`), or "
+            f"the rows of entry {manifest.key[:8]} are already rounded to {rounded}, and would be "
+            "rounded again. Convert the entry that holds them best (`probekit cache ls`), or "
             "extract again with the --dtype that you want."
         )
     return {"through": [manifest.dtype]}
@@ -194,9 +194,9 @@ def _settled_dtype(source: VerifiedEntry, dtype: str) -> FeatureDtype:
         return "float16"
     if not is_exact(manifest):
         raise OptionError(
-            f"--dtype auto chooses by what the model computes, and entry {manifest.key[:8]} holds "
-            f"it rounded to {manifest.dtype}. Say which: --dtype float16, bfloat16, float32 or "
-            "int8."
+            f"--dtype auto needs the values that the model computed, but entry {manifest.key[:8]} "
+            f"holds them rounded to {manifest.dtype}. Choose --dtype float16, bfloat16, float32 "
+            "or int8."
         )
     rows = RecodedRows.of(source, "float16")
     largest = _as_gathered(rows.largest(), rows.arrays, manifest).values()
@@ -247,7 +247,7 @@ def _check_range(
                 end = "; float16 ends at 65,504" if spec.dtype == "float16" else ""
                 raise StateRangeError(
                     f"layer {layer} of array {name!r} of entry {manifest.key[:8]} reaches |x| = "
-                    f"{exact:,.6g}, which {spec.dtype} does not hold{end}. Nothing was written: "
+                    f"{exact:,.6g}, which {spec.dtype} cannot hold{end}. Nothing was written: "
                     "convert with --dtype bfloat16 or float32."
                 )
 
@@ -270,7 +270,7 @@ def _useful(sources: Sequence[Path], format: str | None, dtype: str | None) -> l
         request = manifest.request
         form = manifest.backend, request.get("dtype")
         if form == (format or form[0], dtype or form[1]):
-            logger.info("left alone: %s is %s in %s already", path, form[1], form[0])
+            logger.info("left alone: %s is already %s in %s", path, form[1], form[0])
             continue
         # what is not to change tells them apart
         same: list[Any] = [str(path.parent), manifest.split, form[0] if format is None else ""]
@@ -325,7 +325,7 @@ class RecodedRows:
         counts = {}
         for spec in manifest.arrays:
             if spec.name not in ARRAYS or spec.dim != manifest.dim:
-                raise EntryError(f"{source.path}: array {spec.name!r} is of no kind that is known.")
+                raise EntryError(f"{source.path}: array {spec.name!r} is of an unknown kind.")
             counts[spec.name] = by_what[ARRAYS[spec.name].per]
             if ((examples.starts(spec.name) < 0) & (counts[spec.name] > 0)).any():
                 raise EntryError(

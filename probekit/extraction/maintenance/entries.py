@@ -261,7 +261,7 @@ def select_sources(names: Sequence[str], root: str | PathLike[str]) -> list[Path
         if not complete or plain_path(path) in map(plain_path, map(typed_path, names)):
             read_manifest(path)  # says what to do
         logger.warning(
-            "left out: %s is unfinished. The command that began it goes on with it.", path
+            "left out: %s is unfinished. Run the command that began it again to finish it.", path
         )
     return complete
 
@@ -271,7 +271,7 @@ def _of_model(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     path, identity = local_path(name), identity_at(name)
     if identity is None and path is not None:
         raise OptionError(
-            f"{name}: what model this is cannot be said any more, and another may have had its "
+            f"{name}: this no longer says which model it is, and another model may have had its "
             "name. Give keys or paths of entries (`probekit cache ls`)."
         )
     return Wanted(model=name, task="", slug="", identity=identity).of_model(folders)

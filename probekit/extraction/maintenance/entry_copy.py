@@ -74,14 +74,14 @@ class Destination:
         is_named = proven_key(standing(source) / MANIFEST, source)
         if named is None or len(source.parts) < 4 or not is_named:
             raise OptionError(
-                f"{source} does not have the name of the entry in it. Give the folder its old "
-                "name, <root>/<model>/<task>/<split>-<first 8 digits of the key>."
+                f"{source}: the folder's name is not that of the entry in it. Rename it back to "
+                "<root>/<model>/<task>/<split>-<first 8 digits of the key>."
             )
         if root is None:  # as it was typed, if that says it
             root = (typed if len(typed.parts) > 3 else source).parents[2]
         for above in (there := plain_path(root), *there.parents):
             if (above / MANIFEST).is_file():
-                raise OptionError(f"{root} lies in an entry, {above}. Give the root of a cache.")
+                raise OptionError(f"{root} is inside an entry, {above}. Give the root of a cache.")
         if not same and source.parents[2].resolve() == root.resolve():
             raise OptionError(f"{source} is in {root} already: give another root to copy it to.")
         model, task, split = *source.parts[-3:-1], named[0]
@@ -120,9 +120,9 @@ class Destination:
             by = begun.get("made_by", "extract")
             partial = beside(self.path, PARTIAL)
             raise EntryError(
-                f"{partial} was begun by `probekit {by!s:.20}`, of another source or with other "
-                "options. Give --overwrite to throw away what is done, or remove it: "
-                f"probekit cache rm {partial}"
+                f"{partial} was begun by `probekit {by:.20}`, from another source or with other "
+                "options. Give --overwrite to discard it, or remove it: probekit cache rm "
+                f"{partial}"
             )
         return EntryBuilder(
             self.path,
@@ -149,8 +149,8 @@ def _check_entry(path: Path, key: str) -> None:
         raise EntryError(f"{path} is in the way, and damaged: {error}") from None
     if there != key:
         raise EntryError(
-            f"{path} holds another entry, whose key begins in the same way ({key[:16]}... is "
-            f"wanted, {there[:16]}... is there). Choose another root."
+            f"{path} holds another entry, whose key begins the same way ({key[:16]}... is wanted, "
+            f"{there[:16]}... is there). Choose another root."
         )
     tidy(path)
 

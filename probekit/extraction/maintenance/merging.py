@@ -93,8 +93,8 @@ class Begun:
             inside = 0 <= chunk.row_chunk < rows and 0 <= chunk.layer_index < layers
             if places is None or not inside or chunk.nbytes != places.array.chunk_nbytes:
                 raise EntryError(
-                    f"{self.partial}: unit {unit} says that it wrote {chunk}, which its plan does "
-                    "not have. Extract this shard again, into another cache."
+                    f"{self.partial}: unit {unit} claims to have written {chunk}, which is not in "
+                    "its plan. Extract this shard again, into another cache."
                 )
             yield chunk, partial(read_chunk, chunk, places)
 
@@ -140,8 +140,8 @@ def merge_shards(
     whole = [folder.path for root in others for folder in list_entries(root) if folder.complete]
     if not begun_units and not whole:
         raise OptionError(
-            f"nothing in {cache} is begun by `extract --shard` and unfinished. Name the caches of "
-            "the shards, or see `probekit cache ls`."
+            f"{cache} holds nothing unfinished that `extract --shard` began. Give the caches of "
+            "the shards; `probekit cache ls` lists what there is."
         )
     entries = {entry.manifest.key: entry for entry in _copied(whole, cache, progress)}
     for key in dict.fromkeys(begun.key for begun in begun_units):
@@ -160,9 +160,9 @@ def _named(source: Path) -> Begun | None:
     begun = Begun.at(_final(source)) if split_and_key(_final(source).name) else None
     folders = list_entries(source)
     if begun is None and not any(folder.complete or is_drafted(folder.path) for folder in folders):
-        why = "nothing in it is" if source.is_dir() else "there is no such folder"
+        why = "nothing in it is one" if source.is_dir() else "there is no such folder"
         raise OptionError(
-            f"{source}: expected a cache, or an entry, that `extract --shard` has begun, and {why}."
+            f"{source}: expected a cache, or an entry, that `extract --shard` began, but {why}."
         )
     return begun
 
@@ -201,8 +201,8 @@ def _check_alike(first: Begun, other: Begun) -> None:
     if digest(first.plan) != digest(other.plan):
         differing = "; ".join(plan_differences(first.plan, other.plan, between=" and"))
         raise EntryError(
-            f"{first.partial} and {other.partial} are of different extractions: {differing}. Merge "
-            "shards of the same model, text and options, computed in the same dtype."
+            f"{first.partial} and {other.partial} are from different extractions: {differing}. "
+            "Merge shards of the same model, text and options, computed in the same dtype."
         )
 
 
@@ -225,8 +225,8 @@ def _merged(cache: Path, parts: Sequence[Begun], progress: bool) -> Entry:
         if left := builder.left:
             raise EntryError(
                 f"{folder}: {len(left)} of {len(first.plan['units'])} units are in none of the "
-                f"folders (first: {left[0]}). Run the shards that have not finished again, or name "
-                "their caches as well; what is joined already is kept."
+                f"folders (first: {left[0]}). Run the unfinished shards again, or give their "
+                "caches as well; what is merged already is kept."
             )
         draft = Draft.read(builder.partial)
         for begun in elsewhere:

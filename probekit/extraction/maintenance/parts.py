@@ -135,7 +135,7 @@ def arrays_without(
             )
         left = _with_layers(left, held - gone, LAST_ONLY)
     if not left:
-        raise OptionError("nothing would be left: remove the entry as a whole, probekit cache rm.")
+        raise OptionError("nothing would be left: remove the whole entry with probekit cache rm.")
     return left
 
 

@@ -54,15 +54,15 @@ class Removable:
             OptionError: it is a link, or no entry, or something lies in it that is not of it.
         """
         if path.is_symlink():
-            raise OptionError(f"{path} is a link, which is not followed: remove it yourself.")
+            raise OptionError(f"{path} is a link, and links are not followed: remove it yourself.")
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
         complete = not path.name.endswith(PARTIAL)
         file = path / MANIFEST if complete else path / BUILDING / PLAN
         if not proven_key(file, path):
             raise OptionError(
-                f"{path} is no entry of probekit: nothing in it was asked for under this name. "
-                "Nothing was removed; if it is to go, remove it yourself."
+                f"{path} holds no entry of that name, so nothing was removed. If you do not need "
+                "it, remove it yourself."
             )
         refuse_foreign(path)
         return cls(path, complete, disk_bytes(path))
@@ -166,7 +166,7 @@ def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield what entries of one task left over: path, entry and what it is."""
     for path in [*matching(folder), *matching(folder / LABELS, ".*")]:
         if is_left(path):
-            yield path, path, "what a kill left half-written or half-removed"
+            yield path, path, "half written or half removed when a process was killed"
             continue
         for suffix, (what, is_ours) in _SUFFIXES.items():
             name = path.name.removesuffix(suffix)
@@ -178,7 +178,7 @@ def _beside_entries(folder: Path) -> Iterator[tuple[Path, Path, str]]:
             building = path / BUILDING
             whole = (path / MANIFEST).is_file() and not path.is_symlink()
             if whole and not building.is_symlink() and proven_key(building / PLAN, path):
-                yield building, path, "what a kill left of the building of an entry"
+                yield building, path, "left by a process that was killed while it built an entry"
 
 
 def _is_replaced(path: Path, entry: Path) -> bool:
@@ -200,11 +200,11 @@ _SUFFIXES: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
     REPLACED: ("an entry that was replaced", _is_replaced),
     PARTIAL: ("an entry that was replaced", _is_old_entry),
     OWNER: (
-        "the holder's name of a lock of no entry",
+        "the owner file of a lock without an entry",
         lambda path, entry: read_owner(path) is not None and not remains(entry),
     ),
     LOCK: (
-        "a lock of no entry",
+        "a lock without an entry",
         lambda path, entry: path.is_file() and not path.stat().st_size and not remains(entry),
     ),
 }
@@ -213,7 +213,7 @@ _SUFFIXES: dict[str, tuple[str, Callable[[Path, Path], bool]]] = {
 def _labels(task: Path) -> Iterator[tuple[Path, Path, str]]:
     """Yield the label files of texts that have no entry any more."""
     for file in orphaned_labels(task):
-        yield file.path, task, f"labels of split {file.split}, of a text without an entry"
+        yield file.path, task, f"labels of split {file.split} of a text without an entry"
 
 
 def orphaned_labels(task: Path, without: Path | None = None) -> list[LabelFile]:

@@ -119,8 +119,8 @@ def _units(entry: Entry) -> list[tuple[int, int, int]]:
         or not tokens.keys() >= set(range(len(bounds) - 1))
     ):
         raise EntryError(
-            f"{entry.path}: its extra does not say of every example in which unit, and of every "
-            f"unit how, it was computed. {EXTRACT_AGAIN}"
+            f"{entry.path}: the entry does not say in which unit each example was computed, or "
+            f"how. {EXTRACT_AGAIN}"
         )
     return [(start, stop, tokens[unit]) for unit, (start, stop) in enumerate(pairwise(bounds))]
 
@@ -253,19 +253,19 @@ def _check_comparable(entry: Entry) -> None:
     manifest = entry.manifest
     if manifest.model_info["source"] == "name":
         raise EntryError(
-            f"{entry.path}: nothing is known of the model {manifest.model} but its name, so its "
-            "rows cannot be compared with a pass of it. Leave --rows out."
+            f"{entry.path}: only the name of the model {manifest.model} is known, so its rows "
+            "cannot be compared with a fresh pass. Leave --rows out."
         )
     if manifest.request.get("pooling", "") is None:
         raise EntryError(
-            f"{entry.path}: which subwords made the rows of words is not known, so they cannot be "
-            "compared with a pass of the model. Leave --rows out, or import them with --pooling."
+            f"{entry.path}: it is not known which subwords made the rows of words, so they cannot "
+            "be compared with a fresh pass. Leave --rows out, or import them with --pooling."
         )
     stripped = _of_import(entry, "special_tokens") == "stripped"
     if "mean" in entry.arrays and (stripped or _of_import(entry, "form") != "token-ids"):
         raise EntryError(
             f"{entry.path}: its means leave special tokens out, so they cannot be compared with a "
-            "pass of the model. Leave --rows out."
+            "fresh pass. Leave --rows out."
         )
 
 

@@ -46,7 +46,7 @@ class ChunkPlaces:
         damaged = np.argwhere((self.offsets < 0) | (held < ends))
         if len(damaged):
             row_chunk, layer_index = at = tuple(damaged[0].tolist())
-            problem = f"is short: expected the file to hold {ends[at]} bytes, found {held[at]}"
+            problem = f"is too short: expected the file to hold {ends[at]} bytes, found {held[at]}"
             if held[at] < 0 or self.offsets[at] < 0:
                 problem = "is missing"
             more = f" and {len(damaged) - 1} more" if len(damaged) > 1 else ""

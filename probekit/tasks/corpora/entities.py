@@ -149,7 +149,7 @@ def _parse_wnut17(path: Path) -> Sentences:
     tags = corpus.labels("ner")
     joined = sum("," in tag for row in tags.values() for tag in row)
     if joined:
-        logger.warning("%s: %d words have several tags; the first is taken.", path, joined)
+        logger.warning("%s: %d words have several tags; the first is used.", path, joined)
     first = {n: tuple(tag.partition(",")[0] for tag in row) for n, row in tags.items()}
     return corpus.with_labels("ner", first)
 

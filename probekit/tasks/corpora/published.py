@@ -41,8 +41,8 @@ class Published:
             return self.parse(find_file(self.task, split, data, self.files[split], self.folders))
         if not self.hub:
             raise OptionError(
-                f"{self.task} needs --data DIR: no Hub repository of it is known to load. "
-                f"Get the files from {self.obtain}."
+                f"{self.task} needs --data DIR: no Hub repository is known to hold it. Get the "
+                f"files from {self.obtain}."
             )
         return read_hub(self.task, split, self.hub)
 
@@ -73,7 +73,7 @@ def find_file(
     """
     if not data.is_dir():
         what = "is a file, not a folder" if data.is_file() else "no such folder"
-        raise MissingFileError(f"{data}: {what}; --data names the folder with the files of {task}.")
+        raise MissingFileError(f"{data}: {what}. Give the folder that holds the files of {task}.")
     tried = [f"{folder}/{name}" if folder else name for folder in ("", *folders) for name in names]
     for name in tried:
         if (data / name).exists():

@@ -51,7 +51,7 @@ def parse_parallel(folder: Path) -> Sentences:
     words_path, tags_path, intents_path = (folder / name for name in ("seq.in", "seq.out", "label"))
     for path in (words_path, tags_path):
         if not path.is_file():
-            raise MissingFileError(f"{path}: no such file; a split is seq.in and seq.out.")
+            raise MissingFileError(f"{path}: no such file; every split needs seq.in and seq.out.")
     texts, tags = _trimmed(words_path), _trimmed(tags_path)
     intents = [trim(name) for name in _trimmed(intents_path)] if intents_path.is_file() else None
     for path, lines, what in ((tags_path, tags, "tags"), (intents_path, intents, "intents")):

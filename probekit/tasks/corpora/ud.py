@@ -61,10 +61,10 @@ def treebanks(data: Path | None) -> list[str]:
     if data is None:
         return list_configurations(HubRepository(repo=REPO, labels={}))
     if not data.is_dir():
-        raise MissingFileError(f"{data}: no such folder; --data names one with .conllu files.")
+        raise MissingFileError(f"{data}: no such folder; give one with .conllu files.")
     names = sorted({file.name.partition("-ud-")[0] for file in data.glob("*-ud-*.conllu")})
     if not names:
-        raise MissingFileError(f"{data}: no file is called as treebanks are (NAME-ud-dev.conllu).")
+        raise MissingFileError(f"{data}: no file is named like a treebank (NAME-ud-dev.conllu).")
     return names
 
 

@@ -139,7 +139,7 @@ def _chosen_separator(choice: Choice) -> str | None:
     mark = _BY_NAME.get(wanted.lower(), wanted)
     if len(mark) != 1 or mark in '"\r\n' or mark.isalnum():
         raise OptionError(
-            f"--separator {wanted}: expected one character that divides columns, or its name "
+            f"--separator {wanted}: expected one character that separates columns, or its name "
             f"({', '.join(_BY_NAME)})."
         )
     return mark
@@ -165,12 +165,12 @@ def _recognised(path: Path, lines: Sequence[str]) -> str:
     if len(fitting) > 1:
         listed = ", ".join(f"{name} ({widths[name]} columns)" for name in fitting)
         raise OptionError(
-            f"{path}: what divides the columns? Every row could be read with {listed}. Choose one "
-            f"with --separator, such as --separator {fitting[0]}."
+            f"{path}: what separates the columns? Every row could be read with {listed}. Choose "
+            f"one with --separator, such as --separator {fitting[0]}."
         )
     name = fitting[0] if fitting else "comma"
     if name != "comma":
-        warn_once(logger, f"{path}: its columns are divided by {name}s, not commas.")
+        warn_once(logger, f"{path}: its columns are separated by {name}s, not commas.")
     return _MARKS[name]
 
 
@@ -189,9 +189,9 @@ def _check_divided(path: Path, lines: Sequence[str], mark: str) -> None:
     if not any(mark in line for line in lines):
         name = next((name for name, other in _BY_NAME.items() if other == mark), mark)
         raise DataError(
-            f"{path}: unknown format {RUNNING!r}; expected columns divided by {name}s, and no line "
-            f"has one (--separator says what else). For {RUNNING} use --kind language-modelling if "
-            "it is running text."
+            f"{path}: unknown format {RUNNING!r}; expected columns separated by {name}s, but no "
+            f"line has one (--separator names another). For {RUNNING} use --kind "
+            "language-modelling if it is running text."
         )
 
 
@@ -244,8 +244,8 @@ def _check_headless(path: Path, rows: Sequence[Row]) -> None:
         below = [cells[column] for _, cells in rows[1:]]
         if cell.strip() and not is_number(cell) and below and all(map(is_number, below)):
             raise DataError(
-                f"{path}, line {line}: {cell!r} stands above a column of numbers. If it is "
-                "a header, name its columns with --text and --label; if not, write a number."
+                f"{path}, line {line}: {cell!r} is above a column of numbers. If it is a header, "
+                "name its columns with --text and --label; if not, write a number."
             )
     if len(rows) > 1 and not any(" " in cell.strip() for cell in first):
         warn_once(

@@ -109,7 +109,7 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
         line = max(line, error.lineno)
         raise DataError(f"{path}, line {line}: not JSON ({error.msg}).") from error
     except UnicodeEncodeError as error:
-        fault = "half of a surrogate pair (\\u escape) is no character"
+        fault = "half of a surrogate pair (\\u escape) is not a character"
         raise DataError(f"{path}, line {line}: {fault}.") from error
     except RecursionError as error:
         fault = "lists or objects nested too deeply to be read"
@@ -181,7 +181,7 @@ def _frame_columns(frame: Any, where: str) -> dict[str, list[Any]]:
     """
     names = [str(name) for name in frame.columns]
     if len(set(names)) < len(names):
-        raise DataError(f"{where}: two columns have one name; rename one.")
+        raise DataError(f"{where}: two columns have the same name; rename one.")
     filled = frame.astype(object).where(frame.notna(), None)
     columns = filled.set_axis(names, axis=1).to_dict("list")
     plain = {name: list(map(_plain, values)) for name, values in columns.items()}
@@ -209,13 +209,13 @@ def _listed(examples: object, where: str) -> list[Any]:
     kind = type(examples).__name__
     if _is(examples, "datasets", "IterableDataset"):
         raise DataError(
-            f"{where}: {kind} is a stream without an end that is known; take what is wanted of "
-            "it: datasets.Dataset.from_list(list(stream.take(1000)))."
+            f"{where}: {kind} is a stream of unknown length; take the part that you want: "
+            "datasets.Dataset.from_list(list(stream.take(1000)))."
         )
     if isinstance(examples, tuple):
         raise DataError(
-            f"{where}: found a tuple of {len(examples)}. {_EXPECTED} Texts and labels that lie "
-            "apart are joined by list(zip(texts, labels))."
+            f"{where}: found a tuple of {len(examples)}. {_EXPECTED} Join separate texts and "
+            "labels with list(zip(texts, labels))."
         )
     if isinstance(examples, str | bytes | Mapping) or not isinstance(examples, Iterable):
         raise DataError(f"{where}: found {kind}. {_EXPECTED}")
@@ -237,14 +237,14 @@ def _list_columns(
             columns, texts, tags = _parts(item, at, kind)
             if label in columns:
                 raise OptionError(
-                    f"--label {label}: the column of the texts is called so; choose another."
+                    f"--label {label}: that is the name of the text column; choose another."
                 )
             records.append(dict(zip((*columns, label), (*texts, tags), strict=True)))
         form = columns if form is None else form
         if columns != form:
             raise DataError(
-                f"{at} is {_FORMS[columns]}, and the first is {_FORMS[form]}; all examples of a "
-                "split have one form."
+                f"{at} is {_FORMS[columns]}, but the first is {_FORMS[form]}; all examples of a "
+                "split need the same form."
             )
     by_name = by_column(records)
     unlabelled = form and all(tags is None for tags in by_name[label])
@@ -281,8 +281,8 @@ def _parts(item: Any, where: str, kind: str | None) -> tuple[tuple[str, ...], Se
             return ("text", "text_pair"), texts, label
         case [[*words], _]:
             raise DataError(
-                f"{where}: {len(words)} words with one label. Words need a label each, a text is a "
-                "string, and a pair of texts has two."
+                f"{where}: {len(words)} words with one label. Give every word a label, or give "
+                "the text as one string, or a pair as two."
             )
         case [*parts]:
             raise DataError(f"{where}: found {len(parts)} parts. {_EXPECTED}")

@@ -134,8 +134,8 @@ def describe_files(
     ]
     if left:
         said.append(
-            f"left out: {human_list(left, _SHOWN)} (the files of a split are called train, dev or "
-            "test, or end so, as my_dev.csv does)"
+            f"left out: {human_list(left, _SHOWN)} (the files of a split are named train, dev or "
+            "test, or end like that, as in my_dev.csv)"
         )
     return f"{path}: {'; '.join(said)}" if said else ""
 
@@ -147,7 +147,7 @@ def _without_splits(path: Path, formats: Collection[str]) -> DataError:
     files = [file for file in inside if file.is_file()]
     others = [file.name for file in files if _split_at_end(_without_shard(file))]
     below = [file for file in inside if file.is_dir() and _of_folder(file, formats)]
-    hint = f" {others[0]} has another format, or is of another --kind." if others else ""
+    hint = f" {others[0]} has another format, or needs another --kind." if others else ""
     hint = f" Did you mean {below[0]}?" if below else hint
     return DataError(
         f"{path}: no file is named after a split; expected {', '.join(ALIASES)} with one of "
@@ -185,7 +185,9 @@ def _files(
     wholes = {(_without_shard(file), format_of(file)) for file in chosen}
     shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
     if len(wholes) > 1 or len(shards) < len(chosen) > 1:
-        raise DataError(f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}.")
+        raise DataError(
+            f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}; keep one."
+        )
     if shards:
         _check_complete(folder, chosen, shards)
     numbers = {file: int(shard["number"]) for file, shard in zip(chosen, shards, strict=False)}
@@ -204,10 +206,10 @@ def _check_complete(folder: Path, files: Sequence[Path], shards: Sequence[re.Mat
     expected = list(range(first, first + (total or len(numbers))))
     if numbers != expected and (total or len(files) > 1):
         lacking = sorted(set(expected) - set(numbers))
-        which = f"number {lacking[0]} is missing" if lacking else "one number is there twice"
+        which = f"number {lacking[0]} is missing" if lacking else "one number occurs twice"
         raise DataError(
-            f"{folder}: {files[0].name} is one of {len(expected)} shards, of which {which}; all "
-            "are needed, each once."
+            f"{folder}: {files[0].name} is one of {len(expected)} shards, but {which}; every "
+            "shard is needed once."
         )
 
 
@@ -277,7 +279,7 @@ def own_lines(path: Path, encoding: str | None) -> list[str]:
     recognised = _recognise(raw)
     if recognised is not None:
         warn_once(
-            logger, f"{path}: read as {recognised}, not UTF-8; if it is neither, give --encoding."
+            logger, f"{path}: read as {recognised}, not UTF-8. If that is wrong, give --encoding."
         )
     elif raw.count(0) > len(raw) / 4:  # letters of UTF-16 are half zeros
         raise DataError(
@@ -324,7 +326,7 @@ def decode_lines(raw: bytes, where: str, encoding: str | None = None) -> list[st
     except UnicodeDecodeError as error:
         line = raw[: error.start].decode(encoding or UTF_8, "ignore").count("\n") + 1
         name = "UTF-8" if encoding in (None, UTF_8) else encoding
-        remedy = "convert it to UTF-8" if encoding is None else "say what it is with --encoding"
+        remedy = "convert it to UTF-8" if encoding is None else "name the encoding with --encoding"
         likely = _most_probable(raw) if encoding == UTF_8 else None
         hint = f" (it may be {likely})" if likely else ""
         raise DataError(
@@ -346,7 +348,8 @@ def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
     cells = line.split("\t")
     if len(cells) != width:
         raise DataError(
-            f"{path}, line {number}: expected {width} columns divided by TABs, found {len(cells)}."
+            f"{path}, line {number}: expected {width} columns separated by TABs, found "
+            f"{len(cells)}."
         )
     return cells
 

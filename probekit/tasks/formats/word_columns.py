@@ -88,11 +88,11 @@ def columns_of(path: Path, lines: Sequence[str]) -> Fields:
     width = next((len(cells) for _, cells in rows if cells), 0)
     for number, cells in rows:
         if cells and len(cells) != width:
-            hint = " (A comment stands before its sentence, as '# ...'.)"
+            hint = " (A comment goes before its sentence: '# ...'.)"
             raise DataError(
-                f"{path}, line {number}: expected {width} columns divided by "
-                f"{'a TAB' if tabs else 'blanks'}, as in the lines before, found {len(cells)}."
-                f"{hint if cells[0].startswith('#') else ''}"
+                f"{path}, line {number}: expected {width} columns separated by "
+                f"{'a TAB' if tabs else 'blanks'}, as in the lines before, found "
+                f"{len(cells)}.{hint if cells[0].startswith('#') else ''}"
             )
     return Fields.of_rows(
         path,

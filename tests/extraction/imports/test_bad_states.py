@@ -59,12 +59,12 @@ def test_padded_sequences_are_named_for_what_they_are(refuses, found, tmp_path, 
 
 
 def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_path):
-    refuses(DataError, r"3 sequences, and train has 4 examples", **arrays(found[:3]))
+    refuses(DataError, r"3 sequences, but train has 4 examples", **arrays(found[:3]))
     twice = [*found, found[0]]
-    refuses(DataError, r"5 sequences, and train has 4 examples", **arrays(twice))
+    refuses(DataError, r"5 sequences, but train has 4 examples", **arrays(twice))
     refuses(DataError, "none of 3 sequences has", vllm_folder(tmp_path / "v", found[1:]))
     again = (found[2][0], torch.randn_like(found[2][1]))
-    message = "have the same tokens and other states: they are of two runs"
+    message = "have the same tokens but different states: they are from two runs"
     refuses(DataError, message, vllm_folder(tmp_path / "x", [*found, again]))
     entry = imported(**arrays(twice), options=dataclasses.replace(PLAIN, limit=2))
     assert entry.manifest.part == "the first 2 examples"
@@ -77,8 +77,8 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
 @pytest.mark.parametrize(
     ("more", "error", "message"),
     [
-        ({"layer_ids": None}, OptionError, r"has 4 layers\. Give their.*0:4 if they are all"),
-        ({"layer_ids": "0,1,2"}, OptionError, r"0,1,2 are said of .* which has 4 layers"),
+        ({"layer_ids": None}, OptionError, r"has 4 layers\. Give their.*0:4 if these are all"),
+        ({"layer_ids": "0,1,2"}, OptionError, r"--layer-ids 0,1,2 does not fit .* 4 layers"),
         ({"layer_ids": "0,1,2,9"}, OptionError, "layer 9 does not exist"),
         ({"layer_ids": "0,1,2,2"}, OptionError, "names a layer twice"),
         ({"layer_ids": "x"}, OptionError, "cannot read 'x'"),
@@ -91,7 +91,7 @@ def test_sequences_that_are_missing_or_too_many(refuses, imported, found, tmp_pa
         ),
         ({"special_tokens": "stripped"}, OptionError, "have the special tokens of .* Leave"),
         ({"special_tokens": "some"}, UnknownNameError, "Choose from: absent, present, stripped"),
-        ({"n_blocks": 3}, OptionError, "known by its name alone, and .* is there"),
+        ({"n_blocks": 3}, OptionError, "only the name is known, but .* is here"),
         ({"n_blocks": 0}, OptionError, "n_blocks=0"),
         ({"keep": ("output-head",)}, OptionError, "names no array"),
         ({"keep": ("predicted",)}, OptionError, "--keep predicted: the text of mine"),
@@ -107,7 +107,7 @@ def test_options_that_make_no_sense(refuses, found, more, error, message):
 @pytest.mark.parametrize(
     ("states", "message"),
     [
-        (np.zeros((8, 4, 31), np.float32), r"31 wide, and those of .* 32"),
+        (np.zeros((8, 4, 31), np.float32), r"31 wide, but those of .* are 32"),
         (np.zeros((8, 4, 32), np.int64), "expected hidden states in float16"),
         (np.zeros((8, 4, 32), np.complex64), "expected hidden states in float16"),
         (np.zeros((8, 4, 32), "V2"), "NumPy has no bfloat16"),
@@ -263,8 +263,8 @@ def test_offsets_that_do_not_fit(refuses, found):
     refuses(
         DataError, "not one word of train has a row", states, word_offsets=[0 * r for r in right]
     )
-    refuses(DataError, "4 arrays of states, and 3 word_offsets", states, word_offsets=right[:3])
-    refuses(DataError, "4 arrays of states, and 3 token_ids", states, token_ids=right[:3])
+    refuses(DataError, "4 arrays of states, but 3 word_offsets", states, word_offsets=right[:3])
+    refuses(DataError, "4 arrays of states, but 3 token_ids", states, token_ids=right[:3])
     refuses(OptionError, "expected a path, or an array for each example", None)
 
 
@@ -277,7 +277,7 @@ def test_splits_that_are_not_there(bert, found, tmp_path):
         import_states(bert, "mine", states, token_ids=ids, splits=["train", "dev"], **where)
     with pytest.raises(ProbekitError, match="split of mine"):
         import_states(bert, "mine", {"../x": states["train"]}, token_ids=ids, **where)
-    with pytest.raises(OptionError, match="arrays of one split, and 2 are imported"):
+    with pytest.raises(OptionError, match="arrays are of one split, but 2 splits"):
         import_states(bert, "mine", states["train"], token_ids=ids["train"], **where)
     with pytest.raises(OptionError, match="language modelling"):
         import_states(

@@ -161,7 +161,7 @@ def test_a_last_layer_before_the_final_norm_is_said_and_verified(tmp_path):
     folder = vllm_folder(tmp_path / "states", exported)
     where = {"examples": examples, "cache": tmp_path / "cache", "splits": ["train", "dev"]}
     with pytest.raises(
-        ValueError, match=r"vLLM writes it before.*--last-layer raw.*--layers 0,1,2"
+        ValueError, match=r"vLLM writes it before .*--last-layer raw.*--layers 0,1,2"
     ):
         import_states(llama, "mine", folder, options=PLAIN, **where)
     raw = dataclasses.replace(PLAIN, last_layer="raw", producer="vllm 0.18")

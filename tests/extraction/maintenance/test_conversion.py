@@ -166,7 +166,7 @@ def test_what_was_rounded_twice_is_not_rounded_once_more(form, tmp_path, way):
         entry = plan_conversion(entry.path, dtype=dtype, root=tmp_path).apply()
     before = " and then ".join(way)
     for dtype in {"float16", "bfloat16", "int8"} - {way[-1]}:
-        with pytest.raises(OptionError, match=f"were rounded to {before} already, and would be"):
+        with pytest.raises(OptionError, match=f"are already rounded to {before}, and would be"):
             plan_conversion(entry.path, dtype=dtype)
     other = plan_conversion(entry.path, format="hdf5", root=tmp_path / "c")
     assert other.manifest.request == entry.manifest.request | {"format": "hdf5"}
@@ -182,7 +182,7 @@ def test_auto_is_what_extraction_chooses(wide, wide_bert, corpus, tmp_path):
     stated = plan_conversion(fresh.path, dtype="bfloat16", root=tmp_path / "c").apply()
     key = key_of(wide_bert, corpus, keep=("words",), dtype="bfloat16")
     assert stated.manifest.key == key
-    with pytest.raises(OptionError, match=r"holds it rounded to bfloat16[.] Say which"):
+    with pytest.raises(OptionError, match=r"holds them rounded to bfloat16[.] Choose"):
         plan_conversion(stated.path, dtype="auto")
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_chunk_is_named(cache):
 def test_what_cannot_be(cache, tmp_path, monkeypatch):
     path = entry_in(cache)
     for change, error, says in (
-        ({"dtype": "float32", "format": "zarr"}, OptionError, "is float32 in zarr already"),
+        ({"dtype": "float32", "format": "zarr"}, OptionError, "is already float32 in zarr"),
         ({"dtype": "float64"}, UnknownNameError, "float64"),
         ({"format": "csv"}, UnknownNameError, "csv"),
     ):

@@ -184,7 +184,7 @@ def test_the_commands(inputs, cache, tmp_path, monkeypatch):
     )
     partial.rmdir()
     assert "say what is to change" in refused("cache", "convert", path)
-    assert "float32 in zarr already" in refused("cache", "convert", path, "--dtype", "float32")
+    assert "already float32 in zarr" in refused("cache", "convert", path, "--dtype", "float32")
     outcome = done("cache", "convert", *inputs, "--dtype", "float16", "--to", "half")
     assert outcome.err.startswith("converted to half/")
     outcome = done("cache", "convert", *inputs, "--cache", "half", "--dtype", "int8")

@@ -176,7 +176,7 @@ def test_another_source_does_not_go_on_with_a_copy(cache, tmp_path):
     file = path / "manifest.json"
     manifest = json.loads(file.read_text())
     file.write_text(file.read_text().replace(manifest["created"], "2020-01-01T00:00:00+00:00"))
-    with pytest.raises(EntryError, match="begun by `probekit cache copy`, of another source"):
+    with pytest.raises(EntryError, match="begun by `probekit cache copy`, from another source"):
         EntryCopy.of(path, tmp_path / "to").apply()
     entry = EntryCopy.of(path, tmp_path / "to", overwrite=True).apply()
     assert folder_bytes(entry.path) == folder_bytes(path)
@@ -186,10 +186,10 @@ def test_where_copies_cannot_go(cache, tmp_path):
     path = entry_in(cache)
     with pytest.raises(OptionError, match=r"is in .* already: give another root"):
         EntryCopy.of(path, cache)
-    with pytest.raises(OptionError, match="lies in an entry"):
+    with pytest.raises(OptionError, match="is inside an entry"):
         EntryCopy.of(path, path / "deeper")
     moved = shutil.copytree(path, tmp_path / "a" / "b" / "renamed")
-    with pytest.raises(OptionError, match="does not have the name of the entry in it"):
+    with pytest.raises(OptionError, match="the folder's name is not that of the entry in it"):
         EntryCopy.of(moved, tmp_path / "to")
     (tmp_path / "file").write_text("")
     with pytest.raises(StorageError, match=r"cannot write to .*file"):

@@ -114,7 +114,7 @@ def test_one_that_is_none_among_entries_stops_all(tmp_path):
     other = whole(tmp_path / f"train-{KEY8}x", manifest_of(ASKED))
     before = tree(tmp_path)
     outcome = run("cache", "rm", str(entry), str(other), "--yes")
-    assert outcome.code == 1 and "no entry of probekit" in outcome.err
+    assert outcome.code == 1 and "no entry of that name" in outcome.err
     assert tree(tmp_path) == before
 
 

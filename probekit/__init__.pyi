@@ -49,8 +49,8 @@ from .train.saved.directions import export as export
 from .train.saved.directions import write_directions as write_directions
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
-from .train.saved.merged_model import merge_run as merge_run
-from .train.saved.model_card import write_model_card as write_model_card
+from .train.saved.published_run import merge_run as merge_run
+from .train.saved.published_run import write_model_card as write_model_card
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS
 from .train.sweeps.run import fit as fit
 from .train.sweeps.run import sweep as sweep

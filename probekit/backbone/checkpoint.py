@@ -215,17 +215,14 @@ def find_checkpoint(
         checkpoint = _gguf(model, path) if path.is_file() else _folder(model, path, weights)
     else:
         checkpoint = _hub_repository(model, revision, weights, trusted)
-    for extra, needed in (
-        ("gguf", checkpoint.kind == "gguf"),
-        ("adapters", bool(checkpoint.adapter)),
-    ):
-        purpose, packages = _EXTRAS[extra]
-        missing = [package for package in packages if needed and find_spec(package) is None]
-        if missing:
-            raise BackboneError(
-                f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
-                + install_extra(extra)
-            )
+    extra = "gguf" if checkpoint.kind == "gguf" else "adapters"
+    purpose, packages = _EXTRAS[extra]
+    needed = packages if extra == "gguf" or checkpoint.adapter else ()
+    if missing := [package for package in needed if find_spec(package) is None]:
+        raise BackboneError(
+            f"model {model!r}: {purpose} needs the package {' and '.join(missing)}. "
+            + install_extra(extra)
+        )
     return replace(checkpoint, trusted=trusted)
 
 

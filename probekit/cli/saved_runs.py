@@ -152,7 +152,7 @@ def merge(
     What lora, bitfit and diff-prune trained is added to the values of the base model; the head is
     not part of it.
     """
-    from probekit.train.saved.merged_model import merge_run
+    from probekit.train.saved.published_run import merge_run
 
     show(str(merge_run(run, folder, model=model, trust_remote_code=trust_remote_code)))
 
@@ -165,6 +165,6 @@ def card(
     It says the base model, task, method and scores, and how to load it all; what you write outside
     of its marks stays when it is written again.
     """
-    from probekit.train.saved.model_card import write_model_card
+    from probekit.train.saved.published_run import write_model_card
 
     show(str(write_model_card(run)))

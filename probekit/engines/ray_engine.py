@@ -6,7 +6,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -112,11 +112,6 @@ class Node:
     cpus: float
     gpus: float = 0.0
 
-    @classmethod
-    def of(cls, resources: Mapping[str, float]) -> "Node":
-        """Read it from a node's resources as Ray names them."""
-        return cls(resources.get("CPU", 0.0), resources.get("GPU", 0.0))
-
     def room(self, cpus: int, gpus: float) -> int:
         """Return how many workers fit that take so much each."""
         by_cpu = int(self.cpus // cpus)
@@ -211,4 +206,5 @@ def _sigterm_kept() -> Iterator[None]:
 def _nodes() -> list[Node]:
     import ray
 
-    return [Node.of(node["Resources"]) for node in ray.nodes() if node["Alive"]]
+    there = [node["Resources"] for node in ray.nodes() if node["Alive"]]
+    return [Node(has.get("CPU", 0.0), has.get("GPU", 0.0)) for has in there]

@@ -19,7 +19,7 @@ from typing import Any
 
 import lazy_loader
 
-from probekit.base.machine import STOP
+from probekit.base.machine import STOP, interrupts_held
 from probekit.base.plugins import pickled_plugins
 from probekit.engines.contract import Job, Report, heed_stop, pass_on, run_job
 from probekit.errors import EngineError, EntryLockedError, reason_of
@@ -198,6 +198,7 @@ class RayJobs:
         self._report = report
         self._queue = deque(enumerate(jobs))
         self._running: dict[Any, int] = {}
+        self._results: deque[tuple[int, Any]] = deque()
         self._steps: Counter[int] = Counter()
         self._at_work: set[int] = set()
         self._begun: set[int] = set()
@@ -237,9 +238,11 @@ class RayJobs:
                 self._check_room()
         except KeyboardInterrupt:
             ray.get(self._news.stop.remote())
+            self._hear()  # which jobs are at work
             end = time.monotonic() + _GRACE_SECONDS
             while self._at_work and time.monotonic() < end:
                 yield from self._turn(stopping=True)
+            yield from self._heard()
             raise
         finally:
             for ref in self._running:
@@ -249,7 +252,8 @@ class RayJobs:
     def _turn(self, stopping: bool = False) -> Generator[tuple[int, Any], None, None]:
         """Wait a moment, and yield what has come; ``stopping`` takes no error for one."""
         ended, _ = ray.wait([*self._running], num_returns=len(self._running), timeout=_POLL_SECONDS)
-        yield from self._hear()
+        self._hear()
+        yield from self._heard()
         error: Exception | None = None
         for ref in ended:
             position = self._running.pop(ref)
@@ -261,17 +265,23 @@ class RayJobs:
         if error is not None and not stopping:
             raise _of_task(error) from error
 
-    def _hear(self) -> Iterator[tuple[int, Any]]:
-        """Pass on what workers had to tell, and yield their results."""
-        for item in ray.get(self._news.take.remote()):
-            position, news = item if isinstance(item, tuple) else (None, item)
-            if isinstance(news, Yielded):
-                yield position, news.result
-            elif isinstance(news, Begun):
-                self._begin(position)
-            else:
-                self._steps[position] += news if isinstance(news, int) else 0
-                pass_on(news, self._report)
+    def _hear(self) -> None:
+        """Pass on what workers had to tell, and note their results; an interrupt loses none."""
+        with interrupts_held():
+            for item in ray.get(self._news.take.remote()):
+                position, news = item if isinstance(item, tuple) else (None, item)
+                if isinstance(news, Yielded):
+                    self._results.append((position, news.result))
+                elif isinstance(news, Begun):
+                    self._begin(position)
+                else:
+                    self._steps[position] += news if isinstance(news, int) else 0
+                    pass_on(news, self._report)
+
+    def _heard(self) -> Iterator[tuple[int, Any]]:
+        """Yield the results that were heard of."""
+        while self._results:
+            yield self._results.popleft()
 
     def _begin(self, position: int) -> None:
         """Note that a job is at work; where it was lost, take back the steps that it reported."""

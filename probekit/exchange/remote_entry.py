@@ -9,9 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from probekit.base.machine import available_memory
-from probekit.base.notices import human_bytes
-from probekit.errors import EXTRACT_AGAIN, EntryError, StorageError
+from probekit.errors import EXTRACT_AGAIN, EntryError
 from probekit.exchange.dataset_card import restore, withheld_sum
 from probekit.exchange.remotes import Remote
 from probekit.store.backends.contract import REMEDY
@@ -155,7 +153,6 @@ class RemoteEntry(VerifiedEntry):
         self._split = split
         advice = "set TMPDIR to a folder that has room"
         check_room(self._here, self.small_nbytes, "this transfer", advice)
-        self._check_memory(max(self._sizes[n] for n in self._small if n != self._hdf5))
         with self._told():
             for name in self._small:
                 if name == self._hdf5:
@@ -224,17 +221,7 @@ class RemoteEntry(VerifiedEntry):
         besides = size - sum(last - first for first, last in spans)
         if besides > _BESIDES_BYTES + size // 4:
             raise EntryError(f"{file} holds {besides:,} bytes that belong to no chunk. {REMEDY}")
-        self._check_memory(besides)
         FileOutline(size, tuple(parts_between(source, [*spans, (size, size)]))).write(file)
-
-    def _check_memory(self, nbytes: int) -> None:
-        """Refuse to hold so many bytes, which are copied twice, where there is no memory for it."""
-        if 3 * nbytes > (free := available_memory()):
-            raise StorageError(
-                f"{self.remote}: pulling {self.folder} needs {human_bytes(nbytes)} of memory at "
-                f"once, and only {human_bytes(free)} are free. Free some memory, or "
-                f"{PUSH_AGAIN[0].lower()}{PUSH_AGAIN[1:]}"
-            )
 
     def _expect(self, name: str, nbytes: int) -> None:
         held = self._sizes.get(name)

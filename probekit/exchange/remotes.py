@@ -289,19 +289,6 @@ class Hub(Remote):
     repo: str
     revision: str | None = None
 
-    def __post_init__(self) -> None:
-        """Check the name.
-
-        Raises:
-            HubError: it is none.
-        """
-        from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # listed as it loads
-
-        with self._told():
-            validate_repo_id(self.repo)
-            if self.repo.count("/") != 1:
-                raise ValueError("write hf://datasets/OWNER/NAME")
-
     @property
     def url(self) -> str:  # type: ignore[override]
         """``hf://datasets/org/name``, with the revision that is asked for."""
@@ -415,8 +402,8 @@ def remote_at(url: str | PathLike[str]) -> Remote:
     if match is None:
         return Folder(typed_path(url))
     scheme, rest = match[1].lower(), match[2].strip("/")
-    if scheme == "hf" and rest.startswith("datasets/"):
-        repo, _, revision = rest.removeprefix("datasets/").partition("@")
+    repo, _, revision = rest.removeprefix("datasets/").partition("@")
+    if scheme == "hf" and rest.startswith("datasets/") and repo.count("/") == 1:
         return Hub(repo, revision or None)
     if scheme in BUCKETS and rest:
         if "#" in rest or "?" in rest or {".", ".."} & {*rest.split("/")}:

@@ -342,13 +342,11 @@ class LayerProbe(LinearRule):
             OptionError: they have other layers, or another width.
         """
         check_is_fitted(self)
-        rows: LayeredRows
         if isinstance(X, CachedRows):
-            rows = X
+            rows: LayeredRows = X
         else:
             X, n_layers = side_by_side(X, self.n_layers)
-            X = validate_data(self, X, dtype=_DTYPES, reset=False)
-            rows = in_layers(X, n_layers)
+            rows = in_layers(validate_data(self, X, dtype=_DTYPES, reset=False), n_layers)
         if rows.layers != self.layers_in_ or rows.shape[1] * rows.shape[2] != self.n_features_in_:
             raise OptionError(
                 f"this probe was fitted on rows of the layers {list(self.layers_in_)}, "

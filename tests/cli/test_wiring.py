@@ -55,7 +55,7 @@ CALLS = {
         "probekit.train.saved.directions.export",
         "probekit.train.saved.directions.write_directions",
     ),
-    "merge head folder": ("probekit.train.saved.merged_model.merge_run",),
+    "merge head folder": ("probekit.train.saved.published_run.merge_run",),
     "report r": (
         "probekit.results.load_records",
         "probekit.results.select",

@@ -81,4 +81,3 @@ def test_workers_share_the_cores_of_nodes_that_have_room_for_them(nodes, workers
 
 def test_a_part_of_a_gpu_is_of_one_gpu():
     assert [TWO.room(1, gpus) for gpus in (0.3, 1 / 3, 0.6, 1, 2, 3)] == [6, 6, 2, 2, 1, 0]
-    assert Node.of({"CPU": 4.0, "memory": 1.0}) == Node(4.0)

@@ -32,7 +32,7 @@ from probekit.train.option_groups import Descent, Steps
 from probekit.train.sampling import check_two_classes, class_counts
 from probekit.train.solving.solved_stream import SOLVER_STEPS
 from probekit.train.sweeps.fitting import SavedStart, open_start, settle_fit, solver_of
-from probekit.train.sweeps.run_options import DEFAULT_START, Origin, Start, Tuning
+from probekit.train.sweeps.run_options import Origin, Start, Tuning
 from probekit.train.sweeps.run_views import count_units, fitted_and_judging, sample, train_view
 from probekit.train.sweeps.specs import ResolvedOptions, TrainSpec
 
@@ -149,9 +149,8 @@ def resolve(
         plugins=_used_plugins(filled, head, decoder, splits.metric),
         dropout=_dropout(filled, config),
     )
-    return replace(
-        _planned(options, head, decoder, start, splits, drawn, n_values), solving=solving
-    )
+    planned = _planned(options, head, decoder, start, splits, drawn, n_values)
+    return replace(planned, solving=solving)
 
 
 def _check_labels(spec: TrainSpec, splits: Splits) -> None:
@@ -196,8 +195,7 @@ def _solving(
     Raises:
         OptionError: a solved start was asked for, and nothing can be solved.
     """
-    saved = spec.fusion_from or spec.init_from
-    if not spec.tunes or saved or (spec.start or DEFAULT_START) != SOLVED:
+    if spec.start != SOLVED:
         return None
     try:
         if (solver := solver_of(head, decoder)) is None:
@@ -216,8 +214,6 @@ def _solving(
         cached = replace(filled, **usual, fit=solver, normalize=spec.normalize)
         return resolve(cached, splits, fitted_and_judging(filled, splits, drawn)[0])
     except (DataError, OptionError) as error:
-        if spec.start is None:  # by default, what can be solved is
-            return None
         raise OptionError(f"--start {SOLVED}: {error} Or give --start {RANDOM}.") from None
 
 

@@ -24,9 +24,6 @@ from probekit.train.option_groups import BELOW_ZERO, Descent, Group, Steps, chec
 DEFAULT_BATCH_TOKENS: int = PROTOCOL_DEFAULTS["batch_tokens"]
 """Padded subwords that run through a model at once, unless told otherwise."""
 
-DEFAULT_START = RANDOM
-"""Where a run that trains the model starts; random in any case where nothing can be solved."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Data(Group):
@@ -257,7 +254,7 @@ class Start(Group):
         start: of a run that trains the model, ``random`` or ``solved``: as the cached rows of its
             sentences have them solved (linear probing, then fine-tuning: Kumar et al. 2022,
             "Fine-tuning can distort pretrained features and underperform out-of-distribution");
-            ``None`` is `DEFAULT_START`.
+            ``None`` is ``random``.
         fusion_from: folder of a saved head whose fusion this run starts from.
         freeze_fusion: keep that fusion as it is, and train the decoder alone.
         init_from: folder of a saved head that this run goes on training, decoder included.
@@ -270,7 +267,7 @@ class Start(Group):
         "Folder of a saved head to go on training (with --shots 0 to score as it is); "
         "fusion:DIR takes its fusion alone, frozen-fusion:DIR freezes it as well. With --method "
         "also random, or solved (on the cached rows of the same sentences).",
-        unset=DEFAULT_START,
+        unset=RANDOM,
         each=str,
     )
     fusion_from: str | None = None

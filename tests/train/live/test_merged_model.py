@@ -74,4 +74,4 @@ def test_what_cannot_be_merged(bert, tmp_path):
     for taken in (into, run / "backbone" / "whole"):
         assert "already exists. Give a new folder." in refused("merge", str(run), str(taken))
     said = refused("merge", str(run), "x" * 300)
-    assert "cannot write the model" in said and "File name too long" in said
+    assert "File name too long" in said

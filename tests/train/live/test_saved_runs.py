@@ -21,7 +21,7 @@ from probekit.errors import BackboneError, MissingFileError, OptionError, Record
 from probekit.extraction import extract
 from probekit.extraction.maintenance import verify_rows
 from probekit.train.saved.folder import read_saved
-from probekit.train.saved.model_card import model_card, write_model_card
+from probekit.train.saved.published_run import model_card, write_model_card
 from probekit.tuning import METHODS
 from tests.cli.console import done
 from tests.saved_heads import unsealed

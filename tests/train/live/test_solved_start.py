@@ -8,10 +8,8 @@ import torch
 
 from probekit.errors import OptionError
 from probekit.extraction import extract
-from probekit.features import Location, open_features
-from probekit.train.sweeps import resolve as resolving
+from probekit.features import Location
 from probekit.train.sweeps import worker
-from probekit.train.sweeps.resolve import resolve
 from probekit.train.sweeps.run import fit, sweep
 from tests.train.live.trained_runs import FLOAT32, prepared
 from tests.tuning.cases import installed
@@ -117,22 +115,6 @@ def test_records_tell_starts_apart(words, tmp_path):
     again = sweep(plan, out=tmp_path / "runs.jsonl", location=at)
     assert [one.key for one in again] == [drawn.key, solved.key]
     assert len((tmp_path / "runs.jsonl").read_text("utf-8").splitlines()) == 2
-
-
-def test_a_start_by_default_is_solved_where_it_can_be(words, monkeypatch):
-    spec, at = words
-    spec = replace(spec, method="bitfit")
-    splits = open_features(spec.model, spec.task, location=at)
-    asked = resolve(replace(spec, start="solved"), splits)
-    heads = ("last", "dwatt")
-    drawn = [resolve(replace(spec, head=head), splits) for head in heads]
-    monkeypatch.setattr(resolving, "DEFAULT_START", "solved")
-    by_default = [resolve(replace(spec, head=head), splits) for head in heads]
-    assert by_default[0].options.key == asked.options.key != drawn[0].options.key
-    assert by_default[1].options.key == drawn[1].options.key
-    assert resolve(replace(spec, start="random"), splits).options.key == drawn[0].options.key
-    for run in (asked, *by_default):  # a settled run is what it was
-        assert resolve(run.spec, splits).options.key == run.options.key
 
 
 @pytest.mark.parametrize(

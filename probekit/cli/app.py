@@ -246,7 +246,8 @@ def _configure(
     # The Hub's client notes each attempt at a download; the error at the end says what counts.
     os.environ.setdefault("HF_HUB_VERBOSITY", "debug" if debug else "error")
     start_messages(debug=debug, quiet=quiet)
-    log_to(log_file)
+    if log_file is not None:
+        log_to(log_file)
     ctx.with_resource(trusting(trust_plugins))
     ctx.with_resource(unchecked(no_check))
 

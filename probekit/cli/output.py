@@ -5,7 +5,6 @@ import logging
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
@@ -62,27 +61,16 @@ def start_messages(*, debug: bool, quiet: bool) -> None:
         logging.getLogger(library).setLevel(logging.ERROR)
 
 
-def log_to(file: Path | None) -> Path | None:
+def log_to(file: Path) -> None:
     """Send all messages to a file as well, also those that ``--quiet`` keeps from stderr.
 
     Args:
         file: appended to, each line with its time; its folder is created.
 
-    Returns:
-        The same file.
-
     Raises:
         StorageError: it cannot be written.
     """
-    if file is None:
-        return None
     try:
-        if any(
-            isinstance(handler, logging.FileHandler)
-            and Path(handler.baseFilename) == file.resolve()
-            for handler in logger.handlers
-        ):  # a plan names it once for each of its tables
-            return file
         file.parent.mkdir(parents=True, exist_ok=True)
         handler = logging.FileHandler(file, encoding="utf-8")
     except OSError as error:
@@ -92,7 +80,6 @@ def log_to(file: Path | None) -> Path | None:
     handler.setFormatter(Spelled("%(asctime)s %(message)s", "%Y-%m-%d %H:%M:%S"))
     logger.addHandler(handler)
     logger.setLevel(min(logger.level, logging.INFO))
-    return file
 
 
 def end_messages() -> None:
@@ -118,17 +105,9 @@ def checked_default(path: Path, mark: bytes) -> Path:
     Raises:
         OptionError: another file has that name.
     """
-    if path.exists() and not (path.is_file() and _holds(path, mark)):
+    if path.exists() and not (path.is_file() and mark in path.read_bytes()):
         raise OptionError(f"{path} is there, and probekit did not write it: give another with -o.")
     return path
-
-
-def _holds(path: Path, mark: bytes) -> bool:
-    with path.open("rb") as file:
-        if path.stat().st_size == 0:
-            return False
-        with mmap(file.fileno(), 0, access=ACCESS_READ) as content:
-            return content.find(mark) >= 0
 
 
 def show(text: str = "", *, err: bool = False, nl: bool = True) -> None:

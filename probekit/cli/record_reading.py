@@ -87,8 +87,8 @@ class FigureOptions:
             having = [each for each, draw in PLOTS.items() if name in signature(draw).parameters]
             if kind not in having:
                 raise OptionError(
-                    f"{flag(name)}: plot {kind} has no such option; these have: "
-                    f"{', '.join(having)}. Leave it out."
+                    f"plot {kind} takes no {flag(name)}. Leave it out; it works with "
+                    f"{', '.join(having)}."
                 )
         return typed
 
@@ -105,8 +105,8 @@ def read_records(runs: "Sequence[str | Path]", where: "Sequence[str] | None" = N
     records = load_records(runs)
     if not records:
         raise RecordError(
-            f"{', '.join(map(str, runs))}: no record in there; run `probekit train`, `sweep` or "
-            "`depth` first, which say the file that they write."
+            f"no records in {', '.join(map(str, runs))}. Run `probekit train`, `sweep` or `depth` "
+            "first: each says which file it writes."
         )
     return select(records, where or [])
 
@@ -186,7 +186,7 @@ def _check_typed(of: str, asked: TableOptions, raw: bool) -> None:
     taken = {"scores": of_scores, "depth": {"split"}, "weights": {"raw"}}.get(of, set())
     for name in typed:
         if name not in taken:
-            raise OptionError(f"{flag(name)}: a table of {of} has no such option; leave it out.")
+            raise OptionError(f"table --of {of} takes no {flag(name)}. Leave it out.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -235,7 +235,7 @@ def compare(
 
     layout = choose("table style", style, STYLES)
     if layout != "text" and (json or not every):
-        raise OptionError("--style is of --all, without --json; leave it out.")
+        raise OptionError("--style needs --all and goes without --json.")
     if every:
         records = read_records(runs, where)
         table = comparison.pairs_table(comparison.compare_all(records, **vars(by)), by.samples)
@@ -243,8 +243,8 @@ def compare(
         return
     if len(runs) != 2:
         raise OptionError(
-            f"compare takes two runs, RUN_A and RUN_B; found {len(runs)}. With --all it compares "
-            "every two settings of as many files as there are."
+            f"compare takes two runs, RUN_A and RUN_B; found {len(runs)}. To compare every two "
+            "settings of any number of files, give --all."
         )
     a, b = (comparison.choose_run(run, where or []) for run in runs)
     compared = comparison.compare(a, b, **vars(by))

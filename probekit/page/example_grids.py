@@ -182,7 +182,7 @@ def _without_predictions(group: Sequence[Record]) -> str:
     else:
         again = "run the commands above again with --predictions"
     count = f"its {len(group)} records" if len(group) > 1 else "its record"
-    return f"{task_title(group[0])}: no predictions were kept by {count}; {again}."
+    return f"{task_title(group[0])}: {count} kept no predictions; {again}."
 
 
 def _curves(records: Sequence[Record]) -> Iterator[_Columns]:

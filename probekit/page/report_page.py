@@ -32,9 +32,7 @@ EXAMPLES = 20_000
 """Sentences of a grid, at most: some 15 MB of page for 12 layers and sentences of 25 words."""
 
 _SAME = ("task", "label", "metric")
-_HOW = {
-    name.replace("_", " ") for name, option in OPTIONS.items() if option.origin in ("head", "steps")
-}
+_HOW = {name.replace("_", " ") for name, option in OPTIONS.items() if option.how}
 """Headings of how heads were trained: they come last, so that the scores are seen first."""
 
 _NONE = {NOTHING}

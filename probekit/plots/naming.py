@@ -1,18 +1,17 @@
 """Words of figures: names of rows, titles and labels in lines that fit, and what runs lack."""
 
 import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from matplotlib import rcParams
 
 from probekit.results.record import Record
 from probekit.results.summaries.diagnosis import MARK, marks
-from probekit.results.summaries.grouping import grouped, naming, option_of, options_of, varying
+from probekit.results.summaries.grouping import option_of, series, varying
 from probekit.results.summaries.wording import (
     OPTIONS,
     model_text,
-    option_text,
     options_text,
     seeds_text,
     value_text,
@@ -27,60 +26,28 @@ Size = Literal["axes.titlesize", "legend.fontsize", "xtick.labelsize", "ytick.la
 
 _NO_CHOICE = ("layers", "options", "rates", "entry", "texts", "labels_fingerprint")
 """Options that nobody would choose by."""
-_ORIGINS = ("user", "steps", "head", "others")
-"""The order in which options are asked whether a row must say them."""
 
 
 def rows(
     records: Sequence[Record],
     lead: Literal["head", "task"] = "head",
     detail: Callable[[Sequence[Record]], str] | None = None,
-    characters: int = NAME_WIDTH,
 ) -> dict[str, list[Record]]:
-    """Return the records by row, each under its name, such as ``p32 (ner, 128 shots)``.
+    """Return the records by row, each under its name, such as ``p32, ner, 128 shots``.
 
-    A legend of one panel may leave out an option that happens to follow from the head; a row may
-    not, since nothing else in the figure would say it. An asterisk follows the name of runs with a
-    trouble, which ``runs_text`` says.
+    An asterisk follows the name of runs with a trouble, which ``runs_text`` says.
 
     Args:
         records: those of one panel.
-        lead: what a name begins with; a label goes without saying where it follows from the task.
+        lead: what a name begins with.
         detail: more to say of a row, or nothing, after its options.
-        characters: of a line.
     """
-    names = [lead, *_row_options(records, lead)]
-    groups = grouped(records, names)
-    full = one_last_name(records)
-    alone = _heads_of_one_setting(records)
     by_name = {}
-    for key, group in groups.items():
-        said = _stated(dict(zip(names, key, strict=True)), alone)
-        first, *others = (
-            value if full and name == "model" else option_text(name, value)
-            for name, value in said.items()
-        )
+    for name, group in series(records, lead=[lead]).items():
         more = detail(group) if detail else ""
-        within = [*others, more] if more else others
-        text = wrap_phrases(f"{first} ({', '.join(within)})" if within else first, characters)
+        text = wrap_phrases(f"{name} ({more})" if more else name, NAME_WIDTH)
         by_name[text + (f" {MARK}" if marks(group) else "")] = group
     return by_name
-
-
-def _row_options(records: Sequence[Record], lead: str) -> list[str]:
-    """Return the options in which rows differ and that their heads, or tasks, do not settle."""
-    order = sorted(OPTIONS, key=lambda name: _ORIGINS.index(OPTIONS[name].origin))
-    order.remove(lead)
-
-    def settled_by(name: str, named: list[str]) -> list[str]:
-        if name in ("label", "pooling") and lead == "task":
-            return ["task"]
-        by = ["task", *named] if lead == "task" else named  # which begin a name with what is known
-        return {"user": [], "steps": ["fitter"], "head": ["head", *by], "others": by}[
-            OPTIONS[name].origin
-        ]
-
-    return naming([options_of(record) for record in records], settled_by, order)
 
 
 def shared_text(records: Sequence[Record], full_model: bool = False) -> str:
@@ -142,32 +109,6 @@ def runs_text(groups: Iterable[Sequence[Record]], lost: Sequence[Record] = ()) -
     troubles = marks(records)
     marked = f"; {MARK} {', '.join(troubles)}" if troubles else ""
     return seeds_text(map(len, groups)) + diverged_text([*records, *lost]) + marked
-
-
-def _heads_of_one_setting(records: Sequence[Record]) -> set[str]:
-    """Return the heads whose runs do not differ in the settings of head and decoder."""
-    settings: dict[str, set[Any]] = {}
-    for record in records:
-        settings.setdefault(record.head, set()).add(option_of(record, "options"))
-    return {head for head, options in settings.items() if len(options) == 1}
-
-
-def _stated(options: dict[str, Any], alone: Collection[str]) -> dict[str, Any]:
-    """Leave out what a row need not say.
-
-    That is a missing ``shots`` or ``fraction`` where the other one says how much was read, the
-    default settings of a head that has no others here, and what a solver does without.
-    """
-    for name in ("epochs", "evals", "batch_size", "lr"):
-        if options.get(name, "") is None:
-            del options[name]
-    of_one_setting = options["head"] in alone if "head" in options else bool(alone)
-    if of_one_setting and options.get("options", "") is None:
-        del options["options"]
-    for name, other in (("shots", "fraction"), ("fraction", "shots")):
-        if name in options and other in options and options[name] is None:
-            del options[name]
-    return options
 
 
 def diverged_text(records: Sequence[Record]) -> str:

@@ -1,11 +1,11 @@
 """Figures as such: their look, colours, size and layout, and how they are written."""
 
-import functools
 import io
 import math
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial, wraps
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
@@ -14,7 +14,7 @@ import matplotlib
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import FuncNorm, Normalize
+from matplotlib.colors import AsinhNorm, FuncNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
@@ -267,7 +267,7 @@ PLAIN = Look()
 def styled(draw: Callable[P, Figure]) -> Callable[P, Figure]:
     """Let a plot function draw under the settings of its ``look``; nothing global is changed."""
 
-    @functools.wraps(draw)
+    @wraps(draw)
     def drawn(*args: P.args, **kwargs: P.kwargs) -> Figure:
         look = kwargs.get("look", PLAIN)
         if not isinstance(look, Look):
@@ -328,8 +328,6 @@ DIVERGING = "RdBu_r"
 
 _MOST = 16.0  # times an equal part, from which on all have the darkest red
 _SHORT = 4  # times the linear part of a scale: up to there, all of it is linear
-_LINEAR = 1e3  # times the reach of a scale: a linear part of which only the middle is used
-_APART = 0.09  # least distance of a tick from the end of a bar, as a share of it
 
 
 @dataclass(frozen=True)
@@ -366,52 +364,37 @@ def lift_colours(values: np.ndarray) -> Colours:
     reach = max(high - 1, 1 - low)
     ticks = {0.0: "0", 0.5: "1/2"} | {2.0**n: f"{2**n}" for n in range(int(math.log2(high)) + 1)}
     extend: Literal["neither", "max"] = "max" if most > high else "neither"
-    return Colours(DIVERGING, lambda: _power_norm(1.0, 1.0, reach), ticks, (low, high), extend)
+    bend = (_above_one, _one_plus)
+    return Colours(
+        DIVERGING, lambda: FuncNorm(bend, 1 - reach, 1 + reach), ticks, (low, high), extend
+    )
 
 
-def signed_colours(values: np.ndarray, *, linear: float | None = None, base: int = 10) -> Colours:
+def _above_one(values: np.ndarray) -> np.ndarray:
+    return np.asarray(np.arcsinh(values - 1.0))
+
+
+def _one_plus(places: np.ndarray) -> np.ndarray:
+    return np.asarray(1.0 + np.sinh(places))
+
+
+def signed_colours(values: np.ndarray, *, linear: float | None = None) -> Colours:
     """Return colours of what may be negative: white is 0, both sides reach equally far.
 
     Args:
         values: all that are drawn, NaN where there is none.
         linear: up to where colours are linear, and by powers from there, so that small values show
             beside large ones; all of them are if None, or if it reaches far enough.
-        base: of the powers that the bar names.
     """
     reach = reach_of(values)
     if linear is None or reach <= _SHORT * linear:
-        return Colours(DIVERGING, lambda: _power_norm(0.0, _LINEAR * reach, reach))
+        return Colours(DIVERGING, partial(Normalize, -reach, reach))
     said = f"; colours: linear to \u00b1{linear:.2g}, then by powers"
-    ticks = _power_ticks(linear, reach, base)
-    norm = _power_norm
-    return Colours(DIVERGING, lambda: norm(0.0, linear, reach), ticks, (-reach, reach), said=said)
+    ticks = {value: f"{value:.2g}" for value in (-reach, -linear, 0.0, linear, reach)}
+    norm = partial(AsinhNorm, linear, -reach, reach)
+    return Colours(DIVERGING, norm, ticks, (-reach, reach), said=said)
 
 
 def reach_of(values: np.ndarray) -> float:
     """Return the largest size of any value; 1 if all are 0."""
     return float(np.nanmax(np.abs(values))) or 1.0
-
-
-def _power_norm(middle: float, linear: float, reach: float) -> Normalize:
-    """Return a norm around a middle: linear near it, and by powers from there (``asinh``)."""
-    ways = (functools.partial(_bent, middle, linear), functools.partial(_unbent, middle, linear))
-    return FuncNorm(ways, middle - reach, middle + reach)
-
-
-def _bent(middle: float, linear: float, values: np.ndarray) -> np.ndarray:
-    return np.asarray(np.arcsinh((values - middle) / linear))
-
-
-def _unbent(middle: float, linear: float, places: np.ndarray) -> np.ndarray:
-    return np.asarray(middle + linear * np.sinh(places))
-
-
-def _power_ticks(linear: float, reach: float, base: int) -> dict[float, str]:
-    """Return the ticks of a bar with their texts: 0, both ends, and powers that stand apart."""
-    norm = _power_norm(0.0, linear, reach)
-    # of 2.3 the powers 0.1 and 1: below, they would stand on top of the 0
-    first, last = (math.log(end, base) for end in (linear * 0.8, reach))
-    powers = [float(base) ** n for n in range(math.ceil(first), math.floor(last) + 1)]
-    ends = [*(power for power in powers if 1 - float(norm(power)) >= _APART), reach]
-    marks = [*(-end for end in reversed(ends)), 0.0, *ends]
-    return {value: f"{value:.2g}".replace("-", "\u2212") for value in marks}

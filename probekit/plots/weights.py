@@ -4,6 +4,7 @@ Also the attention-fusion paper's Fig. 2. One panel per model, and per head wher
 tasks, each with the layers of its own model.
 """
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -94,7 +95,7 @@ def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool)
         title = f"{key[0]}, {shared}" if tasks else shared
         rows = naming.rows(group, "task" if tasks else "head", _size_text if tasks else None)
         if tasks:
-            rows = dict(sorted(rows.items(), key=lambda item: _size_rank(item[1])))
+            rows = dict(sorted(rows.items(), key=lambda item: _size(item[1]) or math.inf))
         if per_seed:
             rows = {
                 f"{name}, seed {record.seed}": [record]
@@ -111,22 +112,14 @@ def _panels(records: Sequence[Record], measure: LayerMeasure, *, per_seed: bool)
     return panels
 
 
-def _size(group: Sequence[Record]) -> int | None:
-    """Return how many examples the runs of a row were fitted on, if the records say so."""
-    sizes = [record.seen["examples"] for record in group if "examples" in record.seen]
-    return max(sizes, default=None)
+def _size(group: Sequence[Record]) -> int:
+    """Return how many examples the runs of a row were fitted on; 0 if the records do not say."""
+    return max(record.seen.get("examples", 0) for record in group)
 
 
 def _size_text(group: Sequence[Record]) -> str:
     size = _size(group)
-    return "" if size is None else f"n={size:,}"
-
-
-def _size_rank(group: Sequence[Record]) -> tuple[bool, int, int]:
-    """Sort rows by what they were fitted on, then by what there was; unknown sizes last."""
-    size = _size(group)
-    there = max((record.seen.get("of_examples", 0) for record in group), default=0)
-    return (size is None, size or 0, there)
+    return f"n={size:,}" if size else ""
 
 
 @styled
@@ -225,7 +218,7 @@ def _colours(values: np.ndarray, measure: LayerMeasure) -> Colours:
     if measure is RAW_WEIGHTS:
         return signed_colours(values)
     if measure.lifted:  # a head that reads 30 layers may have 30 times an equal share
-        return signed_colours(values, linear=1.0, base=4)
+        return signed_colours(values, linear=1.0)
     # a task's losses rise by nats, another one's by hundredths
     return signed_colours(values, linear=reach_of(values) / _LINEAR)
 

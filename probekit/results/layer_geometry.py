@@ -3,7 +3,6 @@
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -130,24 +129,18 @@ class Geometry(Measurement):
         Raises:
             RecordError: a field is missing, or there is no layer.
         """
-        missing = [item.name for item in fields(cls) if item.name not in data]
-        if missing:
-            raise RecordError(
-                f"not what `probekit geometry --json` wrote: it lacks {', '.join(missing)}."
-            )
-        if not data["layers"]:
-            raise RecordError("it holds no layer; measure again with `probekit geometry --json`.")
+        massive = [tuple(MassiveChannel(**m) for m in layer["massive"]) for layer in data["layers"]]
         layers = tuple(
-            LayerGeometry(
-                **{**values_of, "massive": tuple(MassiveChannel(**m) for m in values_of["massive"])}
-            )
-            for values_of in data["layers"]
+            LayerGeometry(**layer | {"massive": channels})
+            for layer, channels in zip(data["layers"], massive, strict=True)
         )
+        if not layers:
+            raise RecordError("it holds no layer; measure again with `probekit geometry --json`.")
         values = {item.name: data[item.name] for item in fields(cls)}
-        return cls(**{**values, "layers": layers, "cka": tuple(map(tuple, data["cka"]))})
+        return cls(**values | {"layers": layers, "cka": tuple(map(tuple, data["cka"]))})
 
 
-def load_geometry(path: str | PathLike[str]) -> Geometry:
+def load_geometry(path: str | Path) -> Geometry:
     """Read what ``probekit geometry --json`` wrote.
 
     Raises:
@@ -155,18 +148,11 @@ def load_geometry(path: str | PathLike[str]) -> Geometry:
         RecordError: it holds something else.
     """
     try:
-        lines = Path(path).read_text(encoding="utf-8").strip().split("\n{")
-        if len(lines) > 1:
-            raise RecordError(f"it holds {len(lines)} measurements; give each a file of its own.")
-        data = parse_json(lines[0])
-        if not isinstance(data, dict):
-            raise RecordError("not what `probekit geometry --json` wrote: it is no JSON object.")
-        return Geometry.from_json(data)
+        return Geometry.from_json(parse_json(Path(path).read_bytes()))
     except FileNotFoundError:
         raise MissingFileError(f"{path}: no such file.") from None
     except (OSError, ValueError, TypeError, KeyError) as error:
-        reason = str(error) if isinstance(error, RecordError) else f"it cannot be read ({error})."
-        raise RecordError(f"{path}: {reason}") from None
+        raise RecordError(f"{path}: not what `probekit geometry --json` wrote ({error}).") from None
 
 
 def geometry_table(geometry: Geometry) -> Table:

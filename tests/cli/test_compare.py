@@ -50,8 +50,8 @@ def test_all_settings_of_a_file(file):
 @pytest.mark.parametrize(
     ("runs", "options", "message"),
     [
-        (["#head=p32"], (), "compare takes two runs, RUN_A and RUN_B; found 1. With --all it"),
-        (["#head=p32", "#head=last"], ("--style", "csv"), "--style is of --all, without --json;"),
+        (["#head=p32"], (), "compare takes two runs, RUN_A and RUN_B; found 1. To compare every"),
+        (["#head=p32", "#head=last"], ("--style", "csv"), "--style needs --all and goes without"),
         (["", "#head=last"], (), "FILE: 5 records that differ in head: last, mean, p32. A run is"),
         (["#head=p32", "#head=last"], ("--metric", "los"), "unknown metric 'los'. Did you mean 'l"),
         (["#head=p32", "#head=mean"], (), "FILE#head=p32 has seeds 0, 1, FILE#head=mean has 0: "),

@@ -73,7 +73,7 @@ def test_a_folder_of_records_is_read_as_its_files(runs, tmp_path):
     assert folder == done("exit", tmp_path / "runs" / runs.name, *options).out
     (tmp_path / "empty.jsonl").touch()
     for command in (("exit",), ("overthinking",), ("plot", "depth"), ("table",)):
-        assert "empty.jsonl: no record in there" in refused(*command, tmp_path / "empty.jsonl")
+        assert refused(*command, tmp_path / "empty.jsonl").startswith("no records in /")
 
 
 @pytest.mark.parametrize(

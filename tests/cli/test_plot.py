@@ -32,9 +32,7 @@ def test_the_name_follows_the_kind(records, here):
 )
 def test_options_of_other_figures(records, option, taken):
     message = refused("plot", "confusion", records, *option)
-    assert message == (
-        f"{option[0]}: plot confusion has no such option; these have: {taken}. Leave it out."
-    )
+    assert message == (f"plot confusion takes no {option[0]}. Leave it out; it works with {taken}.")
 
 
 @pytest.mark.parametrize(

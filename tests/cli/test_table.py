@@ -41,11 +41,11 @@ def test_tables_are_those_of_the_library(few, style):
     [
         (("--of", "layers"), "unknown table 'layers'. Choose from: ablation, depth, initial, sco"),
         (("--style", "latx"), "unknown table style 'latx'. Did you mean 'latex'? Choose from: "),
-        (("--raw",), "--raw: a table of scores has no such option; leave it out."),
-        (("--split", "test"), "--split: a table of scores has no such option; leave it out."),
-        (("--of", "depth", "--columns", "shots"), "--columns: a table of depth has no such op"),
-        (("--of", "weights", "--best-on", "dev"), "--best-on: a table of weights has no such"),
-        (("--of", "depth", "--also", "loss"), "--also: a table of depth has no such option; "),
+        (("--raw",), "table --of scores takes no --raw. Leave it out."),
+        (("--split", "test"), "table --of scores takes no --split. Leave it out."),
+        (("--of", "depth", "--columns", "shots"), "table --of depth takes no --columns."),
+        (("--of", "weights", "--best-on", "dev"), "table --of weights takes no --best-on."),
+        (("--of", "depth", "--also", "loss"), "table --of depth takes no --also."),
         (
             ("--best-on", "dev", "--verdicts", "--split", "dev"),
             "--best-on dev with verdicts on dev: what was chosen for its dev score is higher there",

@@ -215,7 +215,7 @@ def test_records_without_predictions_say_what_to_run():
     assert data["examples"]["grids"] == []
     said = "\n".join(data["absent"])
     for text in (
-        "ner: no predictions were kept by its 4 ",
+        "ner: its 4 records kept no predictions; ",
         "run `probekit depth`",
         "--predictions",
     ):

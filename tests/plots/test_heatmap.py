@@ -145,22 +145,20 @@ POSITIONS = {"options": {"head.d_pos": 8}}
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ([{}, {"normalize": "layer"}], ["p32 (raw)", "dwatt (layer)"]),
+        ([{}, {"normalize": "layer"}], ["p32, raw", "dwatt, layer"]),
         ([{}, {"lr": 0.1, "rates": {"mixing": 0.1}, "layers": [1, 2]}], ["p32", "dwatt"]),
-        ([{}, {"protocol": "full, hold-out 0.1"}], ["p32 (full)", "dwatt (full, hold-out 0.1)"]),
+        ([{}, {"protocol": "full, hold-out 0.1"}], ["p32", "dwatt"]),
         ([{"entry": "train-1"}, {"shots": 8, "protocol": "few-shot"}],
-         ["p32 (all sentences)", "dwatt (8 shots)"]),
-        ([SOLVED, {}], ["p32", "dwatt"]),
-        ([SOLVED, {}, {"head": "p32"}], ["p32 (fit adam)", "p32 (fit lbfgs)", "dwatt (fit adam)"]),
-        ([{}, {"head": "p32", "lr": 0.1}], ["p32 (lr 0.002)", "p32 (lr 0.1)"]),
-        ([{"shots": 8}, {"head": "p32", "fraction": 0.5}, {"head": "p32"}],
-         ["p32 (8 shots)", "p32 (fraction 0.5)", "p32 (all sentences)"]),
-        ([{}, POSITIONS], ["p32", "dwatt (head.d_pos=8)"]),
-        ([{}, POSITIONS, {}], ["p32", "dwatt (head.d_pos=8)", "dwatt (defaults)"]),
+         ["p32, all sentences", "dwatt, 8 shots"]),
+        ([SOLVED, {}], ["p32, fit lbfgs", "dwatt, fit adam"]),
+        ([SOLVED, {}, {"head": "p32"}], ["p32, fit adam", "p32, fit lbfgs", "dwatt, fit adam"]),
+        ([{}, {"head": "p32", "lr": 0.1}], ["p32, lr 0.002", "p32, lr 0.1"]),
+        ([{}, POSITIONS], ["p32", "dwatt"]),
+        ([{}, POSITIONS, {}], ["p32, defaults", "dwatt, head.d_pos=8", "dwatt, defaults"]),
         ([{}, {}, {"head": "last", "label": "pos"}], ["p32", "dwatt"]),  # which is left out
     ],
 )  # fmt: skip
-def test_rows_say_what_tells_them_apart_beside_what_the_head_settles(settings, names):
+def test_rows_are_named_as_curves_are(settings, names):
     heads = ("p32", *("dwatt",) * (len(settings) - 1))
     records = [
         make_record(**{"head": head} | own) for head, own in zip(heads, settings, strict=True)

@@ -153,14 +153,6 @@ def _check_scorable(
     """Refuse a metric of what a side file does not hold."""
     if _scorable(kind, predicted) or (kind is LogLoss and predicted.content == "losses"):
         return
-    lacking = {"probabilities": ("classes", "sets", "losses"), "scores": ("classes", "sets")}
-    if predicted.content in lacking.get(kind.consumes, ()):
-        few = " (they are kept of up to 200 classes)" if kind.consumes == "scores" else ""
-        raise RecordError(
-            f"{_origin(run, record)}: {metric} scores probabilities{few}, and its "
-            "predictions have none (an earlier version of probekit wrote them); delete "
-            f"{record.predictions} and train again with --predictions."
-        )
     kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
     fitting = [name for name, scorer in kinds.items() if _scorable(scorer, predicted)]
     raise RecordError(

@@ -111,7 +111,6 @@ def varying(records: Sequence[Record], names: Iterable[str] = OPTIONS) -> list[s
 def naming(
     settings: Sequence[Mapping[str, Any]],
     settled_by: Callable[[str, list[str]], Iterable[str]],
-    order: Iterable[str] = OPTIONS,
 ) -> list[str]:
     """Return the options in which settings differ, unless others settle them: what names tell.
 
@@ -120,10 +119,9 @@ def naming(
         settled_by: given an option, and those before it that are named, the options that can
             settle it: it is left out where it is a function of these. None of them leaves it out
             only where it does not vary.
-        order: in which options are asked; those that the settings do not have are left out.
     """
     named: list[str] = []
-    for name in order:
+    for name in OPTIONS:
         if settings and name in settings[0]:
             by = tuple(settled_by(name, named))
             pairs = {(tuple(map(options.get, by)), options[name]) for options in settings}
@@ -142,7 +140,7 @@ def distinguishing(records: Sequence[Record], given: Sequence[str]) -> list[str]
 
     def settled_by(name: str, named: list[str]) -> list[str]:
         if name in DATA and name not in given:
-            return ["task"] if name == "label" and "task" in named else []
+            return ["task"] if name == "label" and "task" in (*named, *given) else []
         follows = OPTIONS[name].by_amount or name in given
         return [*(option for option in given if follows or option not in _AMOUNTS), *named]
 

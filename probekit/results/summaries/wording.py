@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import PurePath
-from typing import Any, Literal
+from typing import Any
 
 from probekit.metrics import METRICS, scale_of
 from probekit.tasks.schemes import is_number
@@ -23,8 +23,7 @@ class Option:
         titled: whether a title may say it.
         unsaid: the value that a title does not say.
         settled_by: options that bring its value about: a table leaves it out where they settle it.
-        origin: what a row of a heatmap need not say: a value that a solver's run does not have
-            (``steps``), that its head settles (``head``), or that all else does (``others``).
+        how: whether it says how heads were trained; a report has these columns last.
         by_amount: whether its default, or its search, depends on how much is trained on or read.
     """
 
@@ -35,7 +34,7 @@ class Option:
     titled: bool = False
     unsaid: Any = None
     settled_by: tuple[str, ...] = ()
-    origin: Literal["user", "steps", "head", "others"] = "user"
+    how: bool = False
     by_amount: bool = False
 
 
@@ -56,47 +55,38 @@ OPTIONS: Mapping[str, Option] = {
     "options": Option(none="defaults", titled=True, settled_by=("head", "decoder")),
     "init": Option("from {}", none="from scratch", titled=True),
     "freeze": Option(titled=True, unsaid=False),
-    "fitter": Option("fit {}", origin="head"),
+    "fitter": Option("fit {}", how=True),
     "select": Option(
-        "chosen by {}", none="nothing chosen", settled_by=("head", "method"), origin="head"
+        "chosen by {}", none="nothing chosen", settled_by=("head", "method"), how=True
     ),
     "l2": Option("L2 {}", none="no L2 given", number=True, by_amount=True),
-    "epochs": Option(
-        "{} epochs", number=True, settled_by=("head",), origin="steps", by_amount=True
-    ),
+    "epochs": Option("{} epochs", number=True, settled_by=("head",), how=True, by_amount=True),
     "evals": Option(
-        "{} evals", number=True, settled_by=("head", "method"), origin="steps", by_amount=True
+        "{} evals", number=True, settled_by=("head", "method"), how=True, by_amount=True
     ),
-    "lr": Option("lr {}", number=True, origin="head", by_amount=True),
+    "lr": Option("lr {}", number=True, how=True, by_amount=True),
     "rates": Option(
         "lr {}",
         none="one lr",
         settled_by=("head", "method", "decoder", "lr"),
-        origin="head",
+        how=True,
         by_amount=True,
     ),
     "batch_size": Option(
-        "batch {}", number=True, settled_by=("head", "method"), origin="steps", by_amount=True
+        "batch {}", number=True, settled_by=("head", "method"), how=True, by_amount=True
     ),
-    "batch_tokens": Option("{} subwords at once", number=True, origin="steps"),
-    "optimizer": Option(settled_by=("head", "method"), origin="steps"),
-    "layers": Option(
-        "layers {}", settled_by=("model", "head", "depth"), origin="head", by_amount=True
-    ),
-    "protocol": Option(settled_by=("shots", "fraction"), origin="others", by_amount=True),
-    "metric": Option(settled_by=("task", "label"), origin="others"),
-    "entry": Option("entry {}", settled_by=("model", "task"), origin="others"),
-    "texts": Option(
-        "texts {}", none="texts not recorded", settled_by=("task", "entry"), origin="others"
-    ),
-    "labels_fingerprint": Option(
-        "labels {}", settled_by=("task", "label", "entry"), origin="others"
-    ),
+    "batch_tokens": Option("{} subwords at once", number=True, how=True),
+    "optimizer": Option(settled_by=("head", "method"), how=True),
+    "layers": Option("layers {}", settled_by=("model", "head", "depth"), how=True, by_amount=True),
+    "protocol": Option(settled_by=("shots", "fraction"), by_amount=True),
+    "metric": Option(settled_by=("task", "label")),
+    "entry": Option("entry {}", settled_by=("model", "task")),
+    "texts": Option("texts {}", none="texts not recorded", settled_by=("task", "entry")),
+    "labels_fingerprint": Option("labels {}", settled_by=("task", "label", "entry")),
     "plugins": Option(
         "code of {}",
         none="probekit's own",
         settled_by=("head", "decoder", "normalize", "fitter", "metric"),
-        origin="others",
     ),
 }
 """Everything that says what was run, except the seed; in the order of columns."""

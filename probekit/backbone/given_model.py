@@ -30,7 +30,7 @@ from probekit.backbone.model_classes import (
 )
 from probekit.base.fingerprint import digest_stream
 from probekit.base.notices import warn_once
-from probekit.base.registry import typed_name
+from probekit.base.registry import PathName, typed_name
 from probekit.data.alignment import backend
 from probekit.errors import BackboneError, OptionError
 
@@ -311,7 +311,7 @@ def check_vocabulary(name: str, tokenizer: PreTrainedTokenizerFast, rows: int) -
 
 
 def as_given(
-    model: str | PathLike[str] | PreTrainedModel | None, tokenizer: object, name: str
+    model: PathName | PreTrainedModel | None, tokenizer: object, name: str
 ) -> "str | GivenModel | None":
     """Return what a function of the library was given as its model.
 

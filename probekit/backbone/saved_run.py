@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
 from probekit.backbone.checkpoint import local_path
 from probekit.base.fingerprint import digest, digest_file, is_changed
+from probekit.base.registry import PathName
 from probekit.errors import BackboneError, MissingFileError, RecordError
 from probekit.store.json_types import (
     JsonType,
@@ -72,7 +72,7 @@ class SavedRun:
     written: str | None = None
 
     @classmethod
-    def at(cls, model: str | PathLike[str]) -> Self | None:
+    def at(cls, model: PathName) -> Self | None:
         """Return the run that is saved in a folder; None where no run or head is.
 
         Raises:

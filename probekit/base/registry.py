@@ -19,6 +19,9 @@ from probekit.errors import OptionError, UnknownNameError, clause_of
 T = TypeVar("T")
 _Types = tuple[Any, ...]
 
+PathName = str | os.PathLike[str]
+"""A path, or what may be one."""
+
 
 class LazyRegistry(Mapping[str, T]):
     """A registry whose plug-ins are imported when they are asked for; names alone cost nothing."""
@@ -79,7 +82,7 @@ def argument(name: str) -> str:
     return f"./{name}" if name.startswith("-") else name
 
 
-def typed_name(name: str | os.PathLike[str]) -> str:
+def typed_name(name: PathName) -> str:
     """Return a task, model or entry as it is typed: ``Path("data.csv")`` is ``./data.csv``.
 
     So a path is never taken for the name of a task or of a repository.

@@ -118,11 +118,7 @@ def encode_portions(
 
 
 def _refuse_broken(
-    ids: Sequence[str],
-    inputs: Sequence[str | Sequence[str]],
-    cause: Exception,
-    *,
-    of_words: bool,
+    ids: Sequence[str], inputs: Sequence[str | Sequence[str]], cause: Exception, *, of_words: bool
 ) -> None:
     """Name the first input that is not valid Unicode, and its first such word or character."""
     what, is_half = ("word", "it holds") if of_words else ("character", "it is")

@@ -186,9 +186,7 @@ def learn_mask_vocabulary(tokenizer: PreTrainedTokenizerBase) -> MaskVocabulary:
     known = np.fromiter(tokenizer.get_vocab().values(), np.int32)
     ordinary = np.setdiff1d(known, specials)  # not 0..V: vocabularies have holes
     if not ordinary.size:
-        raise BackboneError(
-            f"tokenizer {name!r} has only special tokens, so there is nothing to predict."
-        )
+        raise BackboneError(f"tokenizer {name!r} has only special tokens: nothing to predict.")
     return MaskVocabulary(mask=tokenizer.mask_token_id, specials=specials, ordinary=ordinary)
 
 

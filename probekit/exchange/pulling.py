@@ -4,10 +4,9 @@ import weakref
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 
-from probekit.base.registry import choose
+from probekit.base.registry import PathName, choose
 from probekit.base.replacing import scratch
 from probekit.errors import EntryError, OptionError
 from probekit.exchange.dataset_card import TextSource
@@ -75,8 +74,8 @@ class Pull:
     @classmethod
     def of(
         cls,
-        url: str | PathLike[str],
-        cache: str | PathLike[str] = Path("cache"),
+        url: PathName,
+        cache: PathName = Path("cache"),
         *,
         splits: Collection[str] = (),
         entry: str | None = None,

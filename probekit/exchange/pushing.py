@@ -5,11 +5,11 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from os import PathLike
 from pathlib import Path
 
 from probekit.base.markup import CARD
 from probekit.base.notices import ProgressBar
+from probekit.base.registry import PathName
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
 from probekit.exchange.dataset_card import CardEntry, withheld_sum, withhold, write_card
@@ -152,8 +152,8 @@ class Push:
     @classmethod
     def of(
         cls,
-        paths: Sequence[str | PathLike[str]],
-        url: str | PathLike[str],
+        paths: Sequence[PathName],
+        url: PathName,
         *,
         text: bool = True,
         private: bool = False,

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from importlib.util import find_spec
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
+from probekit.base.registry import PathName
 from probekit.base.replacing import is_workshop, remove_left, replacing
 from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
@@ -387,7 +387,7 @@ class Hub(Remote):
             )
 
 
-def remote_at(url: str | PathLike[str]) -> Remote:
+def remote_at(url: PathName) -> Remote:
     """Return the place that a user names; nothing is asked of it yet.
 
     Args:

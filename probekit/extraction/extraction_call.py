@@ -13,7 +13,7 @@ import torch
 from probekit.backbone import GivenModel, as_given
 from probekit.backbone.placement import DeviceMap
 from probekit.base.notices import ProgressBar
-from probekit.base.registry import listed, typed_name
+from probekit.base.registry import PathName, listed, typed_name
 from probekit.engines import Engine, Report, engine_of, runs_here
 from probekit.errors import OptionError
 from probekit.extraction.extract_target import ExtractTarget
@@ -150,17 +150,17 @@ IN_MEMORY = "in-memory"
 
 
 def extract(
-    model: "str | PathLike[str] | PreTrainedModel",
-    task: str | PathLike[str] | None = None,
+    model: "PathName | PreTrainedModel",
+    task: PathName | None = None,
     *,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     examples: Any = None,
-    data: str | PathLike[str] | None = None,
+    data: PathName | None = None,
     splits: Sequence[str] | None = None,
     options: ExtractOptions | None = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,
-    cache: str | PathLike[str] = "cache",
+    cache: PathName = "cache",
     overwrite: bool = False,
     restart: bool = False,
     shard: str | None = None,
@@ -277,7 +277,7 @@ def as_named(model: object, tokenizer: object, name: str | None) -> tuple[str, G
     return name, GivenModel.of(model, tokenizer, name)
 
 
-def name_task(task: str | PathLike[str] | None, examples: Any) -> str:
+def name_task(task: PathName | None, examples: Any) -> str:
     """Return what the task is called.
 
     Raises:

@@ -122,9 +122,8 @@ def left_of_train(train: Sequence[Wording], others: Mapping[str, Sequence[Wordin
     left = [index for index, wording in enumerate(train) if held.isdisjoint(wording.normalised)]
     if not left:
         raise OptionError(
-            f"--drop-duplicates leaves nothing of train: each of its {len(train)} texts occurs in "
-            f"another split ({human_list([*others])}). Leave the option out, or extract more of "
-            "train."
+            f"--drop-duplicates leaves nothing of train: all {len(train)} texts occur in another "
+            f"split ({human_list([*others])}). Leave the option out, or extract more of train."
         )
     text = "--drop-duplicates leaves out %d of %d train texts, which occur in another split (%s)."
     info_once(logger, text, len(train) - len(left), len(train), human_list([*others]))

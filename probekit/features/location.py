@@ -12,7 +12,7 @@ from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
 from probekit.base.notices import warn_once
-from probekit.base.registry import choose, typed_name
+from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import (
     DataError,
     EntryError,
@@ -46,13 +46,13 @@ class Location(TextOptions):
             that of the model at the path that is given as such, if one lies there.
     """
 
-    cache: str | PathLike[str] = Path("cache")
-    entry: str | PathLike[str] | None = None
-    data: str | PathLike[str] | None = None
+    cache: PathName = Path("cache")
+    entry: PathName | None = None
+    data: PathName | None = None
     group: str | None = None
     identity: Mapping[str, Any] | None = field(default=None, hash=False)
 
-    def task(self, name: str | PathLike[str], label: str | None = None) -> Task:
+    def task(self, name: PathName, label: str | None = None) -> Task:
         """Return the task that a user names: one of probekit's, own files, or one in the cache.
 
         Args:
@@ -133,7 +133,7 @@ class Location(TextOptions):
         if not (folders if wanted.text else wanted.of_task(folders)):  # own text is not read here
             find_entries(root, wanted, split, self.entry)
 
-    def wanted(self, model: str | PathLike[str], task: Task, label: str | None = None) -> Wanted:
+    def wanted(self, model: PathName, task: Task, label: str | None = None) -> Wanted:
         """Return whose entries are meant.
 
         Args:
@@ -243,8 +243,8 @@ def _absent(split: str, data: Path | None) -> Sentences:
 
 
 def find_split_entries(
-    model: str | PathLike[str] | Entry | Sequence[Entry],
-    task: str | PathLike[str] | None,
+    model: PathName | Entry | Sequence[Entry],
+    task: PathName | None,
     label: str | None,
     location: Location,
     fit_on: str,
@@ -255,9 +255,7 @@ def find_split_entries(
     """
     if isinstance(model, str | PathLike):
         if task is None:
-            raise OptionError(
-                f"{str(model)!r}: which task? Give one, or give entries instead of the model."
-            )
+            raise OptionError(f"{str(model)!r}: give a task, or entries instead of the model.")
         about = location.task(task, label)
         _check_labelled(about)
         by_split = _entries(model, about, location, fit_on, label)
@@ -279,7 +277,7 @@ def _check_labelled(task: Task) -> None:
 
 
 def _entries(
-    model: str | PathLike[str], task: Task, location: Location, fit_on: str, label: str | None
+    model: PathName, task: Task, location: Location, fit_on: str, label: str | None
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)

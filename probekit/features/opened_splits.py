@@ -1,10 +1,10 @@
 """Opening the splits of a model and task: their entries, labels, classes and groups."""
 
 from collections.abc import Mapping, Sequence
-from os import PathLike
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
+from probekit.base.registry import PathName
 from probekit.errors import DataError
 from probekit.features.location import Location, find_split_entries
 from probekit.features.sentence_groups import SentenceGroups, load_documents, split_groups
@@ -24,8 +24,8 @@ from probekit.tasks.schemes import NO_LABEL
 
 
 def open_features(
-    model: str | PathLike[str] | Entry | Sequence[Entry],
-    task: str | PathLike[str] | None = None,
+    model: PathName | Entry | Sequence[Entry],
+    task: PathName | None = None,
     label: str | None = None,
     location: Location | None = None,
     *,
@@ -78,9 +78,7 @@ def open_features(
         # what has no label has no class
         names = set(label_names(labels["train"].values)) - {NO_LABEL}
         if not names and KINDS[kind].targets == "sets":
-            raise DataError(
-                f"{labels['train'].where}: no text has a label, so there is nothing to learn."
-            )
+            raise DataError(f"{labels['train'].where}: no text has a label to learn.")
         label_map = train_classes = LabelMap(tuple(sorted(names)))
         if names <= set(classes):
             label_map = LabelMap(tuple(classes))

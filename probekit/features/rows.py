@@ -186,9 +186,7 @@ class CachedRows:
             ValueError: a copy is forbidden, and reading makes one.
         """
         if copy is False:
-            raise ValueError(
-                "cached rows are always copied when they are read; leave copy=False out."
-            )
+            raise ValueError("cached rows are always copied when read; leave copy=False out.")
         return self.read().astype(dtype or self.dtype, copy=False)
 
     def read(self, layers: Sequence[int] | None = None) -> Float32[np.ndarray, "rows layers dim"]:

@@ -107,11 +107,7 @@ def load_labels(
 
 
 def join_labels(
-    ids: Sequence[str],
-    counts: Sequence[int],
-    labels: Mapping[str, Sequence[str]],
-    *,
-    where: str,
+    ids: Sequence[str], counts: Sequence[int], labels: Mapping[str, Sequence[str]], *, where: str
 ) -> list[str]:
     """Return the labels one after another, in the order of the split's examples.
 
@@ -135,8 +131,7 @@ def join_labels(
         if len(of_example) != expected:
             raise DataError(
                 f"{where}: example {name!r} needs {expected} labels for what is in the cache, but "
-                f"has {len(of_example)}; correct the label file, or extract again if the text has "
-                "changed."
+                f"has {len(of_example)}; correct the label file, or extract the new text again."
             )
         joined.extend(of_example)
     return joined

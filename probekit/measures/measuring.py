@@ -2,13 +2,13 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from os import PathLike
 
 import numpy as np
 import torch
 from jaxtyping import Float64
 from torch import Tensor
 
+from probekit.base.registry import PathName
 from probekit.errors import DataError, OptionError
 from probekit.features import Location
 from probekit.measures.measured_rows import (
@@ -89,8 +89,8 @@ def _is_massive(values: Tensor, median: Tensor) -> Tensor:
 
 
 def geometry(
-    model: str | PathLike[str],
-    task: str | PathLike[str] | None = None,
+    model: PathName,
+    task: PathName | None = None,
     *,
     split: str | None = None,
     array: str | None = None,
@@ -127,10 +127,7 @@ def geometry(
 
 
 def _find_measured(
-    model: str | PathLike[str],
-    task: str | PathLike[str] | None,
-    split: str | None,
-    location: Location,
+    model: PathName, task: PathName | None, split: str | None, location: Location
 ) -> Entry:
     """Return the entry that is meant.
 
@@ -207,9 +204,9 @@ def defined(value: float) -> float | None:
 
 
 def change(
-    model: str | PathLike[str],
-    against: str | PathLike[str],
-    task: str | PathLike[str] | None = None,
+    model: PathName,
+    against: PathName,
+    task: PathName | None = None,
     *,
     split: str | None = None,
     array: str | None = None,

@@ -7,11 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.resources import files
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from probekit.base.registry import choose
+from probekit.base.registry import PathName, choose
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, OptionError, ProbekitError, RecordError, StorageError
 from probekit.page.example_grids import packed_grids
@@ -97,7 +96,7 @@ class ReportOptions:
 
 def write_report(
     records: Sequence[Record],
-    out: str | PathLike[str] = "report.html",
+    out: PathName = "report.html",
     options: ReportOptions | None = None,
 ) -> Path:
     """Write one HTML file that shows what records hold; it needs no server, network or Python.
@@ -132,7 +131,7 @@ def write_report(
     return path
 
 
-def check_report(out: str | PathLike[str]) -> Path:
+def check_report(out: PathName) -> Path:
     """Check where a report is to be written, before anything is computed.
 
     Raises:

@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial, wraps
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, ParamSpec
 
@@ -18,6 +17,7 @@ from matplotlib.colors import AsinhNorm, FuncNorm, Normalize
 from matplotlib.figure import Figure
 from matplotlib.layout_engine import ConstrainedLayoutEngine
 
+from probekit.base.registry import PathName
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, RecordError, StorageError
 from probekit.plots.fonts import MISSING_GLYPH, USUAL, give_fonts, name_missing
@@ -188,7 +188,7 @@ def check_format(path: Path) -> str:
     return kind
 
 
-def save_figure(figure: Figure, path: str | PathLike[str]) -> Path:
+def save_figure(figure: Figure, path: PathName) -> Path:
     """Write a figure, complete or not at all; parent folders are created.
 
     Args:

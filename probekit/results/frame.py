@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from probekit.base.markup import html_view
 from probekit.base.plugins import trusting
+from probekit.base.registry import PathName
 from probekit.metrics import METRICS
 from probekit.results.log import read_records
 from probekit.results.record import Record
@@ -64,9 +65,7 @@ class Records(list[Record]):
         return frame.astype(whole)
 
 
-def load_records(
-    paths: str | PathLike[str] | Iterable[str | PathLike[str]], *, trust_plugins: bool = False
-) -> Records:
+def load_records(paths: PathName | Iterable[PathName], *, trust_plugins: bool = False) -> Records:
     """Read records from results files: a list, which ``to_pandas()`` makes a data frame of.
 
     A torn last line is left out with a logged note. Where a key occurs more than once, the last

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from probekit.base.fingerprint import parse_json
+from probekit.base.registry import PathName
 from probekit.errors import MissingFileError, RecordError
 from probekit.results.summaries.typeset import NOTHING, Column, Table
 from probekit.results.summaries.wording import model_text, range_text
@@ -140,7 +141,7 @@ class Geometry(Measurement):
         return cls(**values | {"layers": layers, "cka": tuple(map(tuple, data["cka"]))})
 
 
-def load_geometry(path: str | Path) -> Geometry:
+def load_geometry(path: PathName) -> Geometry:
     """Read what ``probekit geometry --json`` wrote.
 
     Raises:

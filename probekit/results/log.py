@@ -7,12 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from os import PathLike
 from pathlib import Path
 
 from filelock import FileLock
 
 from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
+from probekit.base.registry import PathName
 from probekit.base.replacing import matching, standing_files, sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.results.record import FIELDS, Record
@@ -23,7 +23,7 @@ LOCK_SUFFIX = ".lock"
 _LONGEST = 2**28  # bytes of a line beyond which it is no record
 
 
-def append_record(path: str | PathLike[str], record: Record) -> None:
+def append_record(path: PathName, record: Record) -> None:
     """Append one record to a results file as a whole line, under the lock ``<path>.lock``.
 
     A last line that a killed writer left torn is cut off first. Parent folders are created.
@@ -41,7 +41,7 @@ def append_record(path: str | PathLike[str], record: Record) -> None:
         append_line(path, record)
 
 
-def check_appendable(path: str | PathLike[str]) -> None:
+def check_appendable(path: PathName) -> None:
     """Check, before any costly work, that records can be appended to ``path``.
 
     A last line that a killed writer left torn is cut off.
@@ -208,7 +208,7 @@ def recorded(path: Path) -> dict[str, Record]:
     return {record.key: record for record in _read_file(path)} if path.is_file() else {}
 
 
-def read_records(paths: Iterable[str | PathLike[str]]) -> tuple[list[Record], dict[str, Path]]:
+def read_records(paths: Iterable[PathName]) -> tuple[list[Record], dict[str, Path]]:
     """Return the records of results files, and the file of each by its key.
 
     Where a key occurs more than once, the last record with it counts, at the place of the first.

@@ -20,7 +20,6 @@ and ``gold`` and ``predicted``, or ``loss``.
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
@@ -30,6 +29,7 @@ import pyarrow.parquet as pq
 
 from probekit.base.fingerprint import digest_file, parse_json
 from probekit.base.packed_files import read_parquet
+from probekit.base.registry import PathName
 from probekit.base.replacing import replacing
 from probekit.errors import MissingFileError, RecordError, StorageError
 from probekit.metrics import ROW_SCORES
@@ -222,7 +222,7 @@ def _text_columns(predicted: Predicted) -> dict[str, pa.Array]:
 
 
 def read_predicted(
-    path: str | PathLike[str],
+    path: PathName,
     *,
     texts: bool = True,
     probabilities: bool = True,

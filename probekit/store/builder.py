@@ -126,9 +126,7 @@ class EntryBuilder:
         try:
             recover(path)
             if (path / MANIFEST).exists() and not overwrite:
-                raise EntryError(
-                    f"{path} exists and is complete. To build it again, extract with --overwrite."
-                )
+                raise EntryError(f"{path} is complete. Extract with --overwrite to replace it.")
             refuse_foreign(path)
             with storage_errors(self.partial, self._nbytes):
                 self._writer = self._prepare(plan, restart=restart)
@@ -251,9 +249,7 @@ class EntryBuilder:
         return self._seal(files, compared)
 
     def _seal(
-        self,
-        files: Mapping[str, bytes],
-        manifest: Callable[[Mapping[str, Mapping[str, Any]]], str],
+        self, files: Mapping[str, bytes], manifest: Callable[[Mapping[str, Mapping[str, Any]]], str]
     ) -> Entry:
         """Write all but the chunks, the manifest last, put everything on the disk, and rename.
 

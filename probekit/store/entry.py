@@ -3,12 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
+from probekit.base.registry import PathName
 from probekit.base.replacing import matching
 from probekit.errors import EXTRACT_AGAIN, EntryError, EntryNotFoundError
 from probekit.store.backends import BACKENDS
@@ -58,7 +58,7 @@ class Entry:
     folder: Path = field(repr=False)
 
     @classmethod
-    def open(cls, path: str | PathLike[str]) -> "Entry":
+    def open(cls, path: PathName) -> "Entry":
         """Open an entry and check that it is whole (sizes, not checksums).
 
         Args:

@@ -218,10 +218,7 @@ class FeatureArray:
         return empty_buffer((n_layers, n_rows, self.dim), self.dtype).permute(1, 0, 2)
 
     def read(
-        self,
-        rows: RowNumbers,
-        layers: Sequence[int] | None = None,
-        out: Tensor | None = None,
+        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
     ) -> Float[Tensor, "rows layers dim"]:
         """Return rows of layers, as a copy.
 

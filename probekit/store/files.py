@@ -17,6 +17,7 @@ import xxhash
 
 from probekit.base import replacing
 from probekit.base.notices import human_bytes
+from probekit.base.registry import PathName
 from probekit.errors import OptionError, StorageError
 
 NO_SPACE = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
@@ -36,7 +37,7 @@ verifying go as fast as the disk (``benchmarks/chunk_writing.py``).
 """
 
 
-def typed_path(typed: str | os.PathLike[str]) -> Path:
+def typed_path(typed: PathName) -> Path:
     """Return the path that a user names, with ``~`` read.
 
     Raises:

@@ -5,13 +5,12 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.notices import info_once, warn_once
-from probekit.base.registry import typed_name
+from probekit.base.registry import PathName, typed_name
 from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug
@@ -85,7 +84,7 @@ def find_entries(
     root: Path,
     wanted: Wanted,
     split: str,
-    entry: str | PathLike[str] | None = None,
+    entry: PathName | None = None,
     *,
     arrays: Collection[str] = (),
 ) -> Entry:

@@ -171,8 +171,7 @@ class Manifest:
     created: Annotated[str, types.moment]
     extra: Annotated[Mapping[str, Any], types.fields_of(_EXTRA)] = field(default_factory=dict)
     files: Annotated[
-        Mapping[str, Mapping[str, Any]],
-        types.table_of(types.fields_of(_SUMS, needed=_SUMS)),
+        Mapping[str, Mapping[str, Any]], types.table_of(types.fields_of(_SUMS, needed=_SUMS))
     ] = field(default_factory=dict)
     format_version: int = FORMAT_VERSION
 
@@ -342,9 +341,7 @@ def manifest_in(path: Path) -> Manifest:
             )
         if not path.is_dir():
             raise EntryNotFoundError(f"no cache entry at {path}. `probekit cache ls` lists them.")
-        raise EntryError(
-            f"{path} is not a complete cache entry: it has no {MANIFEST}. {EXTRACT_AGAIN}"
-        )
+        raise EntryError(f"{path} is not a complete entry: it has no {MANIFEST}. {EXTRACT_AGAIN}")
     try:
         if file.stat().st_size > LARGEST:
             raise EntryError(f"{file} is larger than any manifest is. {EXTRACT_AGAIN}")

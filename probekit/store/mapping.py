@@ -161,9 +161,7 @@ def _map_file(file: str, length: int, address: int) -> None:
         size = os.fstat(descriptor).st_size
         if size < length:
             # Reading past the end of a file through a map kills the process (SIGBUS).
-            raise EntryError(
-                f"{file} is too short: expected {length} bytes, found {size}. {REMEDY}"
-            )
+            raise EntryError(f"{file} is too short: {size} bytes, expected {length}. {REMEDY}")
         flags = mmap.MAP_PRIVATE | _MAP_FIXED
         mapped = _libc.mmap(address, length, mmap.PROT_READ, flags, descriptor, 0)
     finally:

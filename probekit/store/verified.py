@@ -174,9 +174,7 @@ class VerifiedEntry:
         if not (folder / MANIFEST).is_file():
             raise EntryNotFoundError(f"{self.named} was removed while it was read.")
         if _text(folder) != self.manifest_text:
-            raise EntryError(
-                f"{self.named} was replaced while it was read. Run the same command again."
-            )
+            raise EntryError(f"{self.named} was replaced while it was read. Run the command again.")
 
     @cached_property
     def places(self) -> Mapping[str, ChunkPlaces]:

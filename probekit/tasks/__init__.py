@@ -4,13 +4,12 @@ import difflib
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import NoReturn
 
 from probekit.base.kinds import KINDS
 from probekit.base.plugins import Registry
-from probekit.base.registry import choose, typed_name
+from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
@@ -103,7 +102,7 @@ _NEAR = 0.75
 
 
 def get_task(
-    name: str | PathLike[str],
+    name: PathName,
     own: TextOptions | None = None,
     label: str | None = None,
     group: str | None = None,
@@ -167,9 +166,7 @@ def variants_of(name: str, data: Path | None = None) -> list[str]:
     family = choose("task", name, TASKS)
     if family.listed is None and not family.variants:
         expected = f"expected {name}/{family.variant}, as in {name}/{family.example}"
-        raise OptionError(
-            f"{name}: {expected if family.variant else 'a single task, without variants'}."
-        )
+        raise OptionError(f"{name}: {expected if family.variant else 'a task without variants'}.")
     names = family.variants if family.listed is None else family.listed(data)
     return [f"{name}/{variant}" for variant in names]
 

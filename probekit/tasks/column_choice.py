@@ -112,13 +112,10 @@ def _of_lists(fields: Fields, choice: Choice) -> Columns:
     if choice.text is not None:
         word = names[place_of(fields.where, "--text", choice.text, names)]
     elif not lists:
-        raise DataError(
-            f"{fields.where} has no column with lists of words; expected one, such as tokens."
-        )
+        raise DataError(f"{fields.where} has no column of lists of words, such as tokens.")
     elif (only := _only(lists, LISTS_OF_WORDS)) is None:
         raise OptionError(
-            f"{fields.where}: which column holds the words? {', '.join(lists)}. Choose one with "
-            "--text."
+            f"{fields.where}: which column holds the words? {', '.join(lists)}. Give --text."
         )
     else:
         word = only
@@ -346,9 +343,7 @@ def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
         return _named_texts(where, kind, choice.text, names)
     texts = _prose_columns(fields, choice)
     if not texts:
-        raise DataError(
-            f"{where} has no column with text; expected one, such as {' or '.join(TEXTS[:2])}."
-        )
+        raise DataError(f"{where} has no text column, such as {' or '.join(TEXTS[:2])}.")
     pair = _usual_pair(where, names)
     if pair and 2 in kind.texts:
         return pair
@@ -359,8 +354,7 @@ def choose_texts(fields: Fields, choice: Choice) -> tuple[str, ...]:
                 "--kind sentence for one text per example."
             )
         raise OptionError(
-            f"{where}: which two columns hold the texts? {', '.join(texts)}. Choose with --text "
-            "A,B."
+            f"{where}: which two columns hold the texts? {', '.join(texts)}. Give --text A,B."
         )
     if pair:
         raise OptionError(
@@ -406,7 +400,5 @@ def _usual_pair(where: str, names: Sequence[str]) -> tuple[str, str] | None:
     pairs = [pair for pair in PAIRS if called.keys() >= set(pair)]
     if len(pairs) > 1:
         listed = "; ".join(map(",".join, pairs))
-        raise OptionError(
-            f"{where}: which columns hold the texts? {listed}. Choose with --text A,B."
-        )
+        raise OptionError(f"{where}: which columns hold the texts? {listed}. Give --text A,B.")
     return (called[pairs[0][0]], called[pairs[0][1]]) if pairs else None

@@ -88,8 +88,8 @@ def read_hub(task: str, split: str, repositories: Sequence[HubRepository]) -> Se
             failures.append(f"{repository}: {reason_of(error)}")
     raise HubError(
         f"could not load split {split!r} of {task} from the Hub. Tried {'; '.join(failures)}. "
-        "Give the published files with --data DIR, or set HF_HUB_OFFLINE=1 to use a copy that was "
-        "downloaded earlier."
+        "Give the published files (--data DIR), or set HF_HUB_OFFLINE=1 to use an earlier "
+        "download."
     )
 
 
@@ -108,10 +108,7 @@ def load_split(split: str, repository: HubRepository) -> Fields:
 
     revision = commit_of(repository)
     dataset = datasets.load_dataset(
-        repository.repo,
-        repository.config,
-        split=split,
-        revision=revision or repository.revision,
+        repository.repo, repository.config, split=split, revision=revision or repository.revision
     )
     if revision is None:  # of a copy in the local cache, whose folder is called after its commit
         files = dataset.cache_files
@@ -311,8 +308,7 @@ def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn
     if isinstance(error, UnreachableError):
         raise HubError(
             f"{name}: no such file or folder, and no task of that name; as a data set of the Hub "
-            f"it cannot be loaded: {error}. Set HF_HUB_OFFLINE=1 to use a copy that was "
-            "downloaded earlier."
+            f"it cannot be loaded: {error}. Set HF_HUB_OFFLINE=1 to use an earlier download."
         ) from error
     if type(error).__name__ == "RepositoryNotFoundError":
         raise MissingFileError(

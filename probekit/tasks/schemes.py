@@ -215,9 +215,7 @@ def _feature_names(column: str, names: Any) -> list[str]:
     if not isinstance(names, list):
         numbers = sorted(names, key=int)
         if list(map(int, numbers)) != list(range(len(numbers))):
-            raise ValueError(
-                f"the classes of {column!r} are numbered {', '.join(map(str, numbers))}"
-            )
+            raise ValueError(f"classes of {column!r} are numbered {', '.join(map(str, numbers))}")
         names = [names[number] for number in numbers]
     for name in names:
         if not isinstance(name, str | int) or isinstance(name, bool):

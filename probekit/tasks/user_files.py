@@ -252,8 +252,7 @@ def own_task(name: str, slug: str, corpus: OwnCorpus, *, by_text: bool = False) 
     split, typed = next(iter(corpus.splits)), corpus.choice
     if typed.of_kind.per == "prediction" and typed.label not in (None, "token"):
         raise OptionError(
-            f"--label {typed.label}: language modelling predicts the text's own tokens; leave it "
-            "out."
+            f"--label {typed.label}: language modelling predicts the text's tokens; leave it out."
         )
     corpus, first = _read_first(corpus, split, name)
     kind, label = corpus.choice.of_kind, typed.label
@@ -347,7 +346,7 @@ def _metric(corpus: Sentences, column: str, task: str) -> str:
         warn_once(
             logger,
             f"{task}: labels of column {column!r} look like span tags ({listed}) but do not all "
-            "follow one scheme, so they are scored by accuracy. For span F1 write O, B-TYPE and "
+            "follow one scheme, so they are scored by accuracy. For span F1 write O, B-TYPE, "
             "I-TYPE.",
         )
     return "accuracy"

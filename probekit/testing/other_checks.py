@@ -2,7 +2,6 @@
 
 import tempfile
 from dataclasses import dataclass, is_dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import torch
 from torch import nn
 
 from probekit.base.kinds import KINDS
+from probekit.base.registry import PathName
 from probekit.errors import PluginError, UnknownNameError, clause_of
 from probekit.probe.decoders import DECODERS
 from probekit.probe.fitters.contract import Fitter
@@ -141,7 +141,7 @@ TASK_CHECKS: tuple[Check[Tried], ...] = (
 TASK = Contract("task", Task, TASK_CHECKS)
 
 
-def check_task(task: Any, name: str | None = None, data: str | PathLike[str] | None = None) -> None:
+def check_task(task: Any, name: str | None = None, data: PathName | None = None) -> None:
     """Check a task, or every known one of a family, against the contract of tasks.
 
     Args:

@@ -52,7 +52,7 @@ def test_from_states_to_a_score(states, bert, corpus, here):
 def test_what_cannot_be_imported_is_said_in_one_line(states, bert, corpus, here):
     train = f"train={states / 'train'}"
     said = refused("cache", "import", bert, corpus, train, "--label", "2")
-    assert "has 4 layers. Give their numbers," in said and "0:4 if these are all of them" in said
+    assert "has 4 layers. Give their numbers," in said and "0:4 if these are all" in said
     said = refused("cache", "import", bert, corpus, train, train, *PLAIN)
     assert "two STATES of one split" in said
     said = refused("cache", "import", bert, corpus, states / "dev", "b", *PLAIN)

@@ -36,10 +36,10 @@ class DamageContract(Backed):
     def test_short_chunk(self, fresh):
         opened = Entry.open(fresh.path)
         self.shorten_chunk(fresh)
-        with pytest.raises(EntryError, match=r"(is too short: expected|does not open as HDF5)"):
+        with pytest.raises(EntryError, match=r"(is too short: |does not open as HDF5)"):
             Entry.open(fresh.path)
         # Reading past the end of a map would kill the process; mapping looks first.
-        with pytest.raises(EntryError, match="is too short: expected"):
+        with pytest.raises(EntryError, match="is too short: "):
             for array in opened.arrays.values():
                 array.read(slice(None))
 

@@ -143,7 +143,7 @@ class WritingContract(Backed):
             builder.write_unit(0, {"words": rows}, {"words": block})
 
     def test_overwrite_replaces_when_complete(self, fresh):
-        with pytest.raises(EntryError, match=r"is complete\. To build it again, .*--overwrite"):
+        with pytest.raises(EntryError, match=r"is complete\. .*--overwrite"):
             self.open(fresh.path)
         with self.open(fresh.path, overwrite=True) as builder:
             synthetic.write(builder, [0])

@@ -105,7 +105,7 @@ def test_columns_are_chosen_as_those_of_files_are():
     with pytest.raises(UnknownNameError, match="unknown --text column"):
         read(frame, text="z")
     assert read([WORDS], label="ner")[0].columns == ("ner",)
-    with pytest.raises(OptionError, match="is the name of the text column"):
+    with pytest.raises(OptionError, match="--label words is the text column"):
         read([WORDS], label="words")
 
 

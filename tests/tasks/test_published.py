@@ -102,7 +102,7 @@ def test_what_is_read(name: str, file: str, content: Content, expected: str, tmp
 
 FAULTS: list[tuple[str, dict[str, Content], str]] = [
     ("conll", {"eng.train": "a NN I-NP O\nb NN I-NP\n"}, r"train, line 2: expected 4 .*found 3"),
-    ("conll", {"eng.train": "a NN O\n"}, r"eng.train, line 1: expected 4 columns.*found 3"),
+    ("conll", {"eng.train": "a NN O\n"}, r"eng.train, line 1: expected 4 .*found 3"),
     ("conll", {"eng.train": "a NN I-NP PER\n"}, r"line 1: 'PER' in column 'ner' is not a BIO tag"),
     ("conll", {"eng.train": "\na NN I-NP B-\n"}, r"line 2: 'B-' in column 'ner'"),
     ("conll", {"eng.train": "-DOCSTART- -X- O O\n\n"}, r"split 'train' of conll is empty"),
@@ -117,7 +117,7 @@ FAULTS: list[tuple[str, dict[str, Content], str]] = [
     *(
         ("ud/en_x", {"en_x-ud-train.conllu": content}, message)
         for content, message in {
-            UD.replace("1\tdo\t", "1\tdo\tx\t"): r"line 5: expected 10 columns.*found 11",
+            UD.replace("1\tdo\t", "1\tdo\tx\t"): r"line 5: expected 10 .*found 11",
             UD.replace("3\t10", "4\t10"): r"line 8: expected word id 3, found '4'",
             UD.replace("\n\n", "\n" + UD): r"line 13: expected word id 4, found '1'",
             UD + UD: r"line 14: the id 's-1' occurs twice",
@@ -144,7 +144,7 @@ FAULTS: list[tuple[str, dict[str, Content], str]] = [
         ("matis/de", {"train_DE.tsv": content}, message)
         for content, message in {
             MATIS.replace("O B-city", "O"): r"line 2: 2 words but 1 slot labels",
-            MATIS.replace("\tflight", ""): r"line 2: expected 4 columns.*found 3",
+            MATIS.replace("\tflight", ""): r"line 2: expected 4 .*found 3",
             MATIS.replace(
                 "slot_labels", "slots"
             ): r"line 1: expected a header.*slot_labels missing",

@@ -68,7 +68,7 @@ def test_a_hub_that_does_not_answer(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 def test_other_families() -> None:
     assert "glue/rte" in variants_of("glue")
-    for name, message in (("conll", "a single task"), ("wikiann", "expected wikiann/LANG")):
+    for name, message in (("conll", "a task without"), ("wikiann", "expected wikiann/LANG")):
         with pytest.raises(OptionError, match=message):
             variants_of(name)
     with pytest.raises(UnknownNameError, match="Did you mean 'glue'"):

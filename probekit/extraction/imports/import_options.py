@@ -10,10 +10,7 @@ from probekit.extraction.request_options import ExtractOptions, typed_words
 BATCH_TOKENS = 1024
 """Rows that are read together; more would take memory and save nothing."""
 
-_CHOICES = {
-    "special_tokens": ("present", "absent", "stripped"),
-    "last_layer": ("normed", "raw"),
-}
+_CHOICES = {"special_tokens": ("present", "absent", "stripped"), "last_layer": ("normed", "raw")}
 _LARGEST = 2**16
 """More blocks than any model has."""
 

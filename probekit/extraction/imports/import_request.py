@@ -167,7 +167,7 @@ def settle_layers(
     if dim != info.dim:
         raise DataError(
             f"{sequences.where}: the states are {dim} wide, but those of {info.name} are "
-            f"{info.dim} wide. They are from another model, or their axes are in another order "
+            f"{info.dim} wide. They are of another model, or have their axes in another order "
             "(layers_first)."
         )
     numbers, blocks = options.numbers(info.n_blocks), info.n_blocks
@@ -175,8 +175,7 @@ def settle_layers(
     suggested += "which."
     if count == blocks + 1:
         suggested = (
-            f"{count} layers are as many as {info.name} has: give 0:{count} if these are all of "
-            "them."
+            f"{count} layers are as many as {info.name} has: give 0:{count} if these are all."
         )
     elif count == blocks:
         suggested = (

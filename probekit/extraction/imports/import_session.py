@@ -14,7 +14,7 @@ from torch import Tensor
 
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.base.kinds import KINDS
-from probekit.base.registry import listed
+from probekit.base.registry import PathName, listed
 from probekit.base.tensors import ReusedMemory
 from probekit.data.batches import PADDED, Batching, TokenBatch
 from probekit.data.encoded import EncodedSplit
@@ -206,14 +206,13 @@ def _match(
     if sequences.form == "token-ids":
         if inspection is None:
             raise OptionError(
-                f"{sequences.where} has token ids, which are checked with the model's tokenizer, "
-                f"but n_blocks says that only the name of {target.model} is known. Leave n_blocks "
-                "out."
+                f"{sequences.where} has token ids, which need the model's tokenizer, but n_blocks "
+                f"says that only the name of {target.model} is known. Leave n_blocks out."
             )
         matched = match_tokens(split, sequences, inspection, cast(Specials | None, said))
     elif said is not None:
         raise OptionError(
-            f"--special-tokens {said} is for token ids, but {sequences.where} has none. Leave it "
+            f"--special-tokens {said} is for token ids, but {sequences.where} has none: leave it "
             "out."
         )
     else:
@@ -227,8 +226,8 @@ def _match(
 
 
 def import_states(
-    model: "str | PathLike[str] | PreTrainedModel",
-    task: str | PathLike[str] | None = None,
+    model: "PathName | PreTrainedModel",
+    task: PathName | None = None,
     states: Any = None,
     *,
     token_ids: Any = None,
@@ -236,9 +235,9 @@ def import_states(
     options: ImportOptions | None = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     examples: Any = None,
-    data: str | PathLike[str] | None = None,
+    data: PathName | None = None,
     splits: Sequence[str] | None = None,
-    cache: str | PathLike[str] = "cache",
+    cache: PathName = "cache",
     overwrite: bool = False,
     restart: bool = False,
     name: str | None = None,

@@ -79,16 +79,12 @@ class _Stored(NamedTuple):
         """
         if isinstance(values, Tensor):
             if values.layout != torch.strided or values.is_quantized:
-                raise DataError(
-                    f"{where}: expected a plain tensor, found a sparse or quantized one."
-                )
+                raise DataError(f"{where}: expected a plain tensor, not a sparse or quantized one.")
             plain = values.detach()
             return cls(where, tuple(plain.shape), plain.dtype, plain.cpu)
         array = np.asarray(values)
         if array.dtype.hasobject:
-            raise DataError(
-                f"{where}: an array of Python objects; give one array for each example."
-            )
+            raise DataError(f"{where}: an array of Python objects; give one array per example.")
 
         def read() -> Tensor:
             # a copy: what is mapped cannot be written, and torch knows one byte order alone
@@ -348,8 +344,7 @@ def _open_file(path: Path) -> dict[str, _Stored]:
             return {name: _Stored.of_file(path, name, file.get_slice(name)) for name in names}
     except Exception as error:  # the library raises kinds of its own for damage
         raise DataError(
-            f"{path} cannot be read ({reason_of(error)}). It is damaged or incomplete; write it "
-            "again."
+            f"{path} cannot be read ({reason_of(error)}). It is damaged: write it again."
         ) from error
 
 

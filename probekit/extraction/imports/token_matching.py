@@ -67,10 +67,7 @@ class Reading(NamedTuple):
 
 
 def match_tokens(
-    split: Split,
-    sequences: Sequences,
-    inspection: Inspection,
-    special_tokens: Specials | None,
+    split: Split, sequences: Sequences, inspection: Inspection, special_tokens: Specials | None
 ) -> Matched:
     """Match sequences with the examples of a split by their token ids, one after the other.
 
@@ -162,10 +159,7 @@ class _TokenMatching:
             )  # fmt: skip
 
     def _differing(
-        self,
-        number: int,
-        ids_there: Int64[np.ndarray, " tokens"],
-        readings: Sequence[Reading],
+        self, number: int, ids_there: Int64[np.ndarray, " tokens"], readings: Sequence[Reading]
     ) -> DataError:
         """Return the error that shows the first token that is another one."""
         self._check_said(number, ids_there)

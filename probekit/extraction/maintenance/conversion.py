@@ -9,7 +9,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from os import PathLike
 from pathlib import Path
 from typing import Any, cast
 
@@ -23,7 +22,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS
 from probekit.base.machine import usable_cores
 from probekit.base.numbers import ragged_arange
-from probekit.base.registry import choose
+from probekit.base.registry import PathName, choose
 from probekit.data.pooling import Pooling
 from probekit.errors import EntryError, OptionError, StateRangeError
 from probekit.extraction.compute import LayerStatistics, writer_thread
@@ -50,11 +49,11 @@ _FORM = ("format", "dtype", "through")
 
 
 def convert_entries(
-    sources: Sequence[str | PathLike[str]],
+    sources: Sequence[PathName],
     *,
     format: str | None = None,
     dtype: str | None = None,
-    root: str | PathLike[str] | None = None,
+    root: PathName | None = None,
     overwrite: bool = False,
     progress: bool = False,
 ) -> Iterator[tuple[EntryCopy, bool]]:
@@ -194,9 +193,8 @@ def _settled_dtype(source: VerifiedEntry, dtype: str) -> FeatureDtype:
         return "float16"
     if not is_exact(manifest):
         raise OptionError(
-            f"--dtype auto needs the values that the model computed, but entry {manifest.key[:8]} "
-            f"holds them rounded to {manifest.dtype}. Choose --dtype float16, bfloat16, float32 "
-            "or int8."
+            f"--dtype auto needs the values as computed, but entry {manifest.key[:8]} holds them "
+            f"rounded to {manifest.dtype}. Choose --dtype float16, bfloat16, float32 or int8."
         )
     rows = RecodedRows.of(source, "float16")
     largest = _as_gathered(rows.largest(), rows.arrays, manifest).values()

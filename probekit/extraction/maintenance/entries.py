@@ -5,7 +5,6 @@ import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from operator import itemgetter
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
 from probekit.base.kinds import KINDS
 from probekit.base.notices import human_bytes
-from probekit.base.registry import choose, typed_name
+from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import (
     EntryError,
     EntryNotFoundError,
@@ -47,7 +46,7 @@ _ORDERS = {"name": None, "size": "bytes", "created": "created"}
 """By what column entries are sorted, downwards; by their paths for None."""
 
 
-def list_cache(root: str | PathLike[str], order: str = "name") -> list[dict[str, Any]]:
+def list_cache(root: PathName, order: str = "name") -> list[dict[str, Any]]:
     """Return a row for each entry, unfinished ones included, then one for whatever is left over.
 
     Args:
@@ -195,7 +194,7 @@ def _unreadable_labels(path: Path) -> list[str]:
     return wrong
 
 
-def select_folders(names: Sequence[str], root: str | PathLike[str]) -> list[Path]:
+def select_folders(names: Sequence[str], root: PathName) -> list[Path]:
     """Return the entry folders that the user names, finished or not.
 
     Args:
@@ -238,7 +237,7 @@ def select_folders(names: Sequence[str], root: str | PathLike[str]) -> list[Path
     return paths_found
 
 
-def select_sources(names: Sequence[str], root: str | PathLike[str]) -> list[Path]:
+def select_sources(names: Sequence[str], root: PathName) -> list[Path]:
     """Return the complete entries that the user names, those of a whole cache by its root.
 
     Of several, what is unfinished is left out, and said.

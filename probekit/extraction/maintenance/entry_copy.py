@@ -5,7 +5,6 @@ Every byte is verified on the way, and what a kill interrupts goes on.
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -13,6 +12,7 @@ import pyarrow as pa
 
 from probekit.base.fingerprint import digest
 from probekit.base.notices import ProgressBar
+from probekit.base.registry import PathName
 from probekit.errors import EntryError, OptionError
 from probekit.extraction.maintenance.parts import CopiedRows, asked_arrays, part_manifest
 from probekit.store.builder import EntryBuilder
@@ -269,8 +269,8 @@ class EntryCopy:
 
 
 def copy_entries(
-    sources: Sequence[str | PathLike[str]],
-    root: str | PathLike[str],
+    sources: Sequence[PathName],
+    root: PathName,
     *,
     layers: str | None = None,
     arrays: Collection[str] = (),

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from os import PathLike
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import LAST_ONLY, POOLED
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
+from probekit.base.registry import PathName
 from probekit.data.alignment import learn_specials
 from probekit.data.batches import Batching, batches_by_length
 from probekit.data.encoded import EncodedSplit, encoded_of, window_lengths
@@ -193,7 +193,7 @@ def verify_rows(
     entry: Entry,
     count: int,
     *,
-    model: "str | PathLike[str] | PreTrainedModel | None" = None,
+    model: "PathName | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,

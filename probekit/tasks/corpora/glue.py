@@ -182,6 +182,6 @@ def _sentence(path: Path, number: int, row: Mapping[str, str], about: GlueTask) 
     low, high = SCORES
     if not (is_number(label) and low <= float(label) <= high):
         raise DataError(
-            f"{path}, line {number}: the score {label!r} is not a number from {low:g} to {high:g}."
+            f"{path}, line {number}: {label!r} is not a score from {low:g} to {high:g}."
         )
     return plain_text(texts, {"label": score_name(float(label))}, number)

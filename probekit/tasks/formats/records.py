@@ -105,17 +105,14 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
     try:
         value = decode(*text)
         json.dumps(value, ensure_ascii=False).encode()
-    except json.JSONDecodeError as error:
-        line = max(line, error.lineno)
-        raise DataError(f"{path}, line {line}: not JSON ({error.msg}).") from error
-    except UnicodeEncodeError as error:
-        fault = "half of a surrogate pair (\\u escape) is not a character"
-        raise DataError(f"{path}, line {line}: {fault}.") from error
-    except RecursionError as error:
-        fault = "lists or objects nested too deeply to be read"
-        raise DataError(f"{path}, line {line}: {fault}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         fault = "a whole number with more digits than Python reads; write it as a string"
+        if isinstance(error, json.JSONDecodeError):
+            line, fault = max(line, error.lineno), f"not JSON ({error.msg})"
+        elif isinstance(error, UnicodeEncodeError):
+            fault = "half of a surrogate pair (\\u escape) is not a character"
+        elif isinstance(error, RecursionError):
+            fault = "lists or objects nested too deeply to be read"
         raise DataError(f"{path}, line {line}: {fault}.") from error
     return value
 
@@ -236,9 +233,7 @@ def _list_columns(
         else:
             columns, texts, tags = _parts(item, at, kind)
             if label in columns:
-                raise OptionError(
-                    f"--label {label}: that is the name of the text column; choose another."
-                )
+                raise OptionError(f"--label {label} is the text column; choose another.")
             records.append(dict(zip((*columns, label), (*texts, tags), strict=True)))
         form = columns if form is None else form
         if columns != form:

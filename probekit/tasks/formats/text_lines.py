@@ -185,9 +185,7 @@ def _files(
     wholes = {(_without_shard(file), format_of(file)) for file in chosen}
     shards = [match for file in chosen if (match := _SHARD.fullmatch(stem_of(file)))]
     if len(wholes) > 1 or len(shards) < len(chosen) > 1:
-        raise DataError(
-            f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}; keep one."
-        )
+        raise DataError(f"{folder}: {chosen[0].name} and {chosen[1].name} are both {split!r}.")
     if shards:
         _check_complete(folder, chosen, shards)
     numbers = {file: int(shard["number"]) for file, shard in zip(chosen, shards, strict=False)}
@@ -348,8 +346,7 @@ def tab_cells(path: Path, number: int, line: str, width: int) -> list[str]:
     cells = line.split("\t")
     if len(cells) != width:
         raise DataError(
-            f"{path}, line {number}: expected {width} columns separated by TABs, found "
-            f"{len(cells)}."
+            f"{path}, line {number}: expected {width} TAB-separated columns, found {len(cells)}."
         )
     return cells
 

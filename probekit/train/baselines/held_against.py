@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 from probekit.base.kinds import KINDS
+from probekit.base.registry import PathName
 from probekit.errors import DataError, EntryNotFoundError, OptionError
 from probekit.features import Location, Splits
 from probekit.results import Record
@@ -51,12 +51,12 @@ class Baselines:
 def run_baselines(
     plan: TrainSpec | Sequence[TrainSpec],
     *,
-    out: str | PathLike[str],
+    out: PathName,
     location: Location,
     workers: int = 1,
     memory: int | None = None,
     device: str = "auto",
-    save: str | PathLike[str] | None = None,
+    save: PathName | None = None,
     predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,

@@ -5,7 +5,6 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from safetensors.numpy import save_file
 from torch import Tensor
 
 from probekit.base.kinds import KINDS
-from probekit.base.registry import choose
+from probekit.base.registry import PathName, choose
 from probekit.base.replacing import replacing
 from probekit.errors import OptionError, StorageError
 from probekit.probe.heads import HEADS
@@ -111,7 +110,7 @@ class Directions:
         return along - self.direction[:, others].mean(1) if others else along
 
 
-def export(folder: str | PathLike[str]) -> Directions:
+def export(folder: PathName) -> Directions:
     """Return the directions of a saved head, or of a folder of heads that read one layer each.
 
     With head h = sum_i A_i z_i + a, decoder W h + b and every layer normalised as s_i z_i + t_i,
@@ -240,7 +239,7 @@ MARKS = {"npz": "probekit".encode("utf-32-le"), "safetensors": b"probekit"}
 """What every file of a format holds that is written here; NumPy keeps text in four bytes."""
 
 
-def write_directions(found: Directions, form: str, path: str | PathLike[str]) -> Path:
+def write_directions(found: Directions, form: str, path: PathName) -> Path:
     """Write directions to a file, which is whole or absent.
 
     Args:

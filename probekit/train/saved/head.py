@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import compress
-from os import PathLike
 from pathlib import Path
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from torch.nn import Module
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.kinds import KINDS
 from probekit.base.plugins import trusting
+from probekit.base.registry import PathName
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
@@ -63,7 +63,7 @@ class TrainedHead:
         self._probe.eval().requires_grad_(False)
 
     @classmethod
-    def from_pretrained(cls, folder: str | PathLike[str], *, trust_plugins: bool = False) -> Self:
+    def from_pretrained(cls, folder: PathName, *, trust_plugins: bool = False) -> Self:
         """Load the head that ``save_head`` wrote.
 
         Args:

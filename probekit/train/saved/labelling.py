@@ -4,7 +4,6 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from probekit.backbone.placement import DeviceMap
 from probekit.base.kinds import KINDS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import Ragged, bounds_of
+from probekit.base.registry import PathName
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import row_sources
 from probekit.errors import OptionError, StateRangeError
@@ -123,11 +123,11 @@ class Prediction:
 
 
 def predict(
-    head: str | PathLike[str] | TrainedHead,
+    head: PathName | TrainedHead,
     texts: Sequence[Item],
     *,
     probabilities: bool = False,
-    model: "str | PathLike[str] | PreTrainedModel | None" = None,
+    model: "PathName | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     device: str = "auto",
     device_map: DeviceMap | None = None,

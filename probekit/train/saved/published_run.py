@@ -1,7 +1,6 @@
 """What other programs get of a saved run: its model by itself, and the card of both for the Hub."""
 
 import re
-from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ from safetensors import SafetensorError
 from probekit.backbone import load_again, tuned_backbone
 from probekit.backbone.saved_run import SavedRun
 from probekit.base.markup import CARD, card_table, card_text, is_place, written_card
+from probekit.base.registry import PathName
 from probekit.base.replacing import put, replacing, workshop
 from probekit.errors import MissingFileError, OptionError, StorageError, reason_of
 from probekit.metrics import scale_of
@@ -29,7 +29,7 @@ _OPTIONS = ("shots", "fraction", "seed", "fit", "epochs", "batch_size", "lr", "s
 """Options that the card tells; config.json has all of them."""
 
 
-def write_model_card(folder: str | PathLike[str]) -> Path:
+def write_model_card(folder: PathName) -> Path:
     """Write the card of a saved run into its folder; what its owner wrote around it stays.
 
     Args:
@@ -192,10 +192,10 @@ def _code(text: str) -> str:
 
 
 def merge_run(
-    run: str | PathLike[str],
-    folder: str | PathLike[str],
+    run: PathName,
+    folder: PathName,
     *,
-    model: str | PathLike[str] | None = None,
+    model: PathName | None = None,
     trust_remote_code: bool = False,
 ) -> Path:
     """Write the model that a saved run trained as one that ``AutoModel.from_pretrained`` loads.

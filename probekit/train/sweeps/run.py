@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from probekit.base.machine import pick_device
-from probekit.base.registry import choose, text_of, typed_name
+from probekit.base.registry import PathName, choose, text_of, typed_name
 from probekit.engines import Engine, engine_of, runs_here
 from probekit.errors import OptionError, PluginError
 from probekit.features import Location
@@ -36,11 +36,7 @@ GivenHead = str | HeadSpec | type[HeadSpec] | ModuleFactory
 
 
 def spec_of(
-    head: GivenHead,
-    *,
-    model: str | PathLike[str],
-    task: str | PathLike[str],
-    options: Mapping[str, Any] | None = None,
+    head: GivenHead, *, model: PathName, task: PathName, options: Mapping[str, Any] | None = None
 ) -> TrainSpec:
     """Return the spec of a run; a head that has no name yet is registered under that of its class.
 
@@ -105,13 +101,13 @@ def _know(name: str, head: type[HeadSpec]) -> None:
 def sweep(
     plan: TrainSpec | Sequence[TrainSpec],
     *,
-    out: str | PathLike[str],
+    out: PathName,
     location: Location | None = None,
     workers: int = 1,
     engine: str | Engine = "local",
     memory: int | None = None,
     device: str = "auto",
-    save: str | PathLike[str] | None = None,
+    save: PathName | None = None,
     predictions: bool | Literal["new"] | None = None,
     ablate: str | None = None,
     track: str | None = None,
@@ -216,15 +212,15 @@ def fit(
     spec: TrainSpec | None = None,
     *,
     head: GivenHead | None = None,
-    task: str | PathLike[str] | None = None,
-    model: "str | PathLike[str] | PreTrainedModel | None" = None,
+    task: PathName | None = None,
+    model: "PathName | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
     options: Mapping[str, Any] | None = None,
     location: Location | None = None,
     device: str = "auto",
     memory: int | None = None,
     ablate: bool = False,
-    save: str | PathLike[str] | None = None,
+    save: PathName | None = None,
     trust_remote_code: bool = False,
 ) -> FitResult:
     """Train one head: of a spec, or of a head, a task and a model.

@@ -33,9 +33,10 @@ from probekit import Location, extract, open_features
 from probekit.features import FeatureView
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
 from probekit.probe.fitters.losses import Binary, Softmax
-from probekit.probe.fitters.minimise import Evaluation, Minimum, Request, run_alone
+from probekit.probe.fitters.minimise import Minimum
 from probekit.probe.fitters.preconditioner import BasisBuilder, Scale
 from probekit.probe.normalization.standardization import Moments
+from probekit.train.solving.solved_fit import drive
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
 BLOCK = 8192
@@ -145,14 +146,15 @@ def ours(x: torch.Tensor, y: torch.Tensor) -> np.ndarray:
 
 def solve(objective: LinearObjective, rows: list[tuple[slice, torch.Tensor]]) -> Minimum:
     """Run the minimisation of all problems to its end, over rows in blocks."""
-
-    def evaluate(request: Request) -> Evaluation:
-        found = objective.begin(request)
-        for places, block in rows:
-            found.add(places, block)
-        return found.finish()
-
-    return run_alone(objective.minimise(), evaluate)
+    visits = drive(objective.minimise(), objective.begin)
+    try:
+        while True:
+            visit = next(visits)
+            for places, block in rows:
+                visit.take(places, block)
+    except StopIteration as end:
+        minimum: Minimum = end.value
+        return minimum
 
 
 def theirs(x: torch.Tensor, y: torch.Tensor, tolerance: float) -> np.ndarray:

@@ -155,22 +155,6 @@ def minimise(
     return state.minimum
 
 
-def run_alone(minimisation: Minimisation, evaluate: Callable[[Request], Evaluation]) -> Minimum:
-    """Run a minimisation to its end, by itself.
-
-    Args:
-        minimisation: asks for evaluations.
-        evaluate: returns each of them.
-    """
-    try:
-        request = next(minimisation)
-        while True:
-            request = minimisation.send(evaluate(request))
-    except StopIteration as end:
-        minimum: Minimum = end.value
-        return minimum
-
-
 class _State:
     """All problems, and of those that go on their points, evaluations and memory."""
 

@@ -6,7 +6,6 @@ import numpy as np
 import torch
 
 from probekit.probe.fitters.linear_problems import LinearObjective, Problems
-from probekit.probe.fitters.minimise import run_alone
 from probekit.probe.fitters.preconditioner import BasisBuilder, Scale
 
 STRENGTHS = tuple(10.0**decade for decade in (1, 0.25, -0.5, -1.25, -2, -2.75, -3.5, -4.25))
@@ -50,6 +49,16 @@ def solved(x, loss, strengths=STRENGTHS, parts=None, blocks=3, **options):
     pieces = [(slice(a, b), z[a:b]) for a, b in itertools.pairwise(bounds)]
     minimum = run_alone(objective.minimise(), lambda request: evaluated(objective, request, pieces))
     return basis, objective, minimum
+
+
+def run_alone(minimisation, evaluate):
+    """Run a minimisation to its end, by itself."""
+    try:
+        request = next(minimisation)
+        while True:
+            request = minimisation.send(evaluate(request))
+    except StopIteration as end:
+        return end.value
 
 
 def raw(basis, objective, minimum, place):

@@ -5,7 +5,8 @@ import pytest
 import torch
 from scipy.optimize import minimize, rosen, rosen_der
 
-from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise, run_alone
+from probekit.probe.fitters.minimise import Evaluation, Preconditioner, minimise
+from tests.probe.fitters.cases import run_alone
 
 
 class Plain(Preconditioner):

@@ -7,7 +7,7 @@ from torch.nn import functional
 
 from probekit.probe.fitters.linear_problems import Problems
 from probekit.probe.fitters.losses import Softmax
-from probekit.probe.fitters.minimise import Request, run_alone
+from probekit.probe.fitters.minimise import Request
 from probekit.probe.fitters.mixtures import (
     BatchDescent,
     MixtureObjective,
@@ -15,6 +15,7 @@ from probekit.probe.fitters.mixtures import (
     SharedMixture,
     onto_simplex,
 )
+from tests.probe.fitters.cases import run_alone
 
 
 def layers_of(n=120, n_layers=4, dim=8, signal=2, seed=0):

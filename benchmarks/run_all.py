@@ -47,6 +47,7 @@ PROGRAMS: Programs = (
     ((31,), "ray_engine.py", ()),
     ((33, 34), "shards.py", ()),
     ((37, 38), "finetuning.py", ("--rounds", "3")),
+    ((39, 40), "large_text.py", ()),
 )
 """The claims that each program measures, its own first, the program, and its arguments."""
 

@@ -5,8 +5,9 @@ Progress bars go to stderr and suit a terminal, a log file and a notebook.
 
 import logging
 import sys
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
 from functools import lru_cache
 from importlib.util import find_spec
 from typing import IO, Any, NoReturn
@@ -135,12 +136,30 @@ def warn_once(logger: logging.Logger, message: str, *values: object) -> None:
         message: with ``%`` places for the values, if any, as for ``logger.warning``.
         values: what the message is about; they tell one warning from another.
     """
-    _give(logger.name, message % values if values else message, logging.WARNING)
+    _once(logger.name, message % values if values else message, logging.WARNING)
 
 
 def info_once(logger: logging.Logger, message: str, *values: object) -> None:
     """Log what is worth knowing, unless this process has said the same before; see `warn_once`."""
-    _give(logger.name, message % values if values else message, logging.INFO)
+    _once(logger.name, message % values if values else message, logging.INFO)
+
+
+_HUSHED = ContextVar("hushed", default=False)
+
+
+def _once(name: str, text: str, level: int) -> None:
+    if not _HUSHED.get():
+        _give(name, text, level)
+
+
+@contextmanager
+def hushed() -> Iterator[None]:
+    """Say nothing meanwhile of what is said once."""
+    before = _HUSHED.set(True)
+    try:
+        yield
+    finally:
+        _HUSHED.reset(before)
 
 
 @lru_cache(maxsize=1024)

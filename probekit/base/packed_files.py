@@ -8,8 +8,9 @@ is read with it meanwhile.
 import gzip
 import io
 import zlib
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,12 +60,15 @@ def check_count(values: int, nbytes: int) -> None:
         raise ValueError(f"it says that its {nbytes:,} bytes hold {values:,} values")
 
 
-def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> "pa.Table":
+def read_parquet(
+    source: Path | bytes, unread: Collection[str] = (), *, rows: range | None = None
+) -> "pa.Table":
     """Read a Parquet file, and compare its pages with their checksums where it has some.
 
     Args:
         source: the file, or its bytes.
         unread: columns to leave out.
+        rows: those that are read, one after the other; all if None.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -78,20 +82,22 @@ def read_parquet(source: Path | bytes, unread: Collection[str] = ()) -> "pa.Tabl
     try:
         with opened as raw, pq.ParquetFile(raw, page_checksum_verification=True) as file:
             check_count(max(_count_values(raw), file.metadata.num_rows), raw.size())
-            return _read_columns(file, raw.size(), unread)
+            return _read_columns(file, raw.size(), unread, rows)
     except pa.ArrowException as error:
         raise ValueError(str(error)) from error
     finally:
         pa.default_memory_pool().release_unused()  # what decoding took, tens of MiB
 
 
-def _read_columns(file: "pq.ParquetFile", nbytes: int, unread: Collection[str]) -> "pa.Table":
+def _read_columns(
+    file: "pq.ParquetFile", nbytes: int, unread: Collection[str], rows: range | None
+) -> "pa.Table":
     import pyarrow as pa
 
     fields = [field for field in file.schema_arrow if field.name not in unread]
     schema = pa.schema(map(_spelled_out, fields), file.schema_arrow.metadata)
     batches, held = [], 0
-    for read in file.iter_batches(_ROWS, columns=schema.names if unread else None):
+    for read in _batches(file, schema.names if unread else None, rows):
         batch = read.cast(schema)
         batches.append(batch)
         held += batch.nbytes
@@ -100,6 +106,25 @@ def _read_columns(file: "pq.ParquetFile", nbytes: int, unread: Collection[str]) 
                 f"its {nbytes:,} bytes hold more than {held:,} bytes of values, nearly all the same"
             )
     return pa.Table.from_batches(batches, schema)
+
+
+def _batches(
+    file: "pq.ParquetFile", columns: list[str] | None, rows: range | None
+) -> "Iterator[pa.RecordBatch]":
+    """Yield the rows, those of other row groups unread."""
+    if rows is None:
+        yield from file.iter_batches(_ROWS, columns=columns)
+        return
+    about = file.metadata
+    sizes = [about.row_group(number).num_rows for number in range(about.num_row_groups)]
+    bounds = list(accumulate(sizes, initial=0))
+    touched = [n for n in range(len(sizes)) if bounds[n] < rows.stop and rows.start < bounds[n + 1]]
+    at = bounds[touched[0]]
+    for batch in file.iter_batches(_ROWS, touched, columns=columns):
+        first, stop = max(rows.start - at, 0), min(rows.stop - at, len(batch))
+        if first < stop:
+            yield batch.slice(first, stop - first)
+        at += len(batch)
 
 
 def _count_values(raw: "pa.NativeFile") -> int:

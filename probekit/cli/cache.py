@@ -300,8 +300,6 @@ def extract(
     engine = crew.chosen()
     options = vars(entry).copy()
     split, shard = options.pop("split"), options.pop("shard")
-    if dry_run and shard is not None:
-        raise OptionError(f"--dry-run forecasts a whole extraction: leave --shard {shard} out.")
     asked = ExtractTarget(
         model=model,
         task=task,

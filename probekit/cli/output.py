@@ -146,7 +146,8 @@ def print_entries(entries: Sequence["Entry"], *, json: bool = False) -> None:
         print_json([{"path": str(path), **manifest} for path, manifest in manifests])
         return
     for entry in entries:
-        show(str(entry.path))
+        more = len(entry.parts) - 1
+        show(f"{entry.path}{f' and {more:,} more parts' * (more > 0)}")
 
 
 def print_forecast(forecasts: Sequence["Forecast"], *, json: bool = False) -> None:

@@ -2,10 +2,11 @@
 
 import logging
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import astuple, dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 from probekit.backbone import StateSource
 from probekit.base.fingerprint import digest
@@ -37,10 +38,13 @@ from probekit.extraction.units import Unit
 from probekit.probe.model_parts import KeptBackbone, OutputHead
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.entry import Entry, folder_of_key, list_entries
+from probekit.store.labels import label_columns
 from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
 from probekit.store.lock import EntryLock, tidy
+from probekit.store.parted import parted_splits, write_mark
 from probekit.store.unfinished import Draft, check_resumable, unfinished_plan, unfinished_units
 from probekit.tasks import Split, is_own
+from probekit.tasks.split_parts import SplitParts
 
 logger = logging.getLogger(__name__)
 
@@ -91,8 +95,11 @@ class EntrySession(ABC):
         pooling = request.pooling or "first"  # a word of one row is that row in any way
         return make_plan(self.encode(split), request.info, request.options, arrays, pooling)
 
-    def extract(self, split: Split) -> Entry | None:
+    def extract(self, split: Split | SplitParts) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.
+
+        A split that is too large to be read at once has an entry for each of its parts, which are
+        read as one; of several shards each makes some of them.
 
         Returns:
             the entry; None where this is a shard, and others have not done theirs.
@@ -103,15 +110,55 @@ class EntrySession(ABC):
             StorageError: the disk is full, or the folder cannot be written.
             EntryError: the entry is damaged, or a folder of its name holds another.
         """
-        address = self.address(split)
         self.say_taken()
+        if isinstance(split, Split):
+            return self._extract(split, self.address(split), None)
+        if not self.target.overwrite and (entry := self.joined(split)) is not None:
+            logger.info("%s: complete already, in %d parts", split.name, len(entry.parts))
+            return entry
+        for part, address, plan in one_ahead(self._planned_parts(split)):
+            self._extract(part, address, plan)
+        if (entry := self.joined(split)) is None:
+            logger.info("%s: done, but for the parts of other shards.", split.name)
+        return entry
+
+    def _planned_parts(
+        self, split: SplitParts
+    ) -> Iterator[tuple[Split, EntryAddress, Plan | None]]:
+        """Yield the parts that this shard makes, each with its plan where it is not there yet."""
+        shard = self.target.shard
+        for part in split.read(lambda number: shard is None or shard.has_part(number)):
+            address = self.address(part)
+            plan = self.plan(part) if self.finished(address) is None else None
+            yield part, address, plan
+
+    def joined(self, split: SplitParts) -> Entry | None:
+        """Return the entries of all parts as one; None where one, or a label column, is missing."""
+        asked = self.request.to_json(split.text_fingerprint())
+        for parts in parted_splits(
+            folder
+            for folder in list_entries(self.target.cache)
+            if folder.split == split.name and {**folder.asked, "text": asked["text"]} == asked
+        ):
+            if parts.source == asked["text"] and parts.whole:
+                entry = parts.open()
+                if {*split.task.columns} <= {*label_columns(entry)}:
+                    return entry
+        return None
+
+    def _extract(self, split: Split, address: EntryAddress, plan: Plan | None) -> Entry | None:
+        """Return the entry of a split, or of a part of one, whose plan may be made already."""
         entry = self.finished(address)
         if entry is None:
             self._say_namesakes(address)
-            entry = self._build(split, address)
+            entry = self._build(split, address, plan)
         else:
-            logger.info("%s: complete already, at %s", split.name, entry.path)
-        write_split_labels(address.folder, address.request["text"], split, self.request.task)
+            logger.info("%s: complete already, at %s", split.title, entry.path)
+        text = address.request["text"]
+        write_split_labels(address.folder, text, split, self.request.task)
+        if split.part is not None:
+            write_mark(address.folder, split.name, text, *astuple(split.part))
+            return entry
         if not split.labels and self.request.masking is None:
             logger.info(
                 "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
@@ -166,6 +213,12 @@ class EntrySession(ABC):
                 )
                 return
 
+    def is_finished(self, split: Split | SplitParts) -> bool:
+        """Say whether the entry of a split, or of all its parts, is complete."""
+        if isinstance(split, SplitParts):
+            return not self.target.overwrite and self.joined(split) is not None
+        return self.finished(self.address(split)) is not None
+
     def finished(self, address: EntryAddress) -> Entry | None:
         """Return the entry of an address if it is complete, and not to be computed again.
 
@@ -211,12 +264,13 @@ class EntrySession(ABC):
             "units": [[unit.start, unit.stop] for unit in plan.units],
         }
 
-    def _build(self, split: Split, address: EntryAddress) -> Entry | None:
-        target, folder, shard = self.target, address.folder, self.target.shard
+    def _build(self, split: Split, address: EntryAddress, plan: Plan | None) -> Entry | None:
+        target, folder = self.target, address.folder
+        shard = target.shard if split.part is None else None  # a part is made by one alone
         output_head = self.output_head  # first: a model without one costs no work
-        plan = self.plan(split)
+        plan = self.plan(split) if plan is None else plan
         units = plan.largest_first if shard is None else shard.units_of(plan, address.key)
-        title = split.name if shard is None else f"{split.name}, shard {shard}"
+        title = split.title if shard is None else f"{split.title}, shard {shard}"
         check_free_space(folder, missing_bytes(plan, address))
         # before any costly work: raises where another process builds the entry, or nobody can
         EntryLock(folder, None if shard is None else shard.place).release()
@@ -274,7 +328,7 @@ class EntrySession(ABC):
                 title=title,
             )
         except StateRangeError as error:
-            if self.target.shard is None:  # what other shards write is theirs
+            if len(units) == len(plan.units):  # what other shards write is theirs
                 builder.discard()  # resuming would meet the same value again
             if isinstance(error, BeyondFloat16Error):
                 again = self.target.command(replace(self.request.options, dtype="bfloat16"))
@@ -309,6 +363,18 @@ class EntrySession(ABC):
         auto = self.request.options.dtype == "auto"
         earlier = unfinished_plan(address.folder) if auto else None
         return plan if earlier is None else plan.with_dtype(earlier["arrays"][0]["dtype"])
+
+
+T = TypeVar("T")
+
+
+def one_ahead(items: Iterator[T]) -> Iterator[T]:
+    """Yield what an iterator does, whose next item is made while the last one is used."""
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(next, items, None)
+        while (item := following.result()) is not None:
+            following = thread.submit(next, items, None)
+            yield item
 
 
 def _complete_together(builder: EntryBuilder, title: str) -> Entry | None:

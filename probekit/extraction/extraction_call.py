@@ -26,6 +26,7 @@ from probekit.store.files import typed_path
 from probekit.store.layout import model_slug
 from probekit.store.unfinished import unfinished_units
 from probekit.tasks import TASKS, Split, TextOptions
+from probekit.tasks.split_parts import SplitParts
 from probekit.tasks.task import slugify
 
 if TYPE_CHECKING:
@@ -65,7 +66,9 @@ class ShardJob:
                 yield entry.path
 
 
-def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engine) -> None:
+def run_workers(
+    session: Session, splits: Sequence[Split | SplitParts], *, engine: str | Engine
+) -> None:
     """Extract every split that is not complete, with as many processes as the target says.
 
     One local process is this one, which has nothing to start.
@@ -91,14 +94,16 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
             "already. Leave one of them out."
         )
     target.check_shared("another --engine")
-    left = [split for split in splits if session.finished(session.address(split)) is None]
+    left = [split for split in splits if not session.is_finished(split)]
     if not left:
         return
     session.say_taken()
     names = tuple(split.name for split in left)
     shards = [Shard(index + 1, target.workers) for index in range(target.workers)]
     devices = _devices(target) if runs_here(run_jobs) else [target.device] * target.workers
-    total, todo = _tokens(session, left, shards)
+    total, todo = _tokens(session, [split for split in left if isinstance(split, Split)], shards)
+    large = [split for split in left if isinstance(split, SplitParts)]
+    expected = sum(session.plan(next(split.read())).tokens * split.parts.count for split in large)
     jobs = [
         ShardJob(
             replace(target, shard=shard, splits=names, device=device),
@@ -109,7 +114,7 @@ def run_workers(session: Session, splits: Sequence[Split], *, engine: str | Engi
     ]
     with (
         ProgressBar(
-            total=total,
+            total=total + expected,
             initial=total - sum(sum(tokens.values()) for tokens in todo.values()),
             desc=", ".join(names),
             unit="tok",
@@ -244,7 +249,7 @@ def extract(
 
 
 def extract_splits(
-    session: Session, splits: Sequence[Split], *, engine: str | Engine = "local"
+    session: Session, splits: Sequence[Split | SplitParts], *, engine: str | Engine = "local"
 ) -> Entries:
     """Extract splits, in this process or in others; errors are those of `extract`."""
     run_workers(session, splits, engine=engine)

@@ -1,13 +1,14 @@
 """Open a session over a text and a model, and forecast what extracting it would take."""
 
 import logging
+import math
 import mmap
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from probekit.extraction.request_options import ExtractOptions
 from probekit.probe.model_parts import OutputHead
 from probekit.store.files import NO_SPACE, WholeFiles, free_bytes
 from probekit.tasks import Split, Task, examples_task, get_task, is_own
+from probekit.tasks.split_parts import SplitParts, read_split
 from probekit.tasks.task import Choice
 
 logger = logging.getLogger(__name__)
@@ -97,7 +99,7 @@ class Session(EntrySession):
                 f"{split.origin}: no token is predicted{every}; the texts of {split.name} are too "
                 "short or too few."
             )
-        if cuts := describe_cuts(split.name, counts, limit):
+        if cuts := describe_cuts(split.title, counts, limit):
             logger.warning("%s", cuts)
         return encoded
 
@@ -109,7 +111,7 @@ def open_session(
     task: Task | None = None,
     progress: bool = False,
     heard: Callable[[int], object] = lambda count: None,
-) -> tuple[Session, list[Split]]:
+) -> tuple[Session, list[Split | SplitParts]]:
     """Read a task's text and the model's facts; nothing is computed yet.
 
     Errors are those of `extract`.
@@ -122,7 +124,8 @@ def open_session(
         heard: called with the number of subwords that were just read.
 
     Returns:
-        the session and the splits, in their order.
+        the session and the splits, in their order; of one that is too large to be read at once
+        what reads it in parts.
     """
     options = options or ExtractOptions()
     task = read_task(target, task)
@@ -179,8 +182,11 @@ def inspect_target(target: ExtractTarget, options: ExtractOptions) -> Inspection
     return inspection
 
 
-def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split]:
+def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Split | SplitParts]:
     """Read the splits that are asked for; of all, those that are there.
+
+    Returns:
+        the splits; what reads one in parts, where it is too large to be read at once.
 
     Raises:
         OptionError: none is asked for.
@@ -188,11 +194,11 @@ def read_texts(target: ExtractTarget, task: Task, limit: int | None) -> list[Spl
     """
     if target.splits is not None and not target.splits:
         raise OptionError(f"--split names no split of {task.name}: {', '.join(task.splits)}.")
-    texts: list[Split] = []
+    texts: list[Split | SplitParts] = []
     missing: list[MissingFileError] = []
     for name in task.splits if target.splits is None else target.splits:
         try:
-            texts.append(task.read(name, target.data).first(limit))
+            texts.append(read_split(task, name, target.data, limit))
         except MissingFileError as error:
             if target.splits is not None:
                 raise
@@ -268,6 +274,20 @@ class Forecast:
         """Seconds that the cache saves in an epoch; negative where it loses."""
         return self.rerun_seconds - self.read_seconds
 
+    def times(self, share: float) -> Self:
+        """Return the forecast of so many times as much text."""
+        if share == 1:
+            return self
+        counts = {
+            name: round(share * getattr(self, name)) for name in ("examples", "nbytes", "units")
+        }
+        seconds = {
+            name: share * getattr(self, name)
+            for name in ("seconds", "rerun_seconds", "read_seconds")
+        }
+        rows = {name: round(share * count) for name, count in self.rows.items()}
+        return replace(self, rows=rows, **counts, **seconds)
+
     def to_json(self) -> dict[str, Any]:
         """Return the attributes as a JSON-like dict."""
         return asdict(self)
@@ -290,33 +310,54 @@ def training_split(forecasts: Sequence[Forecast]) -> Forecast:
     return next((forecast for forecast in forecasts if forecast.split == "train"), forecasts[0])
 
 
-def forecast(session: Session, splits: Sequence[Split]) -> list[Forecast]:
+def forecast(session: Session, splits: Sequence[Split | SplitParts]) -> list[Forecast]:
     """Measure model and disk once, and forecast the extraction of some splits; nothing is kept.
 
     Args:
-        session: model, task and options.
-        splits: at least one.
+        session: model, task and options; of a shard, its share of the work is forecast.
+        splits: at least one; one that is read in parts is judged by the first of them.
 
     Raises:
         StorageError: the cache's folder cannot be written.
     """
-    plans = [session.plan(split) for split in splits]
+    read = [next(s.read()) if isinstance(s, SplitParts) else s for s in splits]
+    plans = [session.plan(split) for split in read]
     session.say_taken()
-    addresses = [session.address(split) for split in splits]
-    complete = [session.finished(address) is not None for address in addresses]
-    pairs = zip(plans, addresses, complete, strict=True)
-    missing = sum(missing_bytes(plan, address) for plan, address, done in pairs if not done)
+    addresses = [session.address(split) for split in read]
+    complete = list(map(session.is_finished, splits))
+    shares = [
+        _share(session, *planned) for planned in zip(splits, read, plans, addresses, strict=True)
+    ]
+    left = zip(plans, addresses, shares, complete, strict=True)
+    missing = sum(missing_bytes(p, address) * share for p, address, share, done in left if not done)
     try:
-        check_free_space(session.target.cache, missing)
+        check_free_space(session.target.cache, int(missing))
     except StorageError as error:
         logger.warning("%s", error)
-    resident = sum(plan.nbytes for plan in plans) <= _MEMORY_SHARE * available_memory()
+    nbytes = sum(plan.nbytes * share for plan, share in zip(plans, shares, strict=True))
+    resident = nbytes <= _MEMORY_SHARE * available_memory()
     disk = measure_disk(session.target.cache, resident=resident)
     speed = tokens_per_second(session.backbone, max(plans, key=lambda plan: plan.tokens))
     return [
-        _forecast_split(session, split, plan, address, disk, speed, complete=done)
-        for split, plan, address, done in zip(splits, plans, addresses, complete, strict=True)
+        _forecast_split(session, split, plan, address, disk, speed, complete=done).times(share)
+        for split, plan, address, done, share in zip(
+            read, plans, addresses, complete, shares, strict=True
+        )
     ]
+
+
+def _share(
+    session: Session, split: Split | SplitParts, read: Split, plan: Plan, address: EntryAddress
+) -> float:
+    """Return how much this process extracts, as a multiple of what was read of a split."""
+    shard = session.target.shard
+    if not isinstance(split, SplitParts):
+        units = plan.units if shard is None else shard.units_of(plan, address.key)
+        return sum(map(plan.unit_tokens, units)) / max(plan.tokens, 1)
+    count = split.parts.count
+    if split.limit is not None:
+        count = min(math.ceil(split.limit / len(read.examples)), count)
+    return len([n for n in range(count) if shard is None or shard.has_part(n)])
 
 
 def _forecast_split(

@@ -245,6 +245,10 @@ class Shard:
         """Its place among the others as the name of a file has it."""
         return f"{self.index}-of-{self.count}"
 
+    def has_part(self, number: int) -> bool:
+        """Say whether a part of a split, 0, 1, ..., is this shard's."""
+        return number % self.count == self.index - 1
+
     def units_of(self, plan: Plan, key: str) -> list[Unit]:
         """Return the units that are this shard's, a function of plan, key and number alone.
 

@@ -166,11 +166,25 @@ def say_duplicates(entries: Sequence[Entry], root: Path) -> None:
     """
     by_split = {entry.manifest.split: entry for entry in [*_beside(entries, root), *entries]}
     names = sorted(by_split, key=[*SPLITS, *by_split].index)
-    texts = {name: wordings(by_split[name].examples) for name in names}
+    at_once = [name for name in names if len(by_split[name].parts) == 1]
+    read = {name: wordings(by_split[name].examples) for name in at_once}
     for index, split in enumerate(names):
         for other in [name for name in names[:index] if name in _SEEN]:
-            counts = count_copies(texts[split], texts[other])
+            if split not in read and other not in read:
+                logger.info("%s: too large to be compared with the texts of %s.", split, other)
+                continue
+            texts = read.get(split) or _near(by_split[split], read[other])
+            counts = count_copies(texts, read.get(other) or _near(by_split[other], texts))
+            if split not in read:
+                counts["texts"] = by_split[split].manifest.counts["examples"]
             logger.info("%s", duplicates_text(split, other, counts))
+
+
+def _near(entry: Entry, texts: Sequence[Wording]) -> list[Wording]:
+    """Return the texts of an entry that are much like some others, read a part after the other."""
+    near = {text for wording in texts for text in wording.normalised}
+    parts = (wordings(part.examples) for part in entry.parts)
+    return [each for part in parts for each in part if not near.isdisjoint(each.normalised)]
 
 
 def _beside(entries: Sequence[Entry], root: Path) -> list[Entry]:

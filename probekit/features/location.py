@@ -27,7 +27,8 @@ from probekit.store.files import typed_path
 from probekit.store.find import Wanted
 from probekit.store.labels import LabelFile, labels_of
 from probekit.tasks import TASKS, Task, TextOptions, get_task, is_called, is_own
-from probekit.tasks.sentences import Sentences
+from probekit.tasks.sentences import Sentences, Split
+from probekit.tasks.split_parts import read_split
 from probekit.tasks.user_files import OwnCorpus
 
 logger = logging.getLogger(__name__)
@@ -162,15 +163,24 @@ def _said(read: Mapping[str, Any]) -> str:
     return " ".join(TextOptions().or_as(read).typed) or "without options"
 
 
-def _own_text(task: Task) -> Callable[[str, int | None], str | None]:
-    """Return a function from a split, and how many of its examples, to their fingerprint."""
-    read = cache(task.read)
+def _own_text(task: Task) -> Callable[[str, int | None, bool], str | None]:
+    """Return a function from a split, and how many of its examples, to their fingerprint.
+
+    Of a split that is read in parts it is that of its source, or with ``True`` as it was when that
+    was read at once.
+    """
+    read = cache(partial(read_split, task))
 
     @cache
-    def fingerprint(split: str, limit: int | None) -> str | None:
+    def fingerprint(split: str, limit: int | None, at_once: bool) -> str | None:
         if split not in task.splits:
             return None
-        return read(split).first(limit).text_fingerprint()
+        whole = read(split)
+        if at_once:
+            is_read = isinstance(whole, Split)
+            return None if is_read else task.read(split).first(limit).text_fingerprint()
+        some = whole.first(limit) if isinstance(whole, Split) else read(split, limit=limit)
+        return some.text_fingerprint()
 
     return fingerprint
 

@@ -116,7 +116,8 @@ def _fresh(entry: Entry, task: Task, kind: KindName, location: Location) -> Spli
     """
     split = entry.manifest.split
     at_hand = location.data is not None or (is_own(task) and split in task.splits)
-    if not at_hand or KINDS[kind].targets == "vocabulary":
+    in_parts = len(entry.parts) > 1  # whose labels are those that were stored with them
+    if in_parts or not at_hand or KINDS[kind].targets == "vocabulary":
         return None
     return task.read(split, None if location.data is None else Path(location.data))
 

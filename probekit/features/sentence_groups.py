@@ -27,7 +27,7 @@ from probekit.errors import DataError
 from probekit.features.duplicates import Wording, joined, wordings
 from probekit.features.location import Location
 from probekit.store import Entry
-from probekit.store.labels import LabelSet, groups_for, labels_for, read_labels
+from probekit.store.labels import LabelSet, groups_for, labels_for, read_newest
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.sentences import DOCUMENT
 
@@ -205,12 +205,13 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
     """
     split, where = entry.manifest.split, f"{entry.manifest.task} {entry.manifest.split}"
     fresh = location.data is not None or (is_own(task) and split in task.splits)
-    stored = [] if fresh else groups_for(entry, column) or labels_for(entry, column)
+    files = [] if fresh else groups_for(entry, column) or labels_for(entry, column)
+    stored = read_newest(entry, files)
     if column in TEXTS and entry.examples.has(column):
         shared = [texts[TEXTS.index(column)] or "" for texts in entry.examples.texts]
         groups = dict(zip(entry.examples.ids, shared, strict=True))
-    elif stored:
-        groups = _by_label(read_labels(stored[0].path), where)
+    elif stored is not None:
+        groups = _by_label(stored, where)
     else:
         data = None if location.data is None else Path(location.data)
         groups = task.groups(split, column, data)
@@ -234,8 +235,8 @@ def load_documents(entry: Entry, split: Split | None) -> SentenceGroups | None:
         ids = (example.id for example in split.examples)
         documents = dict(zip(ids, split.documents, strict=True))
     else:
-        stored = groups_for(entry, DOCUMENT)
-        documents = _by_label(read_labels(stored[0].path), entry.manifest.split) if stored else {}
+        stored = read_newest(entry, groups_for(entry, DOCUMENT))
+        documents = {} if stored is None else _by_label(stored, entry.manifest.split)
     # an example that is read several times, under other masks, is ID#PASS
     names = [
         documents.get(name) or documents.get(name.rpartition("#")[0], "")

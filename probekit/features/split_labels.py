@@ -17,7 +17,7 @@ from probekit.base.numbers import bounds_of, derive
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
 from probekit.store import Entry
-from probekit.store.labels import labels_for, read_labels
+from probekit.store.labels import labels_for, read_newest
 from probekit.tasks import Example, Split
 from probekit.tasks.schemes import NO_LABEL, is_number
 
@@ -84,15 +84,14 @@ def load_labels(
             for example, of_example in zip(split.examples, values, strict=True)
         }
     else:
-        files = labels_for(entry, column)
-        if not files:
+        stored = read_newest(entry, labels_for(entry, column))
+        if stored is None:
             raise DataError(
                 f"{where}: none are stored beside {entry.path}, so no head can be fitted on it. "
                 "Give the folder with the label files, --data DIR, or choose another split, "
                 "--fit-on."
             )
-        where += f" from {files[0].path.name}"
-        stored = read_labels(files[0].path)
+        where += f" from {stored.file.path.name}"
         labels = dict(zip(stored.ids, stored.values, strict=True))
     if of_sets := KINDS[kind].targets == "sets":
         counts = np.array([len(labels.get(name, ())) for name in examples.ids], np.int64)

@@ -90,8 +90,9 @@ class Entry:
     def _repr_html_(self) -> str:
         """Return what the entry is, and its arrays, for a notebook."""
         of = self.manifest
+        slots = {name: f"{array.rows:,}" for name, array in self.arrays.items()}
         rows = [
-            [spec.name, f"{spec.rows:,}", _layers_text(spec.layers), spec.dim, spec.dtype]
+            [spec.name, slots[spec.name], _layers_text(spec.layers), spec.dim, spec.dtype]
             for spec in of.arrays
         ]
         arrays = html_table(
@@ -123,6 +124,11 @@ class Entry:
     def backbone(self) -> Path:
         """Folder of the backbone's configuration and small weights."""
         return self.folder / BACKBONE
+
+    @property
+    def parts(self) -> "tuple[Entry, ...]":
+        """The entries that it is read from: itself, or those of the parts of a large split."""
+        return (self,)
 
 
 def read_examples(folder: Path, manifest: Manifest) -> ExampleTable:

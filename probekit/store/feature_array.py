@@ -206,7 +206,7 @@ class FeatureArray:
     def __repr__(self) -> str:
         """Return name, extent (rows, layers, D) and stored dtype."""
         spec = self.spec
-        shape = f"{spec.rows} x {len(spec.layers)} x {spec.dim}"
+        shape = f"{self.rows} x {len(spec.layers)} x {spec.dim}"
         return f"FeatureArray({spec.name!r}, {shape}, {spec.dtype})"
 
     def __getstate__(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from probekit.errors import EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder, list_entries
 from probekit.store.layout import model_slug
 from probekit.store.manifest import Manifest
+from probekit.store.parted import Marks, PartedSplit, parted_splits, read_marks
 
 logger = logging.getLogger(__name__)
 
@@ -36,7 +37,8 @@ class Wanted:
             extracted from there are meant; None where none is.
         text: for the user's own files, the fingerprint of a split's first N examples (of all,
             for None), or None where there is no such split; entries are found by it, whatever
-            the files are called.
+            the files are called. Of a split that is read in parts it is the hash of its source,
+            unless it is to be read at once, as earlier versions did.
         typed: options that say what the task is, for the command in a message.
     """
 
@@ -45,7 +47,7 @@ class Wanted:
     slug: str
     identity: Mapping[str, Any] | None = None
     at: Path | None = None
-    text: Callable[[str, int | None], str | None] | None = None
+    text: Callable[[str, int | None, bool], str | None] | None = None
     typed: Sequence[str] = ()
 
     def of_model(self, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
@@ -70,14 +72,29 @@ class Wanted:
 
         A damaged one goes by its folder's name.
         """
+        marks: dict[Path, Marks] = {}
 
         def is_of(folder: EntryFolder) -> bool:
             text = None if self.text is None else folder.asked.get("text")
             if self.text is None or not isinstance(text, str):
                 return folder.task == self.slug
-            return text == self.text(folder.split, folder.limit)
+            wanted, place = self.text(folder.split, folder.limit, False), folder.path.parent
+            if place not in marks:
+                marks[place] = read_marks(folder.path)
+            of = marks[place].get((folder.split, text), ())
+            return wanted in (text, *(mark.source for mark in of))
 
-        return list(filter(is_of, folders))
+        def was_read_at_once(folder: EntryFolder) -> bool:
+            names = self.slug, self.slug.rpartition("-")[0]  # with a hash of its text, or without
+            text = folder.asked.get("text")
+            of_part = (folder.split, text) in marks.get(folder.path.parent, ())
+            if self.text is None or of_part or folder.task.rpartition("-")[0] not in names:
+                return False
+            return text == self.text(folder.split, folder.limit, True)
+
+        known = list(filter(is_of, folders))
+        left = {folder.split for folder in folders} - {folder.split for folder in known}
+        return known + [f for f in folders if f.split in left and was_read_at_once(f)]
 
 
 def find_entries(
@@ -110,20 +127,35 @@ def find_entries(
     folders = list_entries(root)
     of_task = wanted.of_task(wanted.of_model(folders))
     matching = [folder for folder in of_task if folder.split == split]
+    parted = _parted(matching, wanted, split)
     if entry is not None:
         entry = typed_name(entry)
-        matching = _chosen(matching, of_task, entry)
+        of_key = [head for head, parts in parted.items() if parts.key.startswith(entry)]
+        matching = of_key or _chosen(matching, of_task, entry)
+    members = {f: head for head, parts in parted.items() for f in parts.folders.values()}
+    matching = list(dict.fromkeys(members.get(folder, folder) for folder in matching))
     complete = {f: f.manifest for f in matching if f.manifest is not None}
     best = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
     if len(best) > 1:
         raise EntryNotFoundError(_several(best, wanted, split))
     if matching:
-        entry_found = Entry.open((list(best) or matching)[0].path)
+        chosen = (list(best) or matching)[0]
+        entry_found = parted[chosen].open() if chosen in parted else Entry.open(chosen.path)
         if entry_found.manifest.imported is not None:
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
         return entry_found
     raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders))
+
+
+def _parted(
+    folders: Sequence[EntryFolder], wanted: Wanted, split: str
+) -> dict[EntryFolder, PartedSplit]:
+    """Return splits that were extracted in parts by their first entry, the newest of each."""
+    source = None if wanted.text is None else wanted.text(split, None, False)
+    parted = sorted(parted_splits(folders), key=lambda parts: (parts.whole, parts.marked))
+    some = [parts for parts in parted if parts.source == source]
+    return {parts.first: parts for parts in some or parted}
 
 
 def _chosen(

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -29,6 +30,9 @@ _SCHEMA = pa.schema([("id", pa.string()), ("labels", pa.list_(pa.string()))])
 GROUPS = "groups"
 """Kind of a file that holds the group of each example, in place of labels."""
 
+PART = "part"
+"""Kind, and column, of a file that says which part of a split an entry's text is."""
+
 _SINCE = (b"text", b"kind", b"metric")
 """Fields that label files of format version 1 have not got."""
 
@@ -42,8 +46,8 @@ class LabelFile:
         split: the split's name.
         column: the label column ("ner").
         text: fingerprint of the text that is labelled, as the entry's request has it.
-        kind: what the column labels ("tagging": each word); `GROUPS` of what is no label.
-        metric: the metric that scores it; empty of `GROUPS`.
+        kind: what the column labels ("tagging": each word); `GROUPS` or `PART` of what is no label.
+        metric: the metric that scores it; empty of what is no label.
         fingerprint: hash of ids and labels, as the task computes it.
         created: when it was written last, UTC, ISO 8601 with microseconds.
     """
@@ -62,10 +66,13 @@ class LabelFile:
         """Split and fingerprint of the text that it labels."""
         return self.split, self.text
 
-    @property
-    def called(self) -> str:
-        """The name of its file: split, column, and a hash of what is labelled how."""
-        version = digest([self.text, self.fingerprint])[:8]
+    def called(self, digits: int = 8) -> str:
+        """Return the name of its file: split, column, and a hash of what is labelled how.
+
+        Args:
+            digits: of the hash; twice as many where another version has the same first eight.
+        """
+        version = digest([self.text, self.fingerprint])[:digits]
         return f"{'-'.join(map(_slug, (self.split, self.column, version)))}.parquet"
 
 
@@ -122,7 +129,9 @@ def write_labels(
         )
     created = datetime.now(UTC).isoformat(timespec="microseconds")
     file = LabelFile(folder, split, column, text, kind, metric, fingerprint, created)
-    path = folder / file.called
+    path = folder / file.called()
+    if path.exists() and not _is_of(path, file):
+        path = folder / file.called(16)
     file = replace(file, path=path)
     remove_left(folder)
     if _stands(file, tuple(ids), tuple(map(tuple, values))):
@@ -133,6 +142,14 @@ def write_labels(
     with storage_errors(folder):
         write_whole(path, table_bytes(table.replace_schema_metadata(described)))
     return path
+
+
+def _is_of(path: Path, file: LabelFile) -> bool:
+    """Say whether a file that is there is of the text of another, or of none that is known."""
+    try:
+        return read_label_file(path).of == file.of
+    except EntryError:
+        return True
 
 
 def _described(file: LabelFile) -> dict[str, str]:
@@ -186,10 +203,11 @@ def read_label_file(path: Path) -> LabelFile:
             f"{path} is not a probekit label file. Delete it and read the labels again with --data."
         ) from None
     file = LabelFile(path, *values)
-    renamed = file.text and path.name != file.called  # in format version 1 no text is named
+    may_be = file.called(), file.called(16)
+    renamed = file.text and path.name not in may_be  # in format version 1 no text is named
     if renamed or said not in ("", digest(_described(file))):
         raise EntryError(
-            f"{path} is damaged, or was renamed: its contents are those of {file.called}. Delete "
+            f"{path} is damaged, or was renamed: its contents are those of {file.called()}. Delete "
             "it and read the labels again with --data."
         )
     return file
@@ -226,6 +244,28 @@ def _counts_since(file: LabelFile) -> str:
     return file.created if file.created <= datetime.now(UTC).isoformat() else ""
 
 
+def read_newest(entry: Entry, files: Sequence[LabelFile]) -> LabelSet | None:
+    """Return what was stored last of an entry's text; None where there is nothing of it, or a part.
+
+    Args:
+        entry: the entry.
+        files: versions of one column, newest first.
+
+    Raises:
+        EntryError: a file is damaged.
+    """
+    newest = {file.text: file for file in reversed(files)}
+    texts = [part.manifest.request["text"] for part in entry.parts]
+    if not newest.keys() >= set(texts):
+        return None
+    sets = [read_labels(newest[text].path) for text in texts]
+    return LabelSet(
+        sets[0].file,
+        tuple(chain.from_iterable(part.ids for part in sets)),
+        tuple(chain.from_iterable(part.values for part in sets)),
+    )
+
+
 def label_columns(entry: Entry) -> list[str]:
     """Return the label columns that are stored for an entry's text."""
     return sorted({file.column for file in labels_of(entry)})
@@ -233,14 +273,14 @@ def label_columns(entry: Entry) -> list[str]:
 
 def labels_of(entry: Entry) -> list[LabelFile]:
     """Return the files of an entry that hold labels, and no groups."""
-    return [file for file in files_of(entry) if file.kind != GROUPS]
+    return [file for file in files_of(entry) if file.kind not in (GROUPS, PART)]
 
 
 def files_of(entry: Entry) -> list[LabelFile]:
-    """Return all files beside an entry: those of its split and its text."""
-    mine = entry.manifest.split, entry.manifest.request["text"]
+    """Return all files beside an entry: those of its split and its text, or of all its parts."""
+    mine = {(part.manifest.split, part.manifest.request["text"]) for part in entry.parts}
     files = map(read_label_file, matching(labels_folder(entry.path), "*.parquet"))
-    return [file for file in files if file.of == mine]
+    return [file for file in files if file.of in mine]
 
 
 def carry_labels(entry: Path, manifest: Manifest, folder: Path) -> list[Path]:

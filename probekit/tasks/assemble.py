@@ -25,17 +25,19 @@ def assemble(
     kind: KindName,
     kinds: Mapping[str, KindName],
     spans: Collection[str] = (),
+    ids: str | None = None,
 ) -> Split:
     """Return the split that sentences are.
 
     Args:
         task: the task's name.
-        split: the split's name; ids are "<split>-<n>" where the corpus gives none.
+        split: the split's name.
         corpus: the sentences of the corpus.
         kind: the kind of the text: words for tagging, one or two texts for the others.
         kinds: the label columns to keep with the kind of each; one that no sentence has is left
             out.
         spans: those of them that hold BIO tags, which are checked and kept as written.
+        ids: ids are "<ids>-<n>" where the corpus gives none; None is the split's name.
 
     Raises:
         DataError: no sentences, a sentence without words or text, a repeated id, labels that some
@@ -46,10 +48,8 @@ def assemble(
     if not corpus.sentences:
         raise DataError(f"{corpus.where}: split {split!r} of {task} is empty.")
     examples = tuple(
-        Example(
-            name_example(sentence, split, number), sentence.words, sentence.text, sentence.text_pair
-        )
-        for number, sentence in enumerate(corpus.sentences)
+        Example(name_example(each, ids or split, n), each.words, each.text, each.text_pair)
+        for n, each in enumerate(corpus.sentences)
     )
     seen: set[str] = set()
     for example, sentence in zip(examples, corpus.sentences, strict=True):

@@ -2,21 +2,23 @@
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
 from probekit.base.kinds import HUB_SPLITS, SPLITS
 from probekit.base.registry import choose
 from probekit.errors import DataError, HubError, MissingFileError, OptionError, reason_of
+from probekit.tasks.formats import file_parts
 from probekit.tasks.formats.fields import Fields, dataset_fields
 from probekit.tasks.formats.text_lines import split_of
 from probekit.tasks.own_examples import read_fields
 from probekit.tasks.schemes import DASH, MARKS, NUMBERS, score_name
 from probekit.tasks.sentences import Sentence, Sentences, plain_text
 from probekit.tasks.task import Choice, Task, slugify
-from probekit.tasks.user_files import OwnCorpus, UserFiles, own_task
+from probekit.tasks.user_files import OwnCorpus, Parts, UserFiles, own_task
 
 logger = logging.getLogger(__name__)
 
@@ -116,6 +118,46 @@ def load_split(split: str, repository: HubRepository) -> Fields:
     config = repository.config or dataset.config_name
     where = f"hub:{repository.repo}@{revision} ({config})"
     return dataset_fields(dataset, where, where)
+
+
+def stream_split(split: str, repository: HubRepository) -> Iterator[Fields]:
+    """Yield the columns of rows that follow one another, as many as one part has, while they come.
+
+    Args and errors are those of `load_split`.
+    """
+    import datasets
+
+    revision = commit_of(repository) or repository.revision
+    stream = datasets.load_dataset(
+        repository.repo, repository.config, split=split, revision=revision, streaming=True
+    )
+    where = _where(repository)
+    rows: list[dict[str, Any]] = []
+    nbytes = 0
+    for row in stream:
+        rows.append(row)
+        nbytes += len(str(row))
+        if nbytes >= file_parts.PART_BYTES:
+            yield _streamed(rows, stream, where)
+            rows, nbytes = [], 0
+    if rows:
+        yield _streamed(rows, stream, where)
+
+
+def _streamed(rows: Sequence[Mapping[str, Any]], stream: Any, where: str) -> Fields:
+    import datasets
+
+    return dataset_fields(datasets.Dataset.from_list(list(rows), stream.features), where, where)
+
+
+def _where(repository: HubRepository) -> str:
+    """Return what messages and manifests call a repository as it is now.
+
+    Raises:
+        UnreachableError: nothing answers.
+    """
+    revision = commit_of(repository) or repository.revision
+    return f"hub:{repository.repo}@{revision} ({repository.config or 'default'})"
 
 
 def list_configurations(repository: HubRepository) -> list[str]:
@@ -224,10 +266,34 @@ class HubData(OwnCorpus):
     Attributes:
         repository: where it lies.
         splits: split to the Hub's name for it.
+        sizes: bytes of a split, by its name there, where the Hub says it.
     """
 
     repository: HubRepository
     splits: Mapping[str, str]
+    sizes: Mapping[str, int] = field(default_factory=dict)
+
+    def parts(self, split: str) -> Parts | None:
+        """Return the parts of a split that the Hub says to be large, which are streamed."""
+        size = self.sizes.get(self.splits[split], 0)
+        if size <= file_parts.AT_ONCE:
+            return None
+        return Parts(
+            count=max(round(size / file_parts.PART_BYTES), 1),
+            readers=lambda: (partial(read_fields, f, self.choice) for f in self._stream(split)),
+            told=lambda: [self.choice.given, self.splits[split], _where(self.repository)],
+        )
+
+    def _stream(self, split: str) -> Iterator[Fields]:
+        """Yield the columns of so many rows after one another as one part has.
+
+        Raises:
+            HubError: they cannot be loaded.
+        """
+        try:
+            yield from stream_split(self.splits[split], self.repository)
+        except Exception as error:
+            raise HubError(f"could not load {self.repository}: {reason_of(error)}.") from error
 
     def __call__(self, split: str, data: Path | None) -> Sentences:
         """Read ``split`` from the Hub, or from files of the same columns.
@@ -246,6 +312,8 @@ class HubData(OwnCorpus):
         Raises:
             HubError: it cannot be loaded.
         """
+        if self.parts(split) is not None:  # the first of them
+            return next(self._stream(split))
         try:
             return load_split(self.splits[split], self.repository)
         except Exception as error:
@@ -277,12 +345,16 @@ def hub_task(name: str, choice: Choice) -> Task:
     repository = HubRepository(
         repo=parts["repo"], config=parts["config"], revision=parts["revision"], labels={}
     )
-    corpus = HubData(repository=repository, splits=_splits(name, repository), choice=choice)
+    splits, sizes = _splits(name, repository)
+    corpus = HubData(repository=repository, splits=splits, sizes=sizes, choice=choice)
     return own_task(name, slugify(name), corpus)
 
 
-def _splits(name: str, repository: HubRepository) -> dict[str, str]:
-    """Return our names of the splits to the Hub's; a split of another name alone is train."""
+def _splits(name: str, repository: HubRepository) -> tuple[dict[str, str], dict[str, int]]:
+    """Return our names of the splits to the Hub's, and the bytes of these where they are known.
+
+    A split of another name alone is train.
+    """
     import datasets
 
     try:
@@ -290,6 +362,7 @@ def _splits(name: str, repository: HubRepository) -> dict[str, str]:
         builder = datasets.load_dataset_builder(
             repository.repo, repository.config, revision=revision
         )
+        sizes = {} if revision is None else _sizes(builder)
     except Exception as error:
         _explain(name, repository, error)
     theirs = [str(split) for split in builder.info.splits or builder.config.data_files or ()]
@@ -300,7 +373,17 @@ def _splits(name: str, repository: HubRepository) -> dict[str, str]:
             f"{name}: no split is called train, validation or test; it has "
             f"{', '.join(theirs) or 'none'}."
         )
-    return splits or {"train": theirs[0]}
+    return splits or {"train": theirs[0]}, sizes
+
+
+def _sizes(builder: Any) -> dict[str, int]:
+    """Return the bytes of each split, as the card says them or as its files have."""
+    from huggingface_hub import HfFileSystem
+
+    if builder.info.splits:
+        return {str(name): about.num_bytes or 0 for name, about in builder.info.splits.items()}
+    size_of, files = HfFileSystem().info, builder.config.data_files or {}
+    return {str(name): sum(size_of(url)["size"] for url in urls) for name, urls in files.items()}
 
 
 def _explain(name: str, repository: HubRepository, error: Exception) -> NoReturn:

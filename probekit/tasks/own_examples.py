@@ -19,6 +19,7 @@ from probekit.tasks.column_choice import (
     tag_text,
 )
 from probekit.tasks.formats.fields import Fields
+from probekit.tasks.formats.file_parts import File
 from probekit.tasks.formats.text_lines import own_lines
 from probekit.tasks.formats.word_columns import (
     FIELDS,
@@ -92,7 +93,7 @@ def _without_blank(fields: Fields, texts: Sequence[str], choice: Choice) -> Fiel
     return fields.take([row for row in range(len(fields.lines)) if row not in blank])
 
 
-def read_running(path: Path, choice: Choice) -> Sentences:
+def read_running(path: File, choice: Choice) -> Sentences:
     """Read plain text for language modelling: an example per run of lines between blank lines.
 
     This is the form in which BERT's own corpora were written: a blank line ends a document. Lines

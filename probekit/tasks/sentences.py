@@ -8,6 +8,7 @@ from typing import Literal, Protocol, Self
 from probekit.base.fingerprint import digest_stream
 from probekit.base.registry import choose
 from probekit.errors import DataError
+from probekit.tasks.formats.file_parts import File
 
 DOCUMENT = "document"
 """The group that is a sentence's document, where a corpus knows documents."""
@@ -84,7 +85,7 @@ class Sentences:
     sign: str = ""
 
     @classmethod
-    def of_file(cls, path: Path, sentences: Iterable[Sentence]) -> Self:
+    def of_file(cls, path: File, sentences: Iterable[Sentence]) -> Self:
         """Return the texts of one file."""
         return cls(sentences=tuple(sentences), where=str(path), origin=origin_of(path))
 
@@ -126,7 +127,7 @@ class Sentences:
         return replace(self, sentences=tuple(sentences))
 
 
-def origin_of(path: Path) -> str:
+def origin_of(path: File) -> str:
     """Return how the manifest names a file: "eng.train in DIR"."""
     return f"{path.name} in {path.parent.resolve()}"
 
@@ -157,6 +158,21 @@ class Example:
     text_pair: str | None = None
 
 
+@dataclass(frozen=True)
+class PartOf:
+    """Which part of a split some examples are.
+
+    Attributes:
+        source: hash of what the split is read from, and how.
+        number: 0, 1, ... in the order of the examples.
+        last: whether none follows.
+    """
+
+    source: str
+    number: int
+    last: bool
+
+
 @dataclass(frozen=True, kw_only=True)
 class Split:
     """The examples of one split in the published order, with their labels.
@@ -171,6 +187,7 @@ class Split:
         origin: where the text came from, for the manifest ("eng.train in DIR", "hub:repo@sha").
         documents: the document of each example; empty where not all of them have one.
         limit: N where these are only the first N examples of the split; None if they are all.
+        part: which part of the split these are; None where it was read at once.
     """
 
     task: str
@@ -180,6 +197,12 @@ class Split:
     origin: str
     documents: tuple[str, ...] = ()
     limit: int | None = None
+    part: PartOf | None = None
+
+    @property
+    def title(self) -> str:
+        """What it is called in what is said of it: ``train``, or ``train, part 3``."""
+        return self.name if self.part is None else f"{self.name}, part {self.part.number + 1}"
 
     def first(self, count: int | None) -> Self:
         """Return the first ``count`` examples; the split itself for None, or if it has no more."""

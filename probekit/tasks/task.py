@@ -11,7 +11,7 @@ from probekit.base.registry import choose, flag
 from probekit.errors import DataError, OptionError
 from probekit.tasks.assemble import assemble, name_example, settle_labels
 from probekit.tasks.schemes import turn_to_bio
-from probekit.tasks.sentences import Corpus, Split
+from probekit.tasks.sentences import Corpus, Sentences, Split
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,13 +73,28 @@ class Task:
             OptionError: the task needs a folder and none was given.
         """
         choose(f"split of {self.name}", split, dict.fromkeys(self.splits))
+        return self.split_of(self.corpus(split, data), split)
+
+    def split_of(self, corpus: Sentences, split: str, ids: str | None = None) -> Split:
+        """Return the split, or the part of one, that sentences are.
+
+        Args:
+            corpus: its sentences.
+            split: its name.
+            ids: what ids begin with where the corpus gives none; the name if None.
+
+        Raises:
+            DataError: they do not hold what their format promises.
+        """
         spans = [column for column, metric in self.metrics.items() if metric == "span-f1"]
         of_words = [column for column, kind in self.kinds.items() if KINDS[kind].per == "word"]
-        corpus = settle_labels(self.corpus(split, data), of_words)
+        corpus = settle_labels(corpus, of_words)
         if self.any_scheme:
             for column in spans:
                 corpus = turn_to_bio(corpus, column, self.name)
-        return assemble(self.name, split, corpus, kind=self.kind, kinds=self.kinds, spans=spans)
+        return assemble(
+            self.name, split, corpus, kind=self.kind, kinds=self.kinds, spans=spans, ids=ids
+        )
 
     def groups(self, split: str, column: str, data: Path | None = None) -> dict[str, str]:
         """Read which sentences of a split belong together.

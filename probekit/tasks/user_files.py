@@ -2,24 +2,41 @@
 
 import logging
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
+from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, SPLITS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError
 from probekit.tasks.assemble import assemble, settle_labels
+from probekit.tasks.formats import file_parts
 from probekit.tasks.formats.delimited import load_table
 from probekit.tasks.formats.fields import Fields, load_parquet, load_saved
+from probekit.tasks.formats.file_parts import (
+    File,
+    Stamp,
+    content_hash,
+    grouped,
+    is_wide,
+    line_parts,
+    paragraph_parts,
+    parquet_parts,
+    saved_parts,
+    size_of,
+    table_parts,
+)
 from probekit.tasks.formats.records import load_json, load_jsonl, value_fields
 from probekit.tasks.formats.text_lines import (
+    GZIP,
     RUNNING,
     SAVED,
     describe_files,
     format_of,
+    known_encoding,
     own_lines,
     split_files,
     split_of,
@@ -44,7 +61,7 @@ logger = logging.getLogger(__name__)
 _CONLLU = ".conllu"
 _COLUMNS = (".conll", _CONLLU)
 """Formats of words in columns."""
-_LOADERS: Mapping[str, Callable[[Path, Choice], Fields]] = {
+_LOADERS: Mapping[str, Callable[[File, Choice], Fields]] = {
     ".jsonl": load_jsonl,
     ".parquet": lambda path, _: load_parquet(path),
     ".json": load_json,
@@ -65,6 +82,26 @@ _SHOWN_LABELS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A split that is too large to be read at once, as parts in the order of its examples.
+
+    Attributes:
+        count: about how many parts there are.
+        readers: yields a function for each part, which reads it.
+        told: returns what tells it from others: contents, and how they are read.
+    """
+
+    count: int
+    readers: Callable[[], Iterator[Callable[[], Sentences]]]
+    told: Callable[[], Any]
+
+    @property
+    def source(self) -> str:
+        """Hash of what it is read from, and how."""
+        return digest(self.told())
+
+
+@dataclass(frozen=True, kw_only=True)
 class OwnCorpus(Corpus):
     """The corpus of a task that the user describes by options: his files, or a Hub data set.
 
@@ -79,6 +116,15 @@ class OwnCorpus(Corpus):
     def fields(self, split: str) -> Fields | None:
         """Return the columns of a split as a table of texts; None where it can only be words."""
         return None
+
+    def parts(self, split: str) -> Parts | None:
+        """Return the parts of a split that is too large to be read at once; None of others."""
+        return None
+
+    def first(self, split: str) -> Sentences:
+        """Return the sentences of a split, or of its first part, which say how all are read."""
+        parts = self.parts(split)
+        return self(split, None) if parts is None else next(parts.readers())()
 
     def about_files(self) -> str:
         """Return in words which files are read by the end of their names, and which are not."""
@@ -110,11 +156,35 @@ class UserFiles(OwnCorpus):
 
     def fields(self, split: str) -> Fields | None:
         """Return the columns of a split's first file, but of formats of words in columns."""
-        path = self.splits[split][0]
+        path = self._pieces(split, self.choice.kind or "sentence")[0][0]
         if (form := format_of(path)) not in _LOADERS or form == RUNNING:
             return None
         choice = replace(self.choice, kind="sentence")
         return _with_class_names(_LOADERS[form](path, choice), path)
+
+    def parts(self, split: str) -> Parts | None:
+        """Return the parts of a split whose files are large; None of others."""
+        pieces = self._pieces(split, self.choice.of_kind.name)
+        if len(pieces) == 1:
+            return None
+        files, choice = self.splits[split], self.choice
+        return Parts(
+            count=len(pieces),
+            readers=lambda: (partial(read_own, piece, choice) for piece in pieces),
+            told=lambda: [choice.given, [content_hash(Stamp.of(file)) for file in files]],
+        )
+
+    def first(self, split: str) -> Sentences:
+        """Return the sentences of a split, or of its first part; errors are those of a call."""
+        return read_own(self._pieces(split, self.choice.kind or "sentence")[0], self.choice)
+
+    def _pieces(self, split: str, kind: str) -> list[tuple[File, ...]]:
+        """Return the files of a split by parts, cut as those of a kind are."""
+        files = self.splits[split]
+        if sum(map(size_of, files)) <= file_parts.AT_ONCE:
+            return [files]
+        choice = replace(self.choice, kind=kind)
+        return grouped([part for file in files for part in _cut(Stamp.of(file), choice)])
 
     def about_files(self) -> str:
         """Return in words which files are read by the end of their names, and which are not."""
@@ -135,7 +205,26 @@ class UserFiles(OwnCorpus):
         return read_own(files[split], self.choice)
 
 
-def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
+@lru_cache(maxsize=4096)
+def _cut(file: Stamp, choice: Choice) -> Sequence[File]:
+    """Return the parts of a large file; the file where it can be read as a whole alone."""
+    path, form, kind = file.path, format_of(file.path), choice.of_kind
+    if size_of(path) <= file_parts.PART_BYTES or path.suffix.lower() == GZIP:
+        return [path]
+    if form in _PACKED:
+        return saved_parts(path) if form == SAVED else parquet_parts(path)
+    if is_wide(path, choice.encoding and known_encoding(choice.encoding)):
+        return [path]
+    if form == ".jsonl":
+        return line_parts(path)
+    if form == RUNNING and kind.per == "prediction":
+        return paragraph_parts(path)
+    if form in _TABLES and kind.per != "word":
+        return table_parts(path, lambda part: load_table(part, choice).lines[0] - 1)
+    return [path]
+
+
+def read_own(paths: Sequence[File], choice: Choice) -> Sentences:
     """Return the sentences of one split: of a file, or of all its shards.
 
     Raises:
@@ -150,7 +239,7 @@ def read_own(paths: Sequence[Path], choice: Choice) -> Sentences:
     return Sentences.joined(parts)
 
 
-def _read_file(path: Path, choice: Choice) -> Sentences:
+def _read_file(path: File, choice: Choice) -> Sentences:
     form, kind = format_of(path), choice.of_kind
     of_words, running = kind.per == "word", kind.per == "prediction" and form == RUNNING
     if form not in _formats_of(kind):
@@ -173,6 +262,7 @@ def _read_file(path: Path, choice: Choice) -> Sentences:
     if running:
         return read_running(path, choice)
     if of_words and form in (*_COLUMNS, RUNNING):
+        assert isinstance(path, Path), "words in columns are read as a whole"
         return _read_columns(path, form, choice)
     fields = _LOADERS[form](path, choice)
     # names of classes are of no use to numbers, and a table of words has names in its cells
@@ -202,7 +292,7 @@ def _read_columns(path: Path, form: str, choice: Choice) -> Sentences:
         ) from error
 
 
-def _with_class_names(fields: Fields, path: Path) -> Fields:
+def _with_class_names(fields: Fields, path: File) -> Fields:
     """Return columns whose numbers have the names that the card of their data set gives to classes.
 
     Raises:
@@ -299,7 +389,7 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
     """
     typed, columns = corpus.choice, partial(corpus.fields, split)
     try:
-        return corpus, corpus(split, None)
+        return corpus, corpus.first(split)
     except (DataError, OptionError) as error:
         if (kind := typed.kind or kind_shown(columns, typed)) == typed.of_kind.name:
             raise
@@ -307,7 +397,7 @@ def _read_first(corpus: OwnCorpus, split: str, name: str) -> tuple[OwnCorpus, Se
     if kind is not None:
         corpus = replace(corpus, choice=replace(typed, kind=kind))
         try:
-            return corpus, corpus(split, None)
+            return corpus, corpus.first(split)
         except (DataError, OptionError) as error:
             unread = error
     read_as = f"its columns look like --kind {kind}"

@@ -28,7 +28,6 @@ TRAIN = ("--head", "last", "--epochs", "1")
         ("extract BERT DATA --format h5", r"unknown format 'h5'\. Did you mean 'hdf5'\? .*"),
         ("extract BERT DATA --keep ,", r"--keep names no array\. Choose from: words, .*"),
         ("extract BERT DATA --shard 3/2", r"--shard 3/2: shards of 2 are 1/2 to 2/2\."),
-        ("extract BERT DATA --shard 1/2 --dry-run", r"--dry-run .*: leave --shard 1/2 out\."),
         ("extract BERT DATA --shard 1/2 --overwrite", r".*`probekit cache rm`.*"),
         ("extract BERT DATA --engine cloud", r"unknown engine 'cloud'\. Choose from: local, ray\."),
         ("extract BERT DATA --cache ftp://host/x", r"ftp://host/x is a URL, but a cache is a .*"),

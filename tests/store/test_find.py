@@ -155,7 +155,7 @@ def test_own_data_is_found_by_its_text_whatever_it_is_called(root):
     build(root, task="other-1a2b3c4d", text="of something else")
     texts = {limit: f"of train, {limit}" for limit in (None, 5)}
 
-    def text(split, limit):
+    def text(split, limit, at_once):
         return texts.get(limit) if split == "train" else None
 
     found = find(root, "tiny", "renamed.conll", "train", slug="renamed-1a2b3c4d", text=text)
@@ -233,7 +233,10 @@ def test_each_manifest_is_read_once_for_all_questions(root, monkeypatch):
         return read_manifest(path)
 
     monkeypatch.setattr("probekit.store.entry.read_manifest", counted)
-    about = {"identity": synthetic.IDENTITY, "text": lambda split, limit: f"of {split}, {limit}"}
+    about = {
+        "identity": synthetic.IDENTITY,
+        "text": lambda split, limit, at_once: f"of {split}, {limit}",
+    }
     folders = list_entries(root)
     assert find(root, **about).manifest.split == "train"
     assert sorted(seen) == [folder.path for folder in folders]

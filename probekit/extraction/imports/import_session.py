@@ -325,7 +325,10 @@ def _import_splits(
             f"{task.name} is for language modelling: extraction itself draws its positions and "
             "masks, so its states cannot be imported. Run probekit extract."
         )
-    texts = read_texts(target, task, wanted.limit)
+    texts = [
+        split if isinstance(split, Split) else task.read(split.name).first(wanted.limit)
+        for split in read_texts(target, task, wanted.limit)
+    ]  # states are given for a split as a whole
     if len(texts) > 1 and not isinstance(states, Mapping | str | PathLike):
         raise OptionError(
             f"the arrays are of one split, but {len(texts)} splits are imported. Name one: "

@@ -30,6 +30,7 @@ from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import MANIFEST, PARTIAL, asked_of
 from probekit.store.manifest import Manifest, read_manifest
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
+from probekit.tasks.split_parts import read_split
 
 logger = logging.getLogger(__name__)
 
@@ -288,14 +289,17 @@ def _of_task(name: str, folders: Sequence[EntryFolder]) -> list[EntryFolder]:
     return list(by_path.values())
 
 
-def _texts(name: str, kind: str) -> Callable[[str, int | None], str | None]:
+def _texts(name: str, kind: str) -> Callable[[str, int | None, bool], str | None]:
     """Return a function to the fingerprints of own data read as a kind; None if it is not that."""
 
     @cache
-    def fingerprint(split: str, limit: int | None) -> str | None:
+    def fingerprint(split: str, limit: int | None, at_once: bool) -> str | None:
         try:
             task = get_task(name, TextOptions(kind=kind))
-            return task.read(split).first(limit).text_fingerprint()
+            read = (
+                task.read(split).first(limit) if at_once else read_split(task, split, limit=limit)
+            )
+            return read.text_fingerprint()
         except ProbekitError:  # of another kind, or read with options that are not known here
             return None
 

@@ -11,13 +11,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, OptionError
 from probekit.tasks.column_choice import USUAL, WORDS, names_header
 from probekit.tasks.formats.fields import Fields, Row, trim_names
+from probekit.tasks.formats.file_parts import File, FilePart
 from probekit.tasks.formats.text_lines import RUNNING, format_of, own_lines
 from probekit.tasks.formats.word_columns import drop_comments
 from probekit.tasks.schemes import is_number, trim
@@ -35,7 +35,7 @@ _DECLARED = re.compile(r'"?sep=(.)"?')
 """The first line by which Excel is told the separator."""
 
 
-def load_table(path: Path, choice: Choice) -> Fields:
+def load_table(path: File, choice: Choice) -> Fields:
     """Read a table with one example, or one word, per row.
 
     The first row is a header if an option names one of its cells, if one of its cells is a usual
@@ -63,7 +63,9 @@ def load_table(path: Path, choice: Choice) -> Fields:
     if of_words:
         rows = _without_comments(path, rows)
     first = next((row for row in rows if row[1]), (0, ()))
-    headed = _is_header([row for row in rows if row[1]], choice, WORDS if of_words else USUAL)
+    usual = WORDS if of_words else USUAL
+    headless = isinstance(path, FilePart) and path.headless
+    headed = not headless and _is_header([row for row in rows if row[1]], choice, usual)
     if headed:  # no example; the first sentence begins behind it
         rows = [(number, () if number == first[0] else cells) for number, cells in rows]
         rows = _without_comments(path, rows) if of_words else rows
@@ -78,7 +80,7 @@ def load_table(path: Path, choice: Choice) -> Fields:
         names = _header_names(path, first, body)
     else:
         names = [str(number) for number in range(len(first[1]))]
-        if body and not of_words:
+        if body and not of_words and not headless:
             _check_headless(path, body)
     fields = Fields.of_rows(path, names, rows)
     if of_words:
@@ -92,7 +94,7 @@ def load_table(path: Path, choice: Choice) -> Fields:
     return replace(fields, values=values)
 
 
-def _csv_rows(path: Path, lines: Sequence[str], mark: str | None, long: bool) -> list[Row]:
+def _csv_rows(path: File, lines: Sequence[str], mark: str | None, long: bool) -> list[Row]:
     """Return the rows of a ``.csv`` file, each with the line it begins in.
 
     Cells may be quoted, and a blank before one belongs to none. (Those of other files are taken as
@@ -151,7 +153,7 @@ def _csv_reader(lines: Iterable[str], mark: str) -> Any:
     return csv.reader(numbered, delimiter=mark, strict=True, skipinitialspace=True)
 
 
-def _recognised(path: Path, lines: Sequence[str]) -> str:
+def _recognised(path: File, lines: Sequence[str]) -> str:
     """Return what divides the columns of a ``.csv`` file.
 
     It is a comma, unless commas divide the rows into different numbers of cells and another mark
@@ -184,7 +186,7 @@ def _width(lines: Sequence[str], mark: str) -> int:
     return widths.pop() if len(widths) == 1 else 0
 
 
-def _check_divided(path: Path, lines: Sequence[str], mark: str) -> None:
+def _check_divided(path: File, lines: Sequence[str], mark: str) -> None:
     """Refuse a ``.txt`` file of running text."""
     if not any(mark in line for line in lines):
         name = next((name for name, other in _BY_NAME.items() if other == mark), mark)
@@ -195,7 +197,7 @@ def _check_divided(path: Path, lines: Sequence[str], mark: str) -> None:
         )
 
 
-def _without_comments(path: Path, rows: Sequence[Row]) -> list[Row]:
+def _without_comments(path: File, rows: Sequence[Row]) -> list[Row]:
     return drop_comments(path, rows, ["\t".join(cells) for _, cells in rows])
 
 
@@ -210,7 +212,7 @@ def _is_header(rows: Sequence[Row], choice: Choice, usual: Iterable[str]) -> boo
     return any(_are_row_numbers(body, column) for column, name in enumerate(cells) if not name)
 
 
-def _header_names(path: Path, first: Row, body: Sequence[Row]) -> list[str]:
+def _header_names(path: File, first: Row, body: Sequence[Row]) -> list[str]:
     """Return the names in a table's first row; a column without one gets a name.
 
     It is "index" for a column of row numbers (the first of them), else the column's position.
@@ -233,7 +235,7 @@ def _are_row_numbers(rows: Sequence[Row], column: int) -> bool:
     return bool(cells) and whole and len(set(cells)) == len(cells)
 
 
-def _check_headless(path: Path, rows: Sequence[Row]) -> None:
+def _check_headless(path: File, rows: Sequence[Row]) -> None:
     """Say that the first row is an example; refuse one that would be a header's names.
 
     Raises:

@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.formats.file_parts import File, FilePart
 from probekit.tasks.schemes import by_name, names_of, trim, written_names
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
 
@@ -44,7 +44,7 @@ class Fields:
 
     @classmethod
     def of_file(
-        cls, path: Path, values: Mapping[str, Sequence[Any]], lines: Sequence[int] | None = None
+        cls, path: File, values: Mapping[str, Sequence[Any]], lines: Sequence[int] | None = None
     ) -> Self:
         """Return the columns of one file; without ``lines`` its rows are counted."""
         where, origin = str(path), origin_of(path)
@@ -54,7 +54,7 @@ class Fields:
         return cls(where=where, origin=origin, lines=rows, values=values, unit="row")
 
     @classmethod
-    def of_rows(cls, path: Path, names: Sequence[str], rows: Sequence[Row], **marks: Any) -> Self:
+    def of_rows(cls, path: File, names: Sequence[str], rows: Sequence[Row], **marks: Any) -> Self:
         """Return the columns of a file of rows, of which those without cells divide sentences.
 
         Args:
@@ -141,7 +141,7 @@ def trim_names(where: str, names: Iterable[str]) -> list[str]:
     return trimmed
 
 
-def load_saved(path: Path) -> Fields:
+def load_saved(path: File) -> Fields:
     """Read what ``Dataset.save_to_disk`` of the ``datasets`` library wrote.
 
     Raises:
@@ -152,8 +152,10 @@ def load_saved(path: Path) -> Fields:
     from probekit.base.packed_files import check_count
 
     try:
-        dataset = datasets.load_from_disk(path)
+        dataset = datasets.load_from_disk(path.path if isinstance(path, FilePart) else path)
         check_count(len(dataset), dataset.data.nbytes)
+        if isinstance(path, FilePart):
+            dataset = dataset.select(range(path.start, path.stop))
         return dataset_fields(dataset, str(path), origin_of(path))
     except (OSError, ValueError, KeyError) as error:  # pyarrow's own errors are among them
         raise DataError(f"{path}: not a readable saved data set ({error}).") from error
@@ -178,7 +180,7 @@ def dataset_fields(dataset: Any, where: str, origin: str) -> Fields:
     return Fields(where=where, origin=origin, lines=lines, values=values, unit="row")
 
 
-def load_parquet(path: Path) -> Fields:
+def load_parquet(path: File) -> Fields:
     """Read a ``.parquet`` file; numbers of a ``datasets`` ClassLabel become their names.
 
     Raises:
@@ -192,7 +194,10 @@ def load_parquet(path: Path) -> Fields:
     if not path.is_file():
         raise MissingFileError(f"{path}: no such file.")
     try:
-        table = read_parquet(path)
+        if isinstance(path, FilePart):
+            table = read_parquet(path.path, rows=range(path.start, path.stop))
+        else:
+            table = read_parquet(path)
         classes = written_names(table.schema.metadata or {})
         values = {
             name: by_name(table.column(name).to_pylist(), classes.get(name))

@@ -7,12 +7,12 @@ column whose values have several types, or whole numbers of any size.
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, Literal
 
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.errors import DataError, OptionError
 from probekit.tasks.formats.fields import Fields, dataset_fields
+from probekit.tasks.formats.file_parts import File
 from probekit.tasks.formats.text_lines import format_of, own_lines
 from probekit.tasks.task import Choice
 
@@ -32,7 +32,7 @@ _EXPECTED = (
 )
 
 
-def load_jsonl(path: Path, choice: Choice) -> Fields:
+def load_jsonl(path: File, choice: Choice) -> Fields:
     """Read a ``.jsonl`` file: one object per line.
 
     Raises:
@@ -43,7 +43,7 @@ def load_jsonl(path: Path, choice: Choice) -> Fields:
     return _of_objects(path, [(n, _decoded(_DECODER.decode, path, n, line)) for n, line in lines])
 
 
-def load_json(path: Path, choice: Choice) -> Fields:
+def load_json(path: File, choice: Choice) -> Fields:
     """Read a ``.json`` file: a list of objects, one object after another, or one of columns.
 
     An object of columns gives each a list of values, or an object from the row's name to its value,
@@ -80,7 +80,7 @@ def _columns(value: Mapping[str, Any], choice: Choice) -> dict[str, list[Any]] |
     return columns if columns and (nested or not of_words) else None
 
 
-def _values(text: str, path: Path) -> Iterator[tuple[int, Any]]:
+def _values(text: str, path: File) -> Iterator[tuple[int, Any]]:
     """Return values that follow each other, each with the line it begins in."""
     position, line, seen = 0, 1, 0
     while (blanks := _BLANKS.match(text, position)) and (position := blanks.end()) < len(text):
@@ -89,7 +89,7 @@ def _values(text: str, path: Path) -> Iterator[tuple[int, Any]]:
         yield line, value
 
 
-def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int) -> Any:
+def _decoded(decode: Callable[..., Any], path: File, line: int, *text: str | int) -> Any:
     """Return what a function of ``json`` makes of a text.
 
     Args:
@@ -118,7 +118,7 @@ def _decoded(decode: Callable[..., Any], path: Path, line: int, *text: str | int
 
 
 def _of_objects(
-    path: Path, numbered: Sequence[tuple[int, Any]], unit: Literal["line", "row"] = "line"
+    path: File, numbered: Sequence[tuple[int, Any]], unit: Literal["line", "row"] = "line"
 ) -> Fields:
     """Return the columns of objects, each with its line or row."""
     for number, value in numbered:

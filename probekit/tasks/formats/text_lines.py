@@ -17,6 +17,7 @@ from probekit.base.kinds import ALIASES, SPLITS
 from probekit.base.notices import human_list, warn_once
 from probekit.base.packed_files import unpack_gzip
 from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.tasks.formats.file_parts import File
 
 logger = logging.getLogger(__name__)
 
@@ -39,7 +40,7 @@ _SHARD = re.compile(
 )
 
 
-def format_of(path: Path) -> str:
+def format_of(path: File) -> str:
     """Return the format that a path's suffix says, in lower case ("" where it has none)."""
     if _is_saved(path):
         return SAVED
@@ -47,13 +48,13 @@ def format_of(path: Path) -> str:
     return _SAME.get(suffix, suffix)
 
 
-def stem_of(path: Path, *, packed: bool = False) -> str:
+def stem_of(path: File, *, packed: bool = False) -> str:
     """Return a file's name without its suffix; with ``packed``, without ``.gz`` alone."""
     name = path.name[: -len(GZIP)] if path.suffix.lower() == GZIP else path.name
     return name if packed else Path(name).stem
 
 
-def _is_saved(path: Path) -> bool:
+def _is_saved(path: File) -> bool:
     """Say whether a folder holds one split as ``Dataset.save_to_disk`` writes it."""
     return (path / "state.json").is_file() and (path / "dataset_info.json").is_file()
 
@@ -259,7 +260,7 @@ def read_lines(path: Path) -> list[str]:
     return decode_lines(read_bytes(path), str(path))
 
 
-def own_lines(path: Path, encoding: str | None) -> list[str]:
+def own_lines(path: File, encoding: str | None) -> list[str]:
     """Return the lines of the user's own text file, ``.gz`` or not, as ``read_lines`` does.
 
     Without an encoding, UTF-16 and UTF-32 are known by their byte order mark, and what is not UTF-8
@@ -287,7 +288,7 @@ def own_lines(path: Path, encoding: str | None) -> list[str]:
     return decode_lines(raw, str(path), recognised or UTF_8)
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: File) -> bytes:
     """Return the content of a file, unpacked if it is a ``.gz`` file.
 
     Raises:

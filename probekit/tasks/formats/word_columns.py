@@ -18,6 +18,7 @@ from pathlib import Path
 from probekit.base.notices import warn_once
 from probekit.errors import DataError
 from probekit.tasks.formats.fields import Fields, Row
+from probekit.tasks.formats.file_parts import File
 from probekit.tasks.formats.text_lines import read_lines, tab_cells
 from probekit.tasks.sentences import DOCUMENT, Sentence, Sentences
 
@@ -218,7 +219,7 @@ def _add_row(path: Path, number: int, line: str, rows: list[Row]) -> None:
     rows.append((number, cells))
 
 
-def drop_comments(path: Path, rows: Sequence[Row], lines: Sequence[str]) -> list[Row]:
+def drop_comments(path: File, rows: Sequence[Row], lines: Sequence[str]) -> list[Row]:
     """Return the rows of a file, those that are comments without cells; how many is said.
 
     Args:

@@ -1,0 +1,159 @@
+"""Entries of the parts of a split that is too large to be read at once, read as one entry."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from probekit.base.fingerprint import digest
+from probekit.base.numbers import bounds_of
+from probekit.errors import EntryError
+from probekit.store.codec import Int8Scales, StoredRows
+from probekit.store.entry import Entry
+from probekit.store.feature_array import FeatureArray, RowNumbers
+from probekit.store.tables import STARTS, ExampleTable
+
+
+class JoinedArray(FeatureArray):
+    """One array of several entries, whose rows follow one another."""
+
+    def __init__(self, arrays: Sequence[FeatureArray], rows: Sequence[int]) -> None:
+        """Keep the arrays, which have the same layers and width, and how many rows each counts."""
+        first, stored = arrays[0].spec, {array.spec.dtype for array in arrays}
+        dtype = first.dtype if len(stored) == 1 else "float32"  # which holds all of them exactly
+        super().__init__(replace(first, dtype=dtype), ())
+        self.rows = sum(rows)
+        self._arrays, self._bounds = tuple(arrays), bounds_of(np.array(rows))
+
+    def read(
+        self, rows: RowNumbers, layers: Sequence[int] | None = None, out: Tensor | None = None
+    ) -> Tensor:
+        """Return rows of layers, as a copy; args and errors are those of an entry's own array."""
+        index, wanted = self._layer_indices(layers), self._wanted(rows)
+        count = len(wanted)
+        result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
+        for array, places, local in self._by_array(wanted):
+            result[places] = array.read(local, layers).to(result.dtype)
+        return result
+
+    def read_stored(self, rows: RowNumbers, layers: Sequence[int] | None = None) -> StoredRows:
+        """Return rows of layers as they are stored, or as `read` where entries differ in that."""
+        if self.spec.dtype == "float32":
+            return StoredRows(self.read(rows, layers).permute(1, 0, 2))
+        read = list(self._by_array(self._wanted(rows)))
+        if not read:
+            return self._arrays[0].read_stored(rows, layers)
+        stored = [array.read_stored(local, layers) for array, _, local in read]
+        back = torch.argsort(torch.cat([places for _, places, _ in read]))
+        values = torch.cat([of.values for of in stored], 1)[:, back]
+        scales = [of.scales for of in stored if of.scales is not None]
+        if not scales:
+            return StoredRows(values)
+        before = bounds_of(np.array([of.scale.shape[1] for of in scales])).tolist()
+        chunk = torch.cat([of.chunk + first for of, first in zip(scales, before, strict=False)])
+        norm = torch.cat([of.norm for of in scales], 1)[:, back]
+        return StoredRows(
+            values, Int8Scales(norm, chunk[back], torch.cat([of.scale for of in scales], 1))
+        )
+
+    def stored_nbytes(self, rows: Int64[np.ndarray, " rows"], n_layers: int) -> int:
+        """Return the bytes that `read_stored` takes for rows and a number of layers."""
+        parts = self._by_array(torch.from_numpy(rows))
+        return sum(array.stored_nbytes(local.numpy(), n_layers) for array, _, local in parts)
+
+    def prefetch(
+        self, rows: Int64[np.ndarray, " rows"], layers: Sequence[int] | None = None
+    ) -> None:
+        """Ask the system to bring rows into the page cache, and do not wait."""
+        for array, _, local in self._by_array(torch.from_numpy(rows)):
+            array.prefetch(local.numpy(), layers)
+
+    def _by_array(self, wanted: Tensor | range) -> Iterator[tuple[FeatureArray, Tensor, Tensor]]:
+        """Yield each array with the places of its rows among those wanted, and their numbers."""
+        rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, range) else wanted
+        owner = np.searchsorted(self._bounds, rows.numpy(), side="right") - 1
+        for number in np.unique(owner).tolist():
+            places = torch.from_numpy(np.flatnonzero(owner == number))
+            yield self._arrays[number], places, rows[places] - int(self._bounds[number])
+
+
+def _slots(part: Entry) -> dict[str, int]:
+    """Return how many rows a part has in the arrays whose rows each column counts."""
+    return {
+        column: max((part.arrays[name].rows for name in names if name in part.arrays), default=0)
+        for column, names in STARTS.items()
+    }
+
+
+@dataclass(frozen=True)
+class JoinedEntry(Entry):
+    """The entries of all parts of a split, read as one.
+
+    Its path, and what is kept of the backbone, are those of the first.
+    """
+
+    joined: tuple[Entry, ...] = field(default=(), repr=False)
+
+    @classmethod
+    def of(cls, parts: Sequence[Entry]) -> "JoinedEntry":
+        """Join the entries of the parts in their order, which hold the same arrays and layers."""
+        first = parts[0]
+        manifests = [part.manifest for part in parts]
+        slots = list(map(_slots, parts))
+        arrays = {
+            name: JoinedArray([part.arrays[name] for part in parts], [of[column] for of in slots])
+            for column, names in STARTS.items()
+            for name in names
+            if name in first.arrays
+        }
+        counts = {
+            name: sum(of.counts.get(name, 0) for of in manifests) for name in manifests[0].counts
+        }
+        manifest = replace(
+            first.manifest,
+            key=digest([of.key for of in manifests]),
+            request={
+                **first.manifest.request,
+                "text": digest([of.request["text"] for of in manifests]),
+            },
+            counts=counts,
+        )
+        return cls(first.path, manifest, arrays, first.folder, tuple(parts))
+
+    @property
+    def parts(self) -> tuple[Entry, ...]:
+        """The entries of the parts."""
+        return self.joined
+
+    @cached_property
+    def examples(self) -> ExampleTable:
+        """The examples of all parts, with their rows in the joined arrays.
+
+        Raises:
+            EntryError: a table is damaged, or two parts have an example of the same id.
+        """
+        before = dict.fromkeys(STARTS, 0)
+        tables = []
+        for part in self.parts:
+            table = part.examples.table
+            for column, rows in before.items():
+                if rows and column in table.column_names:
+                    at, starts = table.schema.get_field_index(column), table[column]
+                    moved = pc.if_else(pc.less(starts, 0), starts, pc.add(starts, rows))
+                    table = table.set_column(at, table.schema.field(at), moved)
+            tables.append(table)
+            for column, rows in _slots(part).items():
+                before[column] += rows
+        joined = ExampleTable(pa.concat_tables(tables, promote_options="default"))
+        if len(set(joined.ids)) < len(joined):
+            raise EntryError(
+                f"{self.path.parent}: examples of two parts of {self.manifest.split} have the same "
+                "id. Give each its own in the text, and extract again."
+            )
+        return joined

@@ -1,0 +1,159 @@
+"""Splits that are too large to be read at once: which entries are their parts, and of what."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from probekit.base.fingerprint import digest
+from probekit.base.replacing import matching
+from probekit.errors import EntryError, EntryNotFoundError
+from probekit.store.entry import Entry, EntryFolder
+from probekit.store.labels import PART, read_labels, write_labels
+from probekit.store.layout import labels_folder
+
+
+class PartMark(NamedTuple):
+    """Which part of what a text is.
+
+    Attributes:
+        source: hash of what the split is read from, and how.
+        number: 0, 1, ... in the order of the examples.
+        last: whether none follows.
+        marked: when that was written.
+    """
+
+    source: str
+    number: int
+    last: bool
+    marked: str
+
+
+Marks = Mapping[tuple[str, str], Sequence[PartMark]]
+"""By split and fingerprint of a text."""
+
+
+def write_mark(entry: Path, split: str, text: str, source: str, number: int, last: bool) -> None:
+    """Write beside an entry which part of a split its text is.
+
+    Args:
+        entry: the entry's folder.
+        split: the split's name.
+        text: fingerprint of the part's text.
+        source: hash of what the split is read from, and how.
+        number: of the part.
+        last: whether none follows.
+
+    Raises:
+        StorageError: the folder cannot be written.
+    """
+    said = {"source": source, "number": str(number), "last": str(last)}
+    write_labels(
+        labels_folder(entry),
+        split,
+        PART,
+        ids=list(said),
+        values=[(value,) for value in said.values()],
+        text=text,
+        kind=PART,
+        metric="",
+        fingerprint=digest(said),
+    )
+
+
+def read_marks(entry: Path) -> Marks:
+    """Return which parts the texts are whose entries lie beside one.
+
+    Raises:
+        EntryError: a mark is damaged.
+    """
+    marks: dict[tuple[str, str], list[PartMark]] = {}
+    for path in matching(labels_folder(entry), f"*-{PART}-*.parquet"):
+        labels = read_labels(path)
+        if labels.file.kind != PART:  # labels of a column that is called so
+            continue
+        said = {name: "".join(of) for name, of in zip(labels.ids, labels.values, strict=True)}
+        try:
+            number, last = int(said["number"]), said["last"] == "True"
+            mark = PartMark(said["source"], number, last, labels.file.created)
+        except (KeyError, ValueError):
+            raise EntryError(
+                f"{path} does not say which part of a split it is of. Delete it, and extract again."
+            ) from None
+        marks.setdefault(labels.file.of, []).append(mark)
+    return marks
+
+
+@dataclass
+class PartedSplit:
+    """The entries of one split by part, of one model and one set of options.
+
+    Attributes:
+        source: hash of what the split is read from, and how.
+        folders: by the part's number.
+        last: number of the last part; None where its entry is not there.
+        marked: when the last of them was marked.
+    """
+
+    source: str
+    folders: dict[int, EntryFolder] = field(default_factory=dict)
+    last: int | None = None
+    marked: str = ""
+
+    @property
+    def first(self) -> EntryFolder:
+        """The first part that is there."""
+        return self.folders[min(self.folders)]
+
+    @property
+    def whole(self) -> bool:
+        """Whether every part is there."""
+        return self.last is not None and len(self.folders) == self.last + 1
+
+    @property
+    def key(self) -> str:
+        """The key of the entry that all parts are together."""
+        made = [self.folders[number].manifest for number in sorted(self.folders)]
+        return digest([manifest.key for manifest in made if manifest is not None])
+
+    def open(self) -> Entry:
+        """Return the parts as one entry.
+
+        Raises:
+            EntryNotFoundError: some are missing.
+            EntryError: one is damaged.
+        """
+        from probekit.store.joined import JoinedEntry  # with tensors
+
+        if not self.whole:
+            there, place = len(self.folders), self.first.path.parent
+            of = "" if self.last is None else f" of {self.last + 1:,}"
+            raise EntryNotFoundError(
+                f"{place}: the split {self.first.split} is extracted in parts, and only "
+                f"{there:,}{of} are there. Run the same `probekit extract` again: it does the rest."
+            )
+        return JoinedEntry.of([Entry.open(self.folders[n].path) for n in sorted(self.folders)])
+
+
+def parted_splits(folders: Iterable[EntryFolder]) -> list[PartedSplit]:
+    """Return the splits of which some folders hold the parts; of one part the newest entry counts.
+
+    Raises:
+        EntryError: a mark is damaged.
+    """
+    marks: dict[Path, Marks] = {}
+    splits: dict[str, PartedSplit] = {}
+    made = {f: f.manifest.created for f in folders if f.manifest is not None}
+    for folder in sorted(made, key=lambda folder: made[folder]):
+        place, text = folder.path.parent, folder.asked["text"]
+        if place not in marks:
+            marks[place] = read_marks(folder.path)
+        for mark in marks[place].get((folder.split, text), ()):
+            alike = {**folder.asked, "text": mark.source}
+            split = splits.setdefault(
+                digest([str(place), folder.split, alike]), PartedSplit(mark.source)
+            )
+            split.folders[mark.number] = folder
+            split.last = mark.number if mark.last else split.last
+            split.marked = max(split.marked, mark.marked)
+    return list(splits.values())

@@ -1,0 +1,156 @@
+"""Texts that are too large to be read at once: their parts are what all of it is, in order."""
+
+import gzip
+import io
+import random
+import string
+from pathlib import Path
+
+import datasets
+import pandas
+import pytest
+
+from probekit.errors import DataError
+from probekit.tasks import Split
+from probekit.tasks.split_parts import SplitParts, read_split
+from tests.small_parts import make_small
+from tests.tasks.own_files import get_task, json_lines, task_of, write
+
+DRAWN = random.Random(0)
+TEXTS = [
+    f"text {n} " + "".join(DRAWN.choices(string.ascii_letters + "é\u2028 ", k=DRAWN.randrange(90)))
+    for n in range(300)
+]
+ODD = [text + '\nand "another" line;' * (n % 3 == 0) + "," for n, text in enumerate(TEXTS)]
+LABELS = [DRAWN.choice(("good", "bad")) for _ in TEXTS]
+
+
+def frame(texts: list[str]) -> pandas.DataFrame:
+    return pandas.DataFrame({"text": texts, "label": LABELS})
+
+
+def saved(path: Path) -> Path:
+    datasets.Dataset.from_pandas(frame(ODD)).save_to_disk(path)
+    return path
+
+
+def shards(path: Path) -> Path:
+    for n in range(6):
+        rows = frame(ODD)[n * 50 : n * 50 + 50]
+        write(path / f"train-{n:05}-of-00006.jsonl", json_lines(*rows.to_dict("records")))
+    packed = path / "train-00005-of-00006.jsonl"
+    packed.with_name(packed.name + ".gz").write_bytes(gzip.compress(packed.read_bytes()))
+    packed.unlink()
+    return path
+
+
+def table(texts: list[str], **how: object) -> str:
+    text = io.StringIO()
+    frame(texts).to_csv(text, **({"index": False} | how))
+    return text.getvalue()
+
+
+def parquet(path: Path) -> Path:
+    frame(ODD).to_parquet(path, row_group_size=70)
+    return path
+
+
+MADE = {
+    "a.jsonl": lambda path: write(path, json_lines(*frame(ODD).to_dict("records"))),
+    "a.csv": lambda path: write(path, table(ODD)),
+    "index.csv": lambda path: write(path, table(ODD, index=True)),
+    "semicolons.csv": lambda path: write(path, "sep=;\n" + table(ODD, sep=";")),
+    "headless.csv": lambda path: write(path, table(ODD, header=False)),
+    "a.tsv": lambda path: write(path, "text\tlabel\n" + table(TEXTS, sep="\t", header=False)),
+    "a.parquet": parquet,
+    "saved": saved,
+    "shards": shards,
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_parts_are_the_whole(tmp_path, monkeypatch, name) -> None:
+    path = MADE[name](tmp_path / name)
+    typed = "text=0" if "headless" in name else "text=text"
+    kind = "sentence"
+    task = get_task(str(path), kind=kind, text=typed[5:], label="1" if "headless" in name else None)
+    whole = task.read("train")
+    make_small(monkeypatch)
+    task = get_task(str(path), kind=kind, text=typed[5:], label="1" if "headless" in name else None)
+    split = read_split(task, "train")
+    assert isinstance(split, SplitParts)
+    parts = list(split.read())
+    assert len(parts) > 3
+    assert [part.part.number for part in parts] == list(range(len(parts)))
+    assert [part.part.last for part in parts].index(True) == len(parts) - 1
+    examples = [example for part in parts for example in part.examples]
+    assert [example.text for example in examples] == [example.text for example in whole.examples]
+    assert [row for part in parts for row in part.labels[task.columns[0]]] == [
+        row for row in whole.labels[whole_column(whole)]
+    ]
+    assert len({example.id for example in examples}) == len(examples)
+    third = list(split.read(lambda number: number == 2))
+    assert third == [parts[2]]
+
+
+def whole_column(split: Split) -> str:
+    (column,) = split.labels
+    return column
+
+
+def test_running_text_is_cut_between_documents(tmp_path, monkeypatch) -> None:
+    documents = ["\n".join(TEXTS[n : n + 3]).replace("\u2028", "") for n in range(0, 300, 3)]
+    path = write(tmp_path / "a.txt", "\n \n".join(documents))
+    make_small(monkeypatch)
+    split = read_split(task_of(path, "kind=language-modelling"), "train")
+    assert isinstance(split, SplitParts) and split.parts.count > 3
+    texts = [example.text for part in split.read() for example in part.examples]
+    assert texts == [document.strip("\n") for document in documents]
+
+
+@pytest.mark.parametrize("count", [5, 100, 1000])
+def test_the_first_examples_are_read_alone(tmp_path, monkeypatch, count) -> None:
+    path = MADE["a.jsonl"](tmp_path / "a.jsonl")
+    whole = task_of(path, "kind=sentence").read("train")
+    with path.open("a") as file:
+        file.write("no JSON\n")
+    make_small(monkeypatch)
+    some = read_split(task_of(path, "kind=sentence"), "train", limit=count)
+    if count == 5:  # fewer than one part has: what an earlier version made of them is found
+        assert isinstance(some, Split)
+        assert some.text_fingerprint() == whole.first(5).text_fingerprint()
+    elif count == 100:
+        assert isinstance(some, SplitParts)
+        parts = list(some.read())
+        assert sum(len(part.examples) for part in parts) == 100
+        assert {part.limit for part in parts} == {100} and parts[-1].part.last
+    else:
+        assert isinstance(some, SplitParts)
+        with pytest.raises(DataError, match=r"a.jsonl \(from [\d,]+ on\), line \d+: not JSON"):
+            list(some.read())
+
+
+def test_what_is_said_of_the_first_part_is_said_once(tmp_path, monkeypatch, caplog) -> None:
+    rows = [{"text": "" if n % 7 == 0 else text, "label": "a"} for n, text in enumerate(TEXTS)]
+    path = write(tmp_path / "a.jsonl", json_lines(*rows))
+    make_small(monkeypatch)
+    split = read_split(get_task(str(path), kind="sentence", skip_blank=True), "train")
+    assert sum(len(part.examples) for part in split.read()) == 300 - 43
+    assert caplog.text.count("have no text and are left out") == 1
+
+
+def test_a_large_data_set_of_the_hub_is_streamed(serve, tmp_path, monkeypatch) -> None:
+    rows = [{"text": text, "stars": n % 5} for n, text in enumerate(TEXTS)]
+    folder = write(tmp_path / "repo" / "train.jsonl", json_lines(*rows)).parent
+    write(folder / "test.jsonl", json_lines(*rows[:50]))
+    make_small(monkeypatch, 4000)
+    with serve({"datasets/org/stars": folder}):
+        task = get_task("org/stars", kind="sentence")
+        train, test = (read_split(task, split) for split in ("train", "test"))
+        assert isinstance(train, SplitParts) and isinstance(test, Split)
+        parts = list(train.read())
+        assert isinstance(read_split(task, "train", limit=5), Split)
+    assert len(parts) > 3 and parts[-1].part.last
+    assert [example.text for part in parts for example in part.examples] == TEXTS
+    stars = [label for part in parts for label in part.labels["stars"]]
+    assert stars == [(str(row["stars"]),) for row in rows]

@@ -13,6 +13,7 @@ from typer.models import ParameterInfo
 from probekit.base.plugins import offered
 from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
+from probekit.extraction.request_options import CHOICES
 
 if TYPE_CHECKING:
     from probekit.engines import Engine
@@ -302,7 +303,7 @@ def _kind_names(ctx: typer.Context) -> Iterable[str]:
 def _pooling_names(ctx: typer.Context) -> Iterable[str]:
     from probekit.base.kinds import POOLED
 
-    return ("auto", "first", "last", "mean") if ctx.info_name == "extract" else POOLED
+    return CHOICES["pooling"] if ctx.info_name == "extract" else POOLED
 
 
 def _names(registry: str) -> Values:
@@ -316,6 +317,7 @@ def _some(*values: str, kind: str | None = None) -> Values:
 
 
 VALUES: Mapping[str, Values] = {
+    **{name: _some(*choices) for name, choices in CHOICES.items()},
     "head": _names("probe.heads:HEADS"),
     "decoder": _some(
         "linear", "one-vs-rest", "mlp", "crf", "pooler", "regression", "vocabulary", kind="decoder"
@@ -335,9 +337,6 @@ VALUES: Mapping[str, Values] = {
     "keep": _names("extraction.request_options:KEEP"),
     "array": _names("extraction.request_options:KEEP"),
     "format": _some("zarr", "hdf5"),
-    "dtype": _some("auto", "float16", "bfloat16", "float32", "int8"),
-    "compute_dtype": _some("auto", "float32", "bfloat16", "float16"),
-    "overlong": _some("stride", "truncate", "error"),
     "split": _some("train", "dev", "test"),
     "skip": lambda ctx: SKIPPED,
     "special_tokens": _some("present", "stripped", "absent"),
@@ -354,7 +353,6 @@ VALUES: Mapping[str, Values] = {
     "form": _some("npz", "safetensors"),
     "engine": _some("local", "ray"),
     "device_map": _some("auto", "balanced", "balanced_low_0", "sequential"),
-    "quantize": _some("8bit", "4bit"),
 }
 """By the name of the parameter, whichever command has it; a path is the shell's own to complete.
 

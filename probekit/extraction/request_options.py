@@ -1,16 +1,26 @@
 """What an extraction is asked for: options that check themselves and turn into JSON."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any, get_args
+from typing import Any
 
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD, typed_layers
 from probekit.base.registry import Panel, choose, flag, listed, option
 from probekit.errors import OptionError
 
 KEEP = (*ARRAYS, OUTPUT_HEAD)
+CHOICES: Mapping[str, tuple[str, ...]] = {
+    "dtype": ("auto", "float16", "bfloat16", "float32", "int8"),
+    "compute_dtype": ("auto", "float32", "bfloat16", "float16"),
+    "pooling": ("auto", "first", "last", "mean"),
+    "overlong": ("stride", "truncate", "error"),
+    "tie": ("input",),
+    "part": ("encoder",),
+    "quantize": ("8bit", "4bit"),
+}
+"""What options may be, by name: as text, since what knows them loads torch; a test compares."""
 
 _COUNTS = ("max_length", "limit", "batch_tokens", "passes", "every")
-_CHOSEN = ("dtype", "compute_dtype", "pooling", "overlong", "tie", "part", "quantize")
 _SEEDS = ("random_init", "mask_seed")
 
 
@@ -119,9 +129,9 @@ class ExtractOptions:
         from probekit.store.backends import BACKENDS
 
         choose("format", self.format, BACKENDS)
-        for name in _CHOSEN:
-            if (value := getattr(self, name)) != getattr(ExtractOptions, name):
-                choose(flag(name), value, dict.fromkeys(_choices()[name]))
+        for name, choices in CHOICES.items():
+            if (value := getattr(self, name)) is not None:
+                choose(flag(name), value, dict.fromkeys(choices))
         if self.keep is not None:
             keep = listed(self.keep)
             for name in keep:
@@ -152,26 +162,3 @@ def typed_words(options: Any) -> list[str]:
         if value != field.default:
             words += [flag(field.name)] if value is True else [flag(field.name), text]
     return words
-
-
-def _choices() -> dict[str, tuple[str, ...]]:
-    """Return what the options of `_CHOSEN` may be, by name.
-
-    Imported where one is not the default: the command line checks the others without torch.
-    """
-    from probekit.backbone.loading import ComputeDtype
-    from probekit.backbone.model_classes import ENCODER
-    from probekit.backbone.placement import QUANTIZATIONS
-    from probekit.data.pooling import Pooling
-    from probekit.data.windows import OVERLONG
-    from probekit.store.layout import FEATURE_DTYPES
-
-    return {
-        "dtype": ("auto", *FEATURE_DTYPES),
-        "compute_dtype": get_args(ComputeDtype),
-        "pooling": ("auto", *get_args(Pooling)),
-        "overlong": OVERLONG,
-        "tie": ("input",),
-        "part": (ENCODER,),
-        "quantize": QUANTIZATIONS,
-    }

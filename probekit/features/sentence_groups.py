@@ -175,8 +175,7 @@ def say_sizes(groups: Int64[np.ndarray, " examples"] | None, column: str) -> Non
     sizes = group_sizes(groups)
     info_once(
         logger,
-        "%d train sentences are in %d groups (%s): the largest has %d, and %.1f %% of the "
-        "sentences share their group.",
+        "%d train sentences are in %d groups (%s); the largest has %d, and %.1f %% share one.",
         len(groups),
         sizes["groups"],
         column,

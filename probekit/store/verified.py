@@ -91,10 +91,7 @@ class VerifiedEntry:
         """
         manifest, text = manifest_in(self.path), _text(self.path)
         if text != manifest.to_json():
-            raise EntryError(
-                f"{self.path / MANIFEST} has changed since it was written: its seal does not "
-                f"match. {REMEDY}"
-            )
+            raise EntryError(f"{self.path / MANIFEST} has changed since it was written. {REMEDY}")
         for name in manifest.files:
             if not _belongs(name, BACKENDS[manifest.backend].filename):
                 raise EntryError(

@@ -11,6 +11,8 @@ import pytest
 from typer.testing import CliRunner
 
 from probekit.backbone.loading import ComputeDtype
+from probekit.backbone.model_classes import ENCODER
+from probekit.backbone.placement import QUANTIZATIONS
 from probekit.cli import app
 from probekit.data.pooling import Pooling
 from probekit.data.windows import OVERLONG
@@ -79,6 +81,7 @@ def test_a_path_is_left_to_the_shell():
         ("extract --dtype", ["auto", *FEATURE_DTYPES]),
         ("extract --compute-dtype", get_args(ComputeDtype)), ("extract --overlong", OVERLONG),
         ("extract --pooling", ["auto", *get_args(Pooling)]), ("extract --format", BACKENDS),
+        ("extract --quantize", QUANTIZATIONS), ("extract --part", [ENCODER]),
     ],
 )  # fmt: skip
 def test_names_that_are_written_out_are_those_of_the_registries(option, names):

@@ -79,8 +79,8 @@ def test_groups_their_sizes_and_what_splits_share_are_said(bert, tmp_path):
     words = ("train", bert, tmp_path, *cache, *TRAIN, "--select", "cv:3", "--group", "phrases")
     outcome = done(*words, "--json")
     assert (
-        "16 train sentences are in 10 groups (phrases): the largest has 7, and 43.8 % of the "
-        "sentences share their group." in outcome.err
+        "16 train sentences are in 10 groups (phrases); the largest has 7, and 43.8 % "
+        "share one." in outcome.err
     )
     shared = f"train and dev have 1 of 2 groups (phrases) in common, such as {phrase}."
     assert shared in outcome.err

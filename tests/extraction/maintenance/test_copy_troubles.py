@@ -66,7 +66,7 @@ def test_a_damaged_file_is_named(cache, tmp_path):
         (path / file).write_bytes(good)
     manifest = path / "manifest.json"
     manifest.write_text(manifest.read_text().replace('"causal": false', '"causal": true'))
-    with pytest.raises(EntryError, match="seal does not match"):
+    with pytest.raises(EntryError, match=r"manifest\.json has changed since"):
         EntryCopy.of(path, tmp_path / "to")
 
 

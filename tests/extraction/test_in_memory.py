@@ -147,7 +147,7 @@ def test_entries_that_do_not_belong_together_are_refused(mine, tmp_path):
         ([train, train], OptionError, "are of the same split"),
         ([dev], EntryNotFoundError, "no entry of split 'train' was given, only of dev"),
         ([], OptionError, "found neither"),
-        ("mine", OptionError, "which task"),
+        ("mine", OptionError, "give a task"),
     ):
         with pytest.raises(error, match=says):
             open_features(entries)

@@ -101,7 +101,7 @@ def compute_unit(
     if rounded == exact or (finite and all_fit(computed.statistics, plan.dtype)):
         return computed
     logger.info(
-        "states of %s do not fit %s: going over them once more, to see their range",
+        "states of %s do not fit %s; reading them once more to find their range",
         plan.describe_unit(unit),
         plan.dtype,
     )
@@ -200,7 +200,7 @@ def check_range(item: "ComputedUnit", plan: Plan, overflow: str) -> None:
                 )
             if plan.dtype == "float16" and not fits("float16", largest):
                 raise BeyondFloat16Error(
-                    f"layer {layer} of {examples} reaches |x| = {largest:,.0f}; float16 ends at "
+                    f"layer {layer} of {examples} has values up to {largest:,.0f}; float16 ends at "
                     "65,504. Nothing out of range was written."
                 )
 
@@ -274,7 +274,9 @@ def write_units(
                 del item  # the next unit is computed while this one is written
     except KeyboardInterrupt:
         kept = sum(unit.index in builder.marks for unit in units)
-        logger.warning("%s: %d of %d units are finished, and kept.", title, kept, len(units))
+        logger.warning(
+            "%s: stopped; %d of %d units are finished and kept.", title, kept, len(units)
+        )
         raise
 
 

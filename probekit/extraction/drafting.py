@@ -125,7 +125,7 @@ def seal(builder: EntryBuilder, draft: Draft) -> Entry:
     ]
     if wrong:
         raise EntryError(
-            f"{builder.partial}: unit {wrong[0]} does not say how its rows were computed, and what "
+            f"{builder.partial}: unit {wrong[0]} does not say how its rows were computed or what "
             "their range is. Remove what is begun (`probekit cache rm`), and extract again."
         )
     manifest = draft.sealed(total_statistics(stats), computed=_ways_of_computing(stats))

@@ -119,7 +119,7 @@ class EntrySession(ABC):
         for part, address, plan in one_ahead(self._planned_parts(split)):
             self._extract(part, address, plan)
         if (entry := self.joined(split)) is None:
-            logger.info("%s: done, but for the parts of other shards.", split.name)
+            logger.info("%s: done. Parts of other shards are still missing.", split.name)
         return entry
 
     def _planned_parts(
@@ -161,8 +161,8 @@ class EntrySession(ABC):
             return entry
         if not split.labels and self.request.masking is None:
             logger.info(
-                "%s: no labels in %s, so there is nothing to train on or to score. Once there are "
-                "some, extract again: the model does not run a second time.",
+                "%s: %s has no labels, so no head can be trained or scored on it. Once it has "
+                "some, extract again; the model will not run a second time.",
                 split.name,
                 split.origin,
             )
@@ -194,9 +194,9 @@ class EntrySession(ABC):
         called = folder.parent.parent.name
         if name and called != name:
             raise OptionError(
-                f"--name {name}: what it would name is in the cache already, at {folder}. "
-                f"Remove it first (probekit cache rm {key[:8]}), or call it by that name: "
-                f"{called}, with --entry {key[:8]} where that has several."
+                f"--name {name}: the cache has this entry already under the name {called}, at "
+                f"{folder}. Use that name (with --entry {key[:8]} if it has several entries), or "
+                f"remove the entry first: probekit cache rm {key[:8]}."
             )
         return EntryAddress(request=asked, key=key, folder=folder, model=called)
 
@@ -207,7 +207,7 @@ class EntrySession(ABC):
             if model not in (None, address.request["model"]):
                 warn_once(
                     logger,
-                    "another model is called %s in %s as well; --name NAME tells them apart.",
+                    "%s is also the name of another model in %s; tell them apart with --name NAME.",
                     address.model,
                     self.target.cache,
                 )
@@ -230,9 +230,9 @@ class EntrySession(ABC):
         entry = Entry.open(address.folder)
         if entry.manifest.key != address.key:
             raise EntryError(
-                f"{address.folder} holds another entry, whose key begins in the same way "
-                f"({address.key[:16]}... is wanted, {entry.manifest.key[:16]}... is there). Choose "
-                "another --cache, or --name."
+                f"{address.folder} holds another entry, whose key begins with the same digits: "
+                f"{entry.manifest.key[:16]}..., not {address.key[:16]}... Choose another --cache, "
+                "or --name."
             )
         tidy(address.folder)
         return entry
@@ -355,7 +355,9 @@ class EntrySession(ABC):
             first = compute_unit(self.backbone, plan, largest, report, self.reused)
         if all_fit(first.statistics, plan.dtype):
             return plan, {first.unit.index: first}
-        logger.warning("states exceed float16's range (65,504): storing bfloat16 instead")
+        logger.warning(
+            "hidden states exceed the range of float16 (65,504): storing bfloat16 instead"
+        )
         return plan.with_dtype("bfloat16"), {first.unit.index: first}
 
     def _in_dtype(self, plan: Plan, address: EntryAddress) -> Plan:
@@ -390,8 +392,8 @@ def _complete_together(builder: EntryBuilder, title: str) -> Entry | None:
     if entry is None:
         left, done = len(builder.left), len(builder.marks)
         logger.info(
-            "%s: done. %d of %d units are not written yet: the shard that writes the last one "
-            "completes the entry. If that one was killed, run it again.",
+            "%s: done. %d of %d units are still missing; the shard that writes the last one "
+            "completes the entry. If a shard was killed, run it again.",
             title,
             left,
             left + done,

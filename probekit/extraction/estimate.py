@@ -99,9 +99,8 @@ def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | No
     if words := counts.get("truncated_words"):
         return (
             f"{split}: {words:,} of {counts['words']:,} words do not fit into windows of {limit} "
-            "subwords. What is cut off a word takes no part in its states; a word that is cut off "
-            "whole has none: it is not trained on, and counts in scoring as any other word, with a "
-            "row of zeros."
+            "subwords. A word that is cut has the states of the rest of it. One that is cut off "
+            "whole has a row of zeros: no head is trained on it, but scores count it."
         )
     return None
 
@@ -119,6 +118,6 @@ def check_free_space(folder: Path, needed: int) -> None:
         folder,
         needed,
         "this extraction",
-        "choose another --cache, or store less: --dtype int8 halves it, --layers and --limit "
-        "narrow it",
+        "choose another --cache, or store less (--dtype int8 halves it; see also --layers and "
+        "--limit)",
     )

@@ -111,13 +111,13 @@ class ExtractTarget:
         for name in ("overwrite", "restart"):
             if getattr(self, name):
                 raise OptionError(
-                    f"{many} with --{name}: what it would throw away may be what another process "
-                    "has just written. Remove it first (`probekit cache rm`)."
+                    f"{many} with --{name}: it could delete what another process has just written. "
+                    "Remove the entry first (`probekit cache rm`)."
                 )
         if not in_one_process and (self.given is not None or self.examples is not None):
             raise OptionError(
-                f"{many}: a model, or examples, in the memory of this process cannot be shared "
-                "with others. Save them first, or use one worker."
+                f"{many}: other processes cannot reach a model, or examples, in this one's memory. "
+                "Save them first, or use one worker."
             )
 
     def command(self, options: ExtractOptions) -> str:
@@ -172,14 +172,14 @@ class ExtractTarget:
         if any(folder.asked.get("model") not in (None, identity) for folder in entries):
             where = "" if self.cache == Path("cache") else f" --cache {self.cache}"
             raise OptionError(
-                f"--name {self.model}: the cache {self.cache} calls another model so (other "
-                f"tensors are another model), in {len(entries)} entries. Choose another name, or "
-                f"remove them first: probekit cache rm {self.model}{where}."
+                f"--name {self.model}: {len(entries)} entries in {self.cache} have that name and "
+                "are of a model with other weights. Choose another name, or remove them first: "
+                f"probekit cache rm {self.model}{where}."
             )
         if identity_at(self.model) not in (None, identity):
             raise OptionError(
-                f"--name {self.model}: commands would take that for the model that lies at "
-                "that path, or that the Hub calls so. Choose another name."
+                f"--name {self.model}: that is the path of a model, or its name on the Hub, and "
+                "commands would take it for that one. Choose another name."
             )
 
 

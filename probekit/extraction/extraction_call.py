@@ -276,7 +276,7 @@ def as_named(model: object, tokenizer: object, name: str | None) -> tuple[str, G
         )
     if model_slug(name) != name:
         raise OptionError(
-            f"--name {name!r} cannot be the name of a folder in the cache; expected letters, "
+            f"--name {name!r} cannot name a folder in the cache: use letters, "
             f"digits, '.', '_' and '-', such as {model_slug(name)!r}."
         )
     return name, GivenModel.of(model, tokenizer, name)
@@ -291,22 +291,22 @@ def name_task(task: PathName | None, examples: Any) -> str:
     """
     if examples is None:
         if task is None:
-            raise OptionError("there is no text to read: give a task, or examples=.")
+            raise OptionError("no text was given: give a task, or examples=.")
         return typed_name(task)
     name = IN_MEMORY if task is None else typed_name(task)
     if name.partition("/")[0] in TASKS:
         raise OptionError(
-            f"{name} is a task of probekit's own, and examples= gives other text. Leave one of "
-            "them out, or call the examples otherwise."
+            f"{name} is one of probekit's tasks, but examples= gives a text of your own. Leave one "
+            "of them out, or choose another name for the examples."
         )
     if Path(name).exists():
         raise OptionError(
-            f"task={name!r} is a file or folder here, which commands of that name would read in "
-            "place of the examples: call them otherwise."
+            f"task={name!r} is also a file or folder here, and commands would read that instead of "
+            "the examples. Choose another name."
         )
     if slugify(name) != name:
         raise OptionError(
-            f"task={name!r} cannot be the name of a folder in the cache; expected letters, "
+            f"task={name!r} cannot name a folder in the cache: use letters, "
             f"digits, '.', '_' and '-', such as {slugify(name)!r}."
         )
     return name

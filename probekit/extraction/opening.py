@@ -154,7 +154,7 @@ def read_task(target: ExtractTarget, task: Task | None = None) -> Task:
         choice = Choice(label=target.label, **target.own.given)
         task = examples_task(target.examples, target.task, choice)
     if target.data is not None and is_own(task):
-        raise OptionError(f"{target.task} is the data already; leave --data {target.data} out.")
+        raise OptionError(f"{target.task} is the data already. Leave --data {target.data} out.")
     return task
 
 
@@ -174,8 +174,8 @@ def inspect_target(target: ExtractTarget, options: ExtractOptions) -> Inspection
         return inspect_and_remember(target.model, revision=target.revision, **how)
     if target.revision is not None:
         raise OptionError(
-            f"--revision {target.revision} is of a repository of the Hub, and the model is given "
-            "in memory. Leave it out."
+            f"--revision {target.revision} is for a model of the Hub, and this one was given in "
+            "memory. Leave it out."
         )
     inspection = inspect_backbone(target.given, **how)
     target.check_name(inspection.info.identity.to_json())
@@ -430,5 +430,5 @@ def measure_disk(folder: Path, *, resident: bool) -> DiskSpeed:
 
 def _assumed(folder: Path) -> DiskSpeed:
     """Return the speed of a usual disk in place of one that is full, and say so."""
-    logger.warning("%s has no room to measure its disk: 1 GB/s is assumed.", folder)
+    logger.warning("%s has no room for measuring the speed of its disk; 1 GB/s is assumed.", folder)
     return DiskSpeed(1e9, 1e9)

@@ -94,15 +94,15 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
     # a choice of output head that no entry can keep
     if options.tie is not None and OUTPUT_HEAD not in keep:
         raise OptionError(
-            f"--tie {options.tie} makes an output head, and none is kept: add --keep {OUTPUT_HEAD}."
+            f"--tie {options.tie} makes an output head, but none is kept. Add --keep {OUTPUT_HEAD}."
             if "predicted" in keep
             else f"--tie {options.tie} is for language modelling, whose output head it makes. "
             f"Leave it out; to keep an output head for another task, add --keep {OUTPUT_HEAD}."
         )
     if OUTPUT_HEAD in keep and options.random_init is not None and options.tie is None:
         raise OptionError(
-            "--random-init: random weights come without an output head. Give --tie input: a "
-            "trained transform over their input embeddings."
+            "--random-init: a model with random weights has no output head. Add --tie input, which "
+            "makes one from its input embeddings."
         )
     # what is not of the model's width, before anything is computed
     structure.check_layers(info.name, parse_layers(options.layers, info.n_blocks))
@@ -192,8 +192,8 @@ def _check_fits(options: ExtractOptions, task: Task, info: BackboneInfo) -> None
     predicts = KINDS[task.kind].per == "prediction"
     if predicts and options.overlong != "stride":
         raise OptionError(
-            "--overlong: for language modelling, texts are read in blocks of --max-length, one "
-            "after the other. Leave it out."
+            "--overlong: language modelling reads texts in consecutive blocks of --max-length, so "
+            "none is too long. Leave it out."
         )
     masked, causal = predicts and not info.causal, predicts and info.causal
     for typed, given, fits, form, models in (

@@ -36,7 +36,7 @@ def test_extract(bert, here, monkeypatch):
     process.wait(lambda: len(list(here.glob("cache/*/*/*.partial/building/units/*.json"))) >= 5)
     os.kill(process.pid, signal.SIGTERM)
     err = messages(process)
-    kept = re.search(r"train: (\d+) of (\d+) units are finished, and kept\.", err)
+    kept = re.search(r"train: stopped; (\d+) of (\d+) units are finished and kept\.", err)
     (partial,) = here.glob("cache/*/*/*.partial")
     outcome = done(*words)
     found = re.search(r"resuming .*: (\d+) of (\d+) units done", outcome.err)

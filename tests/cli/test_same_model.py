@@ -46,7 +46,7 @@ def test_a_model_of_the_same_folder_name_does_not_stand_in(runs):
     assert "Type: probekit extract run2/checkpoint-100" in message
     assert "no cache entry matches" in refused("cache", "rm", "-y", "run2/checkpoint-100", TEXT)
 
-    said = "another model is called checkpoint-100 in cache as well; --name NAME tells them apart."
+    said = "checkpoint-100 is also the name of another model in cache; tell them apart"
     assert done("extract", "run2/checkpoint-100", TEXT, *FLOAT32).err.count(said) == 1
     for one in ("run1", "run2"):
         options = ("--out", "runs.jsonl", "--save", f"{one}/head")
@@ -105,11 +105,8 @@ def test_data_that_was_renamed_or_moved_is_known_again(runs):
     shutil.move(TEXT, runs / "moved" / "people")
     assert "complete already" in done("extract", model, "moved/people", *FLOAT32).err
     done("train", model, "moved/people", *TRAIN, "--out", "runs.jsonl")
-    done("train", model, "moved/people", *TRAIN)
     shutil.copytree(runs / "moved" / "people", runs / "again")
-    done("train", model, "again", *TRAIN)
-    (own,) = (runs / "runs" / "checkpoint-100").glob("*.jsonl")
-    assert own.name.startswith("people-") and len(own.read_text().splitlines()) == 1
+    done("train", model, "again", *TRAIN, "--out", "runs.jsonl")
     shutil.move("cache", runs / "moved" / "cache")
     shutil.rmtree("run1")
     cache = ("--cache", "moved/cache")
@@ -138,7 +135,7 @@ def test_a_name_tells_models_of_one_folder_name_apart(runs):
     (record,) = records()
     assert record["model"] == "second"
     message = refused("extract", "run2/checkpoint-100", TEXT, *FLOAT32, "--name", "third")
-    assert "is in the cache already" in message and "call it by that name: second," in message
+    assert "has this entry already under the name second" in message
 
 
 def test_own_data_is_removed_by_its_text_and_not_by_its_name(runs):

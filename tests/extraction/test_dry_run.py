@@ -207,4 +207,6 @@ def test_speed_of_the_disk(tmp_path, monkeypatch, caplog):
     monkeypatch.setattr("probekit.extraction.opening.free_bytes", lambda folder: 0)
     refusing(13, "is not written to")
     assert measure_disk(tmp_path, resident=True) == (1e9, 1e9)
-    assert caplog.text.count("has no room to measure its disk: 1 GB/s is assumed") == 2
+    assert (
+        caplog.text.count("has no room for measuring the speed of its disk; 1 GB/s is assumed") == 2
+    )

@@ -88,11 +88,15 @@ def test_a_second_call_computes_nothing_and_other_tensors_are_another_model(give
     assert first[0].path.stat().st_mtime_ns == before
     with torch.no_grad():
         given["model"].encoder.layer[0].output.dense.bias += 1
-    with pytest.raises(OptionError, match=r"calls another model so .*in 2 entries.*cache rm mine"):
+    with pytest.raises(
+        OptionError, match=r"2 entries in .* of a model with other weights.*cache rm mine"
+    ):
         mine()
     second = mine(name="step-2")
     assert second[0].manifest.key != first[0].manifest.key
-    with pytest.raises(OptionError, match=r"--name third: .* is in the cache already, at .*step-2"):
+    with pytest.raises(
+        OptionError, match=r"--name third: the cache has this entry already .*, at .*step-2"
+    ):
         mine(name="third")
 
 
@@ -224,7 +228,7 @@ def test_a_model_in_memory_is_not_proven_to_be_one_of_files(bert, given, corpus,
 def test_a_random_version_has_a_name_of_its_own_and_the_key_of_the_files_(bert, mine, tmp_path):
     drawn = dataclasses.replace(PLAIN, random_init=0)
     mine()
-    with pytest.raises(OptionError, match="calls another model so"):
+    with pytest.raises(OptionError, match="of a model with other weights"):
         mine(options=drawn)
     train, _ = mine(options=drawn, name="mine-random0")
     (files,) = extract(bert, examples=sentences(), options=drawn, cache=tmp_path / "files")
@@ -237,16 +241,16 @@ def test_calls_that_make_no_sense(mine, given, tmp_path, monkeypatch):
     given["tokenizer"].save_pretrained("here")
     for more, message in (
         ({"name": None}, "has no name of its own.*name='mine'"),
-        ({"name": "a b"}, r"--name 'a b' cannot be .*such as 'a-b'"),
-        ({"name": "../up"}, "cannot be the name of a folder"),
-        ({"name": "mine.gguf"}, "cannot be the name of a folder"),
-        ({"name": "here"}, "--name here: commands would take that for the model"),
-        ({"task": "a b"}, "task='a b' cannot be .*such as 'a-b'"),
-        ({"task": "conll"}, "conll is a task of probekit's own"),
-        ({"task": "."}, "task='.' is a file or folder here"),
+        ({"name": "a b"}, r"--name 'a b' cannot name .*such as 'a-b'"),
+        ({"name": "../up"}, "cannot name a folder"),
+        ({"name": "mine.gguf"}, "cannot name a folder"),
+        ({"name": "here"}, "--name here: that is the path of a model"),
+        ({"task": "a b"}, "task='a b' cannot name .*such as 'a-b'"),
+        ({"task": "conll"}, "conll is one of probekit's tasks"),
+        ({"task": "."}, "task='.' is also a file or folder here"),
         ({"data": "folder"}, "is the data already"),
         ({"splits": ()}, "--split names no split"),
-        ({"revision": "main"}, "--revision main is of a repository of the Hub"),
+        ({"revision": "main"}, "--revision main is for a model of the Hub"),
     ):
         with pytest.raises(OptionError, match=message):
             mine(**more)

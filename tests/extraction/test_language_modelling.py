@@ -147,7 +147,9 @@ def test_a_model_without_an_output_head(headless, texts, tmp_path, monkeypatch):
 
 
 def test_random_weights_predict_over_their_own_embeddings(masked, texts, tmp_path):
-    with pytest.raises(OptionError, match=r"--random-init: random weights come .* --tie input"):
+    with pytest.raises(
+        OptionError, match=r"--random-init: a model with random weights .* --tie input"
+    ):
         run(masked, texts, tmp_path, random_init=0)
     entry = run(masked, texts, tmp_path, random_init=0, tie="input")
     own = AutoModel.from_pretrained(masked).get_input_embeddings().weight
@@ -169,7 +171,7 @@ def test_an_output_head_for_another_task(masked, tmp_path):
         ("masked", {"every": 2}, r"--every is for next-token prediction: .* a causal model"),
         ("llama", {"passes": 2}, r"--passes is for masked .* bidirectional model"),
         ("llama", {"mask_seed": 0}, r"--mask-seed is for masked"),
-        ("masked", {"overlong": "truncate"}, r"--overlong: for language modelling"),
+        ("masked", {"overlong": "truncate"}, r"--overlong: language modelling"),
         ("masked", {"pooling": "first"}, r"--pooling says which subwords"),
         ("masked", {"keep": ("cls",)}, r"--keep cls: .* has no such rows. Choose from: predicted"),
         ("masked", {"keep": ("predicted",), "tie": "input"}, r"--tie input .* --keep output-head"),

@@ -119,7 +119,7 @@ def test_any_order_leaves_the_bytes_of_one_process(
     shard = partial(run, bert, corpus, tmp_path, **options)
     assert shard(shard="3/3") == []
     assert "train, shard 3/3: done." in caplog.text
-    assert "units are not written yet" in caplog.text
+    assert "units are still missing" in caplog.text
     assert shard(shard="1/3") == shard(shard="1/3") == [], "a shard that is done does no harm"
     (entry,) = shard(shard="2/3")
     assert label_columns(entry) == ["2"]
@@ -309,5 +309,5 @@ def test_what_shards_cannot_do(tmp_path):
         with pytest.raises(OptionError, match=f"{source}: expected a cache, or an entry, that"):
             merge_shards(tmp_path / "target", [tmp_path / source])
     for option in ("overwrite", "restart"):
-        with pytest.raises(OptionError, match=f"--shard 1/2 with --{option}: what it would throw"):
+        with pytest.raises(OptionError, match=f"--shard 1/2 with --{option}: it could delete"):
             ExtractTarget(model="m", task="conll", shard=Shard(1, 2), **{option: True})

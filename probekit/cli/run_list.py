@@ -167,13 +167,17 @@ class Target:
         return task.kinds[task.columns[0]] if task.columns else task.kind
 
     def default_out(self, label: str | None) -> Path:
-        """Return ``runs/<model>/<task>.jsonl``."""
+        """Return ``runs/<model>/<task>.jsonl``; of own data, the file begun under another name."""
         from probekit.backbone.saved_run import SavedRun
         from probekit.store.layout import model_slug
+        from probekit.tasks import HASH
 
         run = SavedRun.at(self.model)
         folder = Path("runs") / (model_slug(self.model) if run is None else run.called)
-        return folder / f"{self.about(label).slug}.jsonl"
+        slug = self.about(label).slug
+        text = HASH.search(slug)
+        begun = sorted(folder.glob(f"*{text[0]}.jsonl")) if text is not None else []
+        return begun[0] if len(begun) == 1 else folder / f"{slug}.jsonl"
 
 
 T = TypeVar("T")

@@ -9,7 +9,7 @@ from probekit.base.markup import html_view
 from probekit.base.plugins import trusting
 from probekit.base.registry import PathName
 from probekit.metrics import METRICS
-from probekit.results.log import read_records
+from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import beside_heads
 from probekit.results.summaries.select import matching
@@ -27,6 +27,9 @@ _AS_IT_IS = ("confusion",)
 class Records(list[Record]):
     """A list of records that knows their files and can be made a pandas table.
 
+    One text has one name in it, and records of earlier versions, which do not say their texts, have
+    those of records beside them: see `told_by_text`.
+
     Attributes:
         origins: the file that each record was read from, by its key.
     """
@@ -35,7 +38,7 @@ class Records(list[Record]):
         self, records: Iterable[Record] = (), origins: Mapping[str, Path] | None = None
     ) -> None:
         """Keep the records and their files."""
-        super().__init__(records)
+        super().__init__(told_by_text(records))
         self.origins: Mapping[str, Path] = dict(origins or {})
 
     def _repr_html_(self) -> str:

@@ -4,14 +4,14 @@ import json
 import logging
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 
 from filelock import FileLock
 
-from probekit.base.fingerprint import CHECKSUM, is_changed, parse_json, with_checksum
+from probekit.base.fingerprint import CHECKSUM, digest, is_changed, parse_json, with_checksum
 from probekit.base.registry import PathName
 from probekit.base.replacing import matching, standing_files, sync_path
 from probekit.errors import MissingFileError, RecordError, StorageError
@@ -230,7 +230,37 @@ def read_records(paths: Iterable[PathName]) -> tuple[list[Record], dict[str, Pat
             total += 1
     if total > len(by_key):
         logger.debug("left out %d records: later ones have the same key", total - len(by_key))
-    return list(by_key.values()), origins
+    return told_by_text(by_key.values()), origins
+
+
+_OF_TEXT = re.compile(r"[^/]*(-[0-9a-f]{8})")
+"""The name of data of one's own: what its path was called, and a hash of its text."""
+
+
+def told_by_text(records: Iterable[Record]) -> list[Record]:
+    """Return records of which those of one text say so, under one name.
+
+    A record without `Record.texts` has those of others with the same entry and labels, where these
+    agree. A text that was extracted under two paths has the name of the first record.
+    """
+    given = list(records)
+    said: dict[tuple[str, str], list[Mapping[str, str]]] = {}
+    for record in given:
+        texts = said.setdefault((record.entry, record.labels_fingerprint), [])
+        if record.texts and record.texts not in texts:
+            texts.append(record.texts)
+    names: dict[tuple[str, str], str] = {}
+    renamed = []
+    for record in given:
+        texts = said[record.entry, record.labels_fingerprint]
+        known = texts[0] if len(texts) == 1 else record.texts
+        name = record.task
+        if stem := _OF_TEXT.fullmatch(name):
+            text = digest(known) if known else record.labels_fingerprint
+            name = names.setdefault((stem[1], text), name)
+        same = (known, name) == (record.texts, record.task)
+        renamed.append(record if same else replace(record, texts=known, task=name))
+    return renamed
 
 
 def _portable(record: Record, file: Path) -> Record:

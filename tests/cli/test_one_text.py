@@ -1,4 +1,4 @@
-"""Data of one's own is told apart by its texts."""
+"""Data of one's own is told apart by its texts, and one text has one name."""
 
 import json
 import os
@@ -56,6 +56,15 @@ def test_they_are_told_apart_where_they_share_a_name(trained):
         f"the test texts of {one} and {other} are not the same, though their task is called "
         f"{record['task']} in both; runs are compared on the same sentences."
     )
+
+
+def test_one_text_under_two_names_is_one_task(trained):
+    files = trained("plain", ["Maria", "Paris"]), trained("copied", ["Maria", "Paris"], "mean")
+    rows = done("table", *files, "--style", "jsonl").rows
+    assert [row["options"]["head"] for row in rows] == ["last", "mean"]
+    assert len({row["options"]["task"] for row in rows}) == 1
+    (found,) = done("compare", *files, "--json").rows
+    assert found["differing"] == {} and (found["a"], found["b"]) == ("last", "mean")
 
 
 class PathLike:

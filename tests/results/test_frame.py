@@ -41,3 +41,24 @@ def test_what_is_selected_is_still_a_table_and_knows_its_file(records):
 def test_no_records_are_an_empty_table():
     frame = Records().to_pandas()
     assert len(frame) == 0 and "head" in frame
+
+
+def test_records_of_earlier_versions_have_the_texts_of_those_beside_them():
+    texts = {"train": "aa" * 32, "test": "bb" * 32}
+    old, new = make_record(seed=0), make_record(seed=1, texts=texts)
+    assert [one.texts for one in Records([old, new])] == [texts] * 2
+    other = make_record(seed=2, texts=texts | {"test": "cc" * 32})
+    assert [one.texts for one in Records([old, new, other])] == [{}, texts, other.texts]
+    elsewhere = make_record(seed=3, entry="train-76543210")
+    assert [one.texts for one in Records([new, elsewhere])] == [texts, {}]
+
+
+def test_one_text_of_ones_own_has_the_first_name():
+    one, other, third = (
+        make_record(seed=seed, task=f"{name}-0123abcd", texts={"train": letter * 64})
+        for seed, (name, letter) in enumerate([("first", "a"), ("second", "a"), ("third", "b")])
+    )
+    found = [record.task for record in Records([one, other, third])]
+    assert found == ["first-0123abcd", "first-0123abcd", "third-0123abcd"]
+    hub = [make_record(seed=seed, task=f"{name}/x-20240101") for seed, name in enumerate("ab")]
+    assert list(Records(hub)) == hub

@@ -17,7 +17,7 @@ from probekit.results.comparison.judging import (
 )
 from probekit.results.comparison.pairing import put_beside
 from probekit.results.comparison.resampling import SAMPLES, Bootstrap, Crossed, estimate
-from probekit.results.comparison.runs import RecordedRun, differing, run_names
+from probekit.results.comparison.runs import RecordedRun, differing, run_names, under_one_name
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series
 from probekit.results.summaries.interval import (
@@ -118,6 +118,7 @@ def compare(
         MissingFileError: a side file of predictions does not exist.
         RecordError: the runs cannot be paired, or predicted no such split; the message says why.
     """
+    a, b = under_one_name(a, b)
     if a.seeds != b.seeds and len(a.seeds) + len(b.seeds) > 2:
         seeds_a, seeds_b = (", ".join(map(str, run.seeds)) for run in (a, b))
         raise RecordError(

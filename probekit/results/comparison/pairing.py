@@ -155,8 +155,10 @@ def _check_scorable(
         return
     kinds = {name: _metric_for(name, predicted.content) for name, _ in METRICS.items()}
     fitting = [name for name, scorer in kinds.items() if _scorable(scorer, predicted)]
+    per_class = "probabilities of classes (kept of up to 200 classes)"
+    what = per_class if kind.consumes == "scores" else kind.consumes
     raise RecordError(
-        f"{_origin(run, record)}: {metric} scores {kind.consumes}, and its predictions are "
+        f"{_origin(run, record)}: {metric} scores {what}, and its predictions are "
         f"{predicted.content}; choose from: {', '.join(fitting)}."
     )
 

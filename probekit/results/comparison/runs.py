@@ -2,13 +2,13 @@
 
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Self
 
 from probekit.errors import OptionError, RecordError
-from probekit.results.log import read_records
+from probekit.results.log import read_records, told_by_text
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import (
     Key,
@@ -86,6 +86,13 @@ def choose_run(text: str, where: Sequence[str] = ()) -> RecordedRun:
     _check_one_setting(records, text, parts)
     check_seeds(records, text)
     return RecordedRun.of(text, records)
+
+
+def under_one_name(a: RecordedRun, b: RecordedRun) -> tuple[RecordedRun, RecordedRun]:
+    """Return two runs of which one text has one name, though their files say two."""
+    records = told_by_text([*a.records, *b.records])
+    cut = len(a.records)
+    return replace(a, records=tuple(records[:cut])), replace(b, records=tuple(records[cut:]))
 
 
 def _split(text: str) -> tuple[str, list[str]]:

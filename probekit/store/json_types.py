@@ -18,6 +18,7 @@ JsonType = Callable[[Any], bool]
 _DEEPEST = 16
 
 # control characters, half pairs of UTF-16, separators
+_SURROGATE = re.compile("[\ud800-\udfff]")
 _UNNAMEABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff/\\]")
 
 
@@ -34,7 +35,7 @@ def number(value: Any) -> bool:
 
 def text(value: Any) -> bool:
     """Accept text that can be written again: half pairs of UTF-16 are none."""
-    return isinstance(value, str) and not any("\ud800" <= letter <= "\udfff" for letter in value)
+    return isinstance(value, str) and not _SURROGATE.search(value)
 
 
 def is_name(value: object) -> bool:

@@ -121,6 +121,8 @@ def _batches(
     touched = [n for n in range(len(sizes)) if bounds[n] < rows.stop and rows.start < bounds[n + 1]]
     at = bounds[touched[0]]
     for batch in file.iter_batches(_ROWS, touched, columns=columns):
+        if at >= rows.stop:
+            break
         first, stop = max(rows.start - at, 0), min(rows.stop - at, len(batch))
         if first < stop:
             yield batch.slice(first, stop - first)

@@ -30,6 +30,7 @@ from probekit.store import Entry
 from probekit.store.labels import LabelSet, groups_for, labels_for, read_newest
 from probekit.tasks import Split, Task, is_own
 from probekit.tasks.sentences import DOCUMENT
+from probekit.tasks.split_parts import SplitParts, read_split
 
 logger = logging.getLogger(__name__)
 
@@ -213,7 +214,11 @@ def load_groups(entry: Entry, task: Task, column: str, location: Location) -> tu
         groups = _by_label(stored, where)
     else:
         data = None if location.data is None else Path(location.data)
-        groups = task.groups(split, column, data)
+        text = read_split(task, split, data) if len(entry.parts) > 1 else None
+        if isinstance(text, SplitParts):
+            groups = text.groups(column)
+        else:
+            groups = task.groups(split, column, data)
     missing = [name for name in entry.examples.ids if not groups.get(name)]
     if missing:
         raise DataError(

@@ -5,9 +5,11 @@ import logging
 import shlex
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
+from probekit.base.fingerprint import digest
 from probekit.base.kinds import EXAMPLES_IN_MEMORY
 from probekit.base.notices import info_once, warn_once
 from probekit.base.registry import PathName, typed_name
@@ -78,11 +80,13 @@ class Wanted:
             text = None if self.text is None else folder.asked.get("text")
             if self.text is None or not isinstance(text, str):
                 return folder.task == self.slug
-            wanted, place = self.text(folder.split, folder.limit, False), folder.path.parent
+            place, split = folder.path.parent, folder.split
             if place not in marks:
                 marks[place] = read_marks(folder.path)
-            of = marks[place].get((folder.split, text), ())
-            return wanted in (text, *(mark.source for mark in of))
+            of_parts = marks[place].get((split, text), ())
+            return text == self.text(split, folder.limit, False) or any(
+                mark.source == self.text(split, mark.limit, False) for mark in of_parts
+            )
 
         def was_read_at_once(folder: EntryFolder) -> bool:
             names = self.slug, self.slug.rpartition("-")[0]  # with a hash of its text, or without
@@ -127,14 +131,20 @@ def find_entries(
     folders = list_entries(root)
     of_task = wanted.of_task(wanted.of_model(folders))
     matching = [folder for folder in of_task if folder.split == split]
-    parted = _parted(matching, wanted, split)
+    every = parted_splits(matching)
+    parted = _newest(every, wanted)
     if entry is not None:
         entry = typed_name(entry)
         of_key = [head for head, parts in parted.items() if parts.key.startswith(entry)]
         matching = of_key or _chosen(matching, of_task, entry)
-    members = {f: head for head, parts in parted.items() for f in parts.folders.values()}
-    matching = list(dict.fromkeys(members.get(folder, folder) for folder in matching))
-    complete = {f: f.manifest for f in matching if f.manifest is not None}
+    known_by_name = every if wanted.text is None else ()  # what is not of the newest text is old
+    heads = {folder: list[EntryFolder]() for p in known_by_name for folder in p.folders.values()}
+    for head, parts in parted.items():
+        for folder in parts.folders.values():
+            heads.setdefault(folder, []).append(head)
+    matching = list(dict.fromkeys(chain.from_iterable(heads.get(f, [f]) for f in matching)))
+    made = {f: (parted.get(f) or f).manifest for f in matching}
+    complete = {folder: manifest for folder, manifest in made.items() if manifest is not None}
     best = _best(complete, arrays, f"{model_slug(wanted.model)} {wanted.task}")
     if len(best) > 1:
         raise EntryNotFoundError(_several(best, wanted, split))
@@ -148,14 +158,14 @@ def find_entries(
     raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders))
 
 
-def _parted(
-    folders: Sequence[EntryFolder], wanted: Wanted, split: str
-) -> dict[EntryFolder, PartedSplit]:
-    """Return splits that were extracted in parts by their first entry, the newest of each."""
-    source = None if wanted.text is None else wanted.text(split, None, False)
-    parted = sorted(parted_splits(folders), key=lambda parts: (parts.whole, parts.marked))
-    some = [parts for parts in parted if parts.source == source]
-    return {parts.first: parts for parts in some or parted}
+def _newest(every: Sequence[PartedSplit], wanted: Wanted) -> dict[EntryFolder, PartedSplit]:
+    """Return the splits in parts that are meant, by head; of each request that of the last text."""
+    text, newest = wanted.text, dict[str, PartedSplit]()
+    for parts in sorted(every, key=lambda p: (p.whole, p.limit is None, p.marked)):
+        head = parts.head
+        if text is None or parts.source == text(head.split, parts.limit, False):
+            newest[digest([{**head.asked, "text": parts.limit}])] = parts
+    return {parts.head: parts for parts in newest.values()}
 
 
 def _chosen(

@@ -101,8 +101,13 @@ class JoinedEntry(Entry):
     joined: tuple[Entry, ...] = field(default=(), repr=False)
 
     @classmethod
-    def of(cls, parts: Sequence[Entry]) -> "JoinedEntry":
-        """Join the entries of the parts in their order, which hold the same arrays and layers."""
+    def of(cls, parts: Sequence[Entry], limit: int | None = None) -> "JoinedEntry":
+        """Join the entries of the parts in their order, which hold the same arrays and layers.
+
+        Args:
+            parts: the entries.
+            limit: N where they are the first N examples of the split; None if they are all.
+        """
         first = parts[0]
         manifests = [part.manifest for part in parts]
         slots = list(map(_slots, parts))
@@ -123,6 +128,7 @@ class JoinedEntry(Entry):
                 "text": digest([of.request["text"] for of in manifests]),
             },
             counts=counts,
+            extra={**first.manifest.extra, "limit": limit},
         )
         return cls(first.path, manifest, arrays, first.folder, tuple(parts))
 

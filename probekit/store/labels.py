@@ -279,7 +279,8 @@ def labels_of(entry: Entry) -> list[LabelFile]:
 def files_of(entry: Entry) -> list[LabelFile]:
     """Return all files beside an entry: those of its split and its text, or of all its parts."""
     mine = {(part.manifest.split, part.manifest.request["text"]) for part in entry.parts}
-    files = map(read_label_file, matching(labels_folder(entry.path), "*.parquet"))
+    folders = dict.fromkeys(labels_folder(part.path) for part in entry.parts)
+    files = (read_label_file(path) for of in folders for path in matching(of, "*.parquet"))
     return [file for file in files if file.of in mine]
 
 

@@ -1,7 +1,7 @@
 """Splits that are too large to be read at once: which entries are their parts, and of what."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,6 +11,7 @@ from probekit.errors import EntryError, EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder
 from probekit.store.labels import PART, read_labels, write_labels
 from probekit.store.layout import labels_folder
+from probekit.store.manifest import Manifest
 
 
 class PartMark(NamedTuple):
@@ -20,12 +21,14 @@ class PartMark(NamedTuple):
         source: hash of what the split is read from, and how.
         number: 0, 1, ... in the order of the examples.
         last: whether none follows.
+        limit: N where all parts are the first N examples of the split; None if they are all.
         marked: when that was written.
     """
 
     source: str
     number: int
     last: bool
+    limit: int | None
     marked: str
 
 
@@ -33,7 +36,9 @@ Marks = Mapping[tuple[str, str], Sequence[PartMark]]
 """By split and fingerprint of a text."""
 
 
-def write_mark(entry: Path, split: str, text: str, source: str, number: int, last: bool) -> None:
+def write_mark(
+    entry: Path, split: str, text: str, source: str, number: int, last: bool, limit: int | None
+) -> None:
     """Write beside an entry which part of a split its text is.
 
     Args:
@@ -43,11 +48,13 @@ def write_mark(entry: Path, split: str, text: str, source: str, number: int, las
         source: hash of what the split is read from, and how.
         number: of the part.
         last: whether none follows.
+        limit: N where all parts are the first N examples of the split.
 
     Raises:
         StorageError: the folder cannot be written.
     """
     said = {"source": source, "number": str(number), "last": str(last)}
+    said |= {} if limit is None else {"limit": str(limit)}
     write_labels(
         labels_folder(entry),
         split,
@@ -75,7 +82,8 @@ def read_marks(entry: Path) -> Marks:
         said = {name: "".join(of) for name, of in zip(labels.ids, labels.values, strict=True)}
         try:
             number, last = int(said["number"]), said["last"] == "True"
-            mark = PartMark(said["source"], number, last, labels.file.created)
+            limit = int(said["limit"]) if "limit" in said else None
+            mark = PartMark(said["source"], number, last, limit, labels.file.created)
         except (KeyError, ValueError):
             raise EntryError(
                 f"{path} does not say which part of a split it is of. Delete it, and extract again."
@@ -90,12 +98,14 @@ class PartedSplit:
 
     Attributes:
         source: hash of what the split is read from, and how.
+        limit: N where they are the first N examples of the split; None if they are all.
         folders: by the part's number.
         last: number of the last part; None where its entry is not there.
         marked: when the last of them was marked.
     """
 
     source: str
+    limit: int | None = None
     folders: dict[int, EntryFolder] = field(default_factory=dict)
     last: int | None = None
     marked: str = ""
@@ -104,6 +114,17 @@ class PartedSplit:
     def first(self) -> EntryFolder:
         """The first part that is there."""
         return self.folders[min(self.folders)]
+
+    @property
+    def head(self) -> EntryFolder:
+        """The last part that is there, which the first examples of the split have not got."""
+        return self.folders[max(self.folders)]
+
+    @property
+    def manifest(self) -> Manifest | None:
+        """The manifest of its head as that of all parts; None where it cannot be read."""
+        made = self.head.manifest
+        return None if made is None else replace(made, extra={**made.extra, "limit": self.limit})
 
     @property
     def whole(self) -> bool:
@@ -132,7 +153,8 @@ class PartedSplit:
                 f"{place}: the split {self.first.split} is extracted in parts, and only "
                 f"{there:,}{of} are there. Run the same `probekit extract` again: it does the rest."
             )
-        return JoinedEntry.of([Entry.open(self.folders[n].path) for n in sorted(self.folders)])
+        parts = [Entry.open(self.folders[number].path) for number in sorted(self.folders)]
+        return JoinedEntry.of(parts, self.limit)
 
 
 def parted_splits(folders: Iterable[EntryFolder]) -> list[PartedSplit]:
@@ -151,7 +173,7 @@ def parted_splits(folders: Iterable[EntryFolder]) -> list[PartedSplit]:
         for mark in marks[place].get((folder.split, text), ()):
             alike = {**folder.asked, "text": mark.source}
             split = splits.setdefault(
-                digest([str(place), folder.split, alike]), PartedSplit(mark.source)
+                digest([folder.split, alike]), PartedSplit(mark.source, mark.limit)
             )
             split.folders[mark.number] = folder
             split.last = mark.number if mark.last else split.last

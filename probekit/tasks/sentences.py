@@ -166,11 +166,13 @@ class PartOf:
         source: hash of what the split is read from, and how.
         number: 0, 1, ... in the order of the examples.
         last: whether none follows.
+        limit: N where all parts are the first N examples of the split; None if they are all.
     """
 
     source: str
     number: int
     last: bool
+    limit: int | None = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,14 +1,22 @@
 """Splits that are too large to be read at once: a part after the other."""
 
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import KINDS
 from probekit.base.notices import hushed
+from probekit.errors import DataError
 from probekit.tasks.sentences import PartOf, Sentences, Split
 from probekit.tasks.task import Task
 from probekit.tasks.user_files import OwnCorpus, Parts
+
+_MIX = (
+    "Text as large as this is read in parts, each of which has to hold examples like those of the "
+    "first: shuffle the rows, or leave these out of the files."
+)
 
 
 @dataclass(frozen=True)
@@ -38,28 +46,65 @@ class SplitParts:
             is_wanted: says of a number whether that part is read.
 
         Raises:
-            DataError: a part does not hold what its format promises.
+            DataError: a part does not hold what its format promises, or not what the first holds.
         """
         readers, left, number = self.parts.readers(), self.limit, 0
+        labelled = self._labelled
         reader = next(readers, None)
         while reader is not None and left != 0:
             following = next(readers, None)
             if is_wanted(number) or left is not None:  # how many are left depends on all before
-                split = self._read(reader, number).first(left)
+                split, labelled = self._read(reader, number, labelled)
+                split = split.first(left)
                 left = None if left is None else left - len(split.examples)
                 last = following is None or left == 0
                 if number == 0 and left == 0:
                     yield replace(split, limit=self.limit)
                 elif is_wanted(number):
-                    part = PartOf(self.text_fingerprint(), number, last)
-                    yield replace(split, limit=self.limit, part=part)
+                    part = PartOf(self.text_fingerprint(), number, last, self.limit)
+                    yield replace(split, limit=None, part=part)
             reader, number = following, number + 1
 
-    def _read(self, reader: Callable[[], Sentences], number: int) -> Split:
-        if number == 0:
-            return self.task.split_of(reader(), self.name)
-        with hushed():  # what is said of the first part is true of all
-            return self.task.split_of(reader(), self.name, f"{self.name}-{number:05}")
+    def groups(self, column: str) -> dict[str, str]:
+        """Return the group of each sentence by its id; errors are those of `Task.groups`."""
+        groups: dict[str, str] = {}
+        for number, reader in enumerate(self.parts.readers()):
+            groups |= self.task.groups_of(reader(), column, self._ids(number))
+        return groups
+
+    @property
+    def _labelled(self) -> set[str] | None:
+        """The columns that are labelled in its first part; None where that is not read yet."""
+        task = self.task
+        is_read = self.name == task.splits[0] and KINDS[task.kind].per != "prediction"
+        return {*task.columns} if is_read else None
+
+    def _read(
+        self, reader: Callable[[], Sentences], number: int, labelled: set[str] | None
+    ) -> tuple[Split, set[str]]:
+        """Return a part, and the columns that are labelled there, the same as in others.
+
+        Raises:
+            DataError: they are not the same, or there is no example.
+        """
+        with hushed() if number else nullcontext():  # what is said of the first is true of all
+            corpus = reader()
+            if not corpus.sentences:
+                raise DataError(f"{corpus.where}: no example is left there. {_MIX}")
+            split = self.task.split_of(corpus, self.name, self._ids(number))
+        written = {column for sentence in corpus.sentences for column in sentence.labels}
+        columns = {*split.labels} | (written - {*self.task.columns})
+        for column in () if labelled is None else sorted(columns ^ labelled):
+            have = "some have" if column in columns else "none has"
+            raise DataError(
+                f"{corpus.where}: {have} a label in column {column!r} there, unlike in the first "
+                f"part of {self.name}. {_MIX}"
+            )
+        return split, columns
+
+    def _ids(self, number: int) -> str:
+        """Return what ids in a part begin with where the text gives none."""
+        return f"{self.name}-{number:05}" if number else self.name
 
 
 def read_split(

@@ -112,7 +112,16 @@ class Task:
             DataError: there is no column at all, or a sentence has no value in it.
             MissingFileError, HubError: as for `read`.
         """
-        corpus = self.corpus(split, data)
+        return self.groups_of(self.corpus(split, data), column, split)
+
+    def groups_of(self, corpus: Sentences, column: str, ids: str) -> dict[str, str]:
+        """Return the group of each of some sentences by its id; errors are those of `groups`.
+
+        Args:
+            corpus: the sentences.
+            column: as for `groups`.
+            ids: what ids begin with where the corpus gives none.
+        """
         known = {name: None for sentence in corpus.sentences for name in sentence.groups}
         if not known:
             raise DataError(
@@ -128,7 +137,7 @@ class Task:
                     sentence,
                     f"the group column {column!r} is empty here; fill it in, or leave --group out.",
                 )
-            groups[name_example(sentence, split, number)] = group
+            groups[name_example(sentence, ids, number)] = group
         return groups
 
 

@@ -11,7 +11,7 @@ from typing import Any, Self
 from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, SPLITS, Kind
 from probekit.base.notices import warn_once
-from probekit.errors import DataError, MissingFileError, OptionError
+from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
 from probekit.tasks.assemble import assemble, settle_labels
 from probekit.tasks.formats import file_parts
 from probekit.tasks.formats.delimited import load_table
@@ -171,7 +171,13 @@ class UserFiles(OwnCorpus):
         return Parts(
             count=len(pieces),
             readers=lambda: (partial(read_own, piece, choice) for piece in pieces),
-            told=lambda: [choice.given, [content_hash(Stamp.of(file)) for file in files]],
+            told=lambda: [
+                {**choice.given, "label": choice.label, "part": file_parts.PART_BYTES},
+                [
+                    [format_of(file), content_hash(Stamp.of(file)), card_names(_card_of(file))]
+                    for file in files
+                ],
+            ],
         )
 
     def first(self, split: str) -> Sentences:
@@ -208,7 +214,17 @@ class UserFiles(OwnCorpus):
 @lru_cache(maxsize=4096)
 def _cut(file: Stamp, choice: Choice) -> Sequence[File]:
     """Return the parts of a large file; the file where it can be read as a whole alone."""
-    path, form, kind = file.path, format_of(file.path), choice.of_kind
+    try:
+        return _parts_of(file.path, choice)
+    except ProbekitError:
+        raise
+    except (OSError, ValueError, KeyError):  # what reads it as a whole says what is wrong
+        return [file.path]
+
+
+def _parts_of(path: Path, choice: Choice) -> Sequence[File]:
+    """Return the parts of a large file; errors are those of ``file_parts``."""
+    form, kind = format_of(path), choice.of_kind
     if size_of(path) <= file_parts.PART_BYTES or path.suffix.lower() == GZIP:
         return [path]
     if form in _PACKED:
@@ -220,7 +236,7 @@ def _cut(file: Stamp, choice: Choice) -> Sequence[File]:
     if form == RUNNING and kind.per == "prediction":
         return paragraph_parts(path)
     if form in _TABLES and kind.per != "word":
-        return table_parts(path, lambda part: load_table(part, choice).lines[0] - 1)
+        return table_parts(path, lambda part: next(iter(load_table(part, choice).lines), 0) - 1)
     return [path]
 
 
@@ -298,10 +314,7 @@ def _with_class_names(fields: Fields, path: File) -> Fields:
     Raises:
         DataError: a number is that of no class, or the name of another one.
     """
-    card = path.parent / "README.md"
-    if not card.exists() and path.parent.name == "data":  # as repositories of the Hub have it
-        card = path.parent.with_name("README.md")
-    named = {}
+    card, named = _card_of(path), {}
     for column, classes in card_names(card).items():
         rows = []
         for number, row in enumerate(fields.values.get(column, ())):
@@ -316,6 +329,14 @@ def _with_class_names(fields: Fields, path: File) -> Fields:
         if rows:
             named[column] = by_name(rows, classes)
     return replace(fields, values={**fields.values, **named})
+
+
+def _card_of(path: File) -> Path:
+    """Return where the card of a file's data set lies, if it has one."""
+    card = path.parent / "README.md"
+    if not card.exists() and path.parent.name == "data":  # as repositories of the Hub have it
+        return path.parent.with_name("README.md")
+    return card
 
 
 def _formats_of(kind: Kind) -> tuple[str, ...]:

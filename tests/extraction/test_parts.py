@@ -174,6 +174,42 @@ def test_labels_that_change_reach_the_parts_without_the_model(
     assert found.label_map.names == ("A", "b")
 
 
+def entry_of(model, task, cache, **how):
+    location = Location(cache=cache, **({"kind": "sentence"} | how))
+    return open_features(model, str(task), location=location).entries["train"]
+
+
+def test_first_examples_share_parts_with_the_whole(bert, data, tmp_path, small_parts):
+    counts = (60, None, 40, 1000, 5)
+    for limit in counts:
+        options = plain(dtype="float32", limit=limit)
+        extract(
+            bert, str(data), cache=tmp_path, options=options, kind="sentence", device="cpu",
+            splits=["train"],
+        )  # fmt: skip
+        found = entry_of(bert, data, tmp_path)
+        assert len(found.examples) == (60 if limit == 60 else 150)
+        assert found.manifest.limit == (60 if limit == 60 else None)
+    by_name = entry_of(found.folder.parents[1].name, found.folder.parent.name, tmp_path, kind=None)
+    assert by_name.manifest.key == found.manifest.key
+    last = max(tmp_path.glob("*/*/train-*"), key=lambda path: path.stat().st_mtime)
+    assert entry_of(bert, data, tmp_path, entry=last.name).manifest.limit == 5
+
+
+def test_parts_that_lie_with_other_data_are_joined(bert, tmp_path, small_parts):
+    folder, cache = tmp_path / "data", tmp_path / "cache"
+    for n in range(4):
+        of_file = rows(40, f"{n}")
+        write(folder / f"train-{n:05}-of-00004.jsonl", json_lines(*of_file))
+    alone = write(tmp_path / "alone.jsonl", (folder / "train-00000-of-00004.jsonl").read_text())
+    extracted(bert, alone, cache)
+    (entry,) = extracted(bert, folder, cache)
+    assert len({part.path.parent for part in entry.parts}) == 2
+    found = open_features(bert, str(folder), location=Location(cache=cache, kind="sentence"))
+    assert len(found.view("train", pooling="mean")) == 160  # with labels from both
+    assert len(entry_of(bert, alone, cache).examples) == 40
+
+
 def test_what_was_extracted_at_once_is_found(bert, data, whole, small_parts):
     found = open_features(
         bert, str(data), location=Location(cache=whole[0].path.parents[2], kind="sentence")

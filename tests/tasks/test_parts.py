@@ -123,11 +123,83 @@ def test_the_first_examples_are_read_alone(tmp_path, monkeypatch, count) -> None
         assert isinstance(some, SplitParts)
         parts = list(some.read())
         assert sum(len(part.examples) for part in parts) == 100
-        assert {part.limit for part in parts} == {100} and parts[-1].part.last
+        assert {(part.limit, part.part.limit) for part in parts} == {(None, 100)}
+        assert parts[-1].part.last
     else:
         assert isinstance(some, SplitParts)
         with pytest.raises(DataError, match=r"a.jsonl \(from [\d,]+ on\), line \d+: not JSON"):
             list(some.read())
+
+
+LATE = {
+    "unlabelled": ({"label": None}, "none has a label in column 'label' there"),
+    "labelled": ({"label": "a"}, "some have a label in column 'label' there"),
+    "blank": ({"text": ""}, "no example is left there"),
+}
+
+
+@pytest.mark.parametrize("name", LATE)
+def test_a_part_that_is_unlike_the_first_is_refused(tmp_path, monkeypatch, name) -> None:
+    late, said = LATE[name]
+    label = None if name == "labelled" else "b"
+    rows = [{"text": f"text {n}", "label": label, "id": f"{n:040}"} for n in range(300)]
+    rows[150:] = [row | late for row in rows[150:]]
+    rows = [row for n, row in enumerate(rows) if n < 150 or n >= 170]
+    path = write(tmp_path / "a.jsonl", json_lines(*rows))
+    make_small(monkeypatch)
+    skip = {"skip_unlabelled": True, "skip_blank": True}
+    typed = None if name == "labelled" else "label"
+    task = get_task(str(path), kind="sentence", text="text", label=typed, **skip)
+    with pytest.raises(DataError, match=rf"a.jsonl \(from [\d,]+ on\): {said}"):
+        list(read_split(task, "train").read())
+
+
+@pytest.mark.parametrize("change", ["label", "card", "format"])
+def test_another_way_of_reading_is_another_source(tmp_path, monkeypatch, change) -> None:
+    rows = [{"text": text, "label": n % 2, "other": n % 3} for n, text in enumerate(TEXTS)]
+    path = write(tmp_path / "a.jsonl", json_lines(*rows))
+    if change == "format":
+        path = write(tmp_path / "a.csv", table([f"{text},x" for text in TEXTS], sep="\t"))
+    make_small(monkeypatch)
+
+    def source(label: str = "label") -> str:
+        task = get_task(str(path), kind="sentence", text="text", label=label, separator=sign)
+        return read_split(task, "train").text_fingerprint()
+
+    sign = "tab" if change == "format" else None
+    before = source()
+    assert source() == before
+    if change == "label":
+        assert source("other") != before
+    elif change == "format":
+        path = path.rename(path.with_suffix(".tsv"))
+        assert source() != before
+    else:
+        names = "{class_label: {names: {'0': bad, '1': good}}}"
+        card = f"---\ndataset_info:\n  features:\n  - name: label\n    dtype: {names}\n---\n"
+        write(tmp_path / "README.md", card)
+        assert source() != before
+
+
+def test_large_files_that_cannot_be_cut_are_refused_as_small_ones_are(
+    tmp_path, monkeypatch
+) -> None:
+    make_small(monkeypatch)
+    path = write(tmp_path / "a.parquet", b"PAR1" + b"x" * 9000)
+    with pytest.raises(DataError, match="not a readable Parquet file"):
+        task_of(path, "kind=sentence")
+    path = write(tmp_path / "a.csv", "\n" * 900 + table(TEXTS))
+    with pytest.raises(DataError, match="its first 501 bytes hold no example"):
+        task_of(path, "kind=sentence")
+
+
+def test_groups_have_the_ids_of_the_parts(tmp_path, monkeypatch) -> None:
+    rows = [{"text": text, "label": "a", "doc": f"d{n // 7}"} for n, text in enumerate(TEXTS)]
+    path = write(tmp_path / "a.jsonl", json_lines(*rows))
+    make_small(monkeypatch)
+    split = read_split(get_task(str(path), kind="sentence", text="text", label="label"), "train")
+    ids = [example.id for part in split.read() for example in part.examples]
+    assert split.groups("doc") == dict(zip(ids, [row["doc"] for row in rows], strict=True))
 
 
 def test_what_is_said_of_the_first_part_is_said_once(tmp_path, monkeypatch, caplog) -> None:

@@ -10,6 +10,9 @@ from typing import BinaryIO
 
 import xxhash
 
+from probekit.base.packed_files import check_count, most_unpacked
+from probekit.errors import DataError
+
 PART_BYTES = 2**24
 """About the bytes of one part; reading and tokenising them takes some 15 times as much memory."""
 
@@ -49,7 +52,8 @@ class FilePart:
 
     def __str__(self) -> str:
         """Return the file's path and, since lines are counted from there, where the part begins."""
-        return f"{self.path} (from {self.start:,} on)" if self.start else str(self.path)
+        head = "header, then " if self.head else ""
+        return f"{self.path} ({head}from {self.start:,} on)" if self.start else str(self.path)
 
     def __truediv__(self, name: str) -> Path:
         """Return what lies in the file, where that is a folder."""
@@ -125,11 +129,19 @@ def table_parts(path: Path, head_of: Callable[[FilePart], int]) -> list[FilePart
 
     Args:
         path: the file.
-        head_of: returns how many lines stand before the first example of a part.
+        head_of: returns how many lines stand before the first example of a part; -1 of none.
+
+    Raises:
+        DataError: there is no example in the file's first lines.
     """
     rows = _Rows if path.suffix.lower() == ".csv" else partial(_Rows, mark=b"")
     first = FilePart(path, 0, _cuts(path, [_HEAD_BYTES], rows())[0], _HEAD_BYTES)
-    lines = first.read_bytes().split(b"\n")[: head_of(first)]
+    if (count := head_of(first)) < 0:
+        raise DataError(
+            f"{path}: its first {first.stop:,} bytes hold no example, and so large a table has to "
+            "begin with one: remove the blank lines there."
+        )
+    lines = first.read_bytes().split(b"\n")[:count]
     named = any(line.strip() and b"sep=" not in line[:5] for line in lines)
     head = b"".join(line + b"\n" for line in lines)
     return [replace(part, head=head, headless=not named) for part in _byte_parts(path, rows())]
@@ -157,14 +169,20 @@ class _Rows:
 
 
 def parquet_parts(path: Path) -> list[FilePart]:
-    """Cut a Parquet file between two rows."""
+    """Cut a Parquet file between two rows.
+
+    Raises:
+        OSError: it cannot be read.
+        ValueError: it is damaged, or says that it holds far more than its size allows.
+    """
     import pyarrow.parquet as pq
 
     with pq.ParquetFile(path) as file:
-        about = file.metadata
+        about, nbytes = file.metadata, path.stat().st_size
+        check_count(about.num_rows, nbytes)
         groups = range(about.num_row_groups)
         unpacked = sum(about.row_group(number).total_byte_size for number in groups)
-        return _row_parts(path, about.num_rows, unpacked)
+        return _row_parts(path, about.num_rows, min(unpacked, most_unpacked(nbytes)))
 
 
 def saved_parts(path: Path) -> list[FilePart]:

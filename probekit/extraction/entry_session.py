@@ -150,7 +150,8 @@ class EntrySession(ABC):
         """Return the entry of a split, or of a part of one, whose plan may be made already."""
         entry = self.finished(address)
         if entry is None:
-            self._say_namesakes(address)
+            if split.part is None or split.part.number == 0:  # it looks at every entry
+                self._say_namesakes(address)
             entry = self._build(split, address, plan)
         else:
             logger.info("%s: complete already, at %s", split.title, entry.path)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 
@@ -147,7 +148,7 @@ def write_labels(
 def _is_of(path: Path, file: LabelFile) -> bool:
     """Say whether a file that is there is of the text of another, or of none that is known."""
     try:
-        return read_label_file(path).of == file.of
+        return _known_file(path).of == file.of
     except EntryError:
         return True
 
@@ -163,7 +164,7 @@ def _stands(file: LabelFile, ids: tuple[str, ...], values: tuple[tuple[str, ...]
     """Say whether labels are stored already, and no other version of them counts before."""
     try:
         there = read_labels(file.path)
-        stored = list(map(read_label_file, matching(file.path.parent, "*.parquet")))
+        stored = list(map(_known_file, matching(file.path.parent, "*.parquet")))
     except EntryError:
         return False
     others = (other for other in stored if (other.of, other.column) == (file.of, file.column))
@@ -211,6 +212,20 @@ def read_label_file(path: Path) -> LabelFile:
             "it and read the labels again with --data."
         )
     return file
+
+
+def _known_file(path: Path) -> LabelFile:
+    """Return what a label file says of itself, read once as long as it stays as it is."""
+    try:
+        about = path.stat()
+    except OSError:
+        return read_label_file(path)  # it says what is wrong
+    return _read_once(path, (about.st_ino, about.st_size, about.st_mtime_ns))
+
+
+@lru_cache(maxsize=2**16)
+def _read_once(path: Path, seen: tuple[int, ...]) -> LabelFile:
+    return read_label_file(path)
 
 
 def label_files(entry: Path, split: str) -> list[Path]:
@@ -280,7 +295,7 @@ def files_of(entry: Entry) -> list[LabelFile]:
     """Return all files beside an entry: those of its split and its text, or of all its parts."""
     mine = {(part.manifest.split, part.manifest.request["text"]) for part in entry.parts}
     folders = dict.fromkeys(labels_folder(part.path) for part in entry.parts)
-    files = (read_label_file(path) for of in folders for path in matching(of, "*.parquet"))
+    files = (_known_file(path) for of in folders for path in matching(of, "*.parquet"))
     return [file for file in files if file.of in mine]
 
 

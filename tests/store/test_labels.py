@@ -16,6 +16,7 @@ from probekit.store.labels import (
     groups_for,
     label_columns,
     labels_for,
+    read_label_file,
     read_labels,
     write_labels,
 )
@@ -172,3 +173,17 @@ def test_columns_whose_files_have_one_name_are_written(entry):
     for column in ("a b", "a_b"):
         write(labels_folder(entry.path), column)
         assert label_columns(entry) == [column]
+
+
+def test_labels_that_stand_are_compared_with_others_read_once(entry, monkeypatch):
+    folder, read = labels_folder(entry.path), []
+    texts = [f"text {n}" for n in range(5)]
+    for text in texts:
+        write(folder, text=text)
+    monkeypatch.setattr(
+        "probekit.store.labels.read_label_file",
+        lambda path, of=read_label_file: read.append(path) or of(path),
+    )
+    for text in texts:
+        write(folder, text=text)
+    assert len(read) == 2 * len(texts)  # each as the one that stands, and among all

@@ -38,7 +38,6 @@ from probekit.extraction.units import Unit
 from probekit.probe.model_parts import KeptBackbone, OutputHead
 from probekit.store.builder import EntryBuilder, Share
 from probekit.store.entry import Entry, folder_of_key, list_entries
-from probekit.store.labels import label_columns
 from probekit.store.layout import MANIFEST, asked_of, entry_folder, model_slug
 from probekit.store.lock import EntryLock, tidy
 from probekit.store.parted import parted_splits, write_mark
@@ -133,7 +132,7 @@ class EntrySession(ABC):
             yield part, address, plan
 
     def joined(self, split: SplitParts) -> Entry | None:
-        """Return the entries of all parts as one; None where one, or a label column, is missing."""
+        """Return the entries of all parts as one; None where one is missing."""
         asked = self.request.to_json(split.text_fingerprint())
         for parts in parted_splits(
             folder
@@ -141,9 +140,7 @@ class EntrySession(ABC):
             if folder.split == split.name and {**folder.asked, "text": asked["text"]} == asked
         ):
             if parts.source == asked["text"] and parts.whole:
-                entry = parts.open()
-                if {*split.task.columns} <= {*label_columns(entry)}:
-                    return entry
+                return parts.open()
         return None
 
     def _extract(self, split: Split, address: EntryAddress, plan: Plan | None) -> Entry | None:

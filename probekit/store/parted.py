@@ -1,17 +1,21 @@
 """Splits that are too large to be read at once: which entries are their parts, and of what."""
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple
 
 from probekit.base.fingerprint import digest
+from probekit.base.notices import warn_once
 from probekit.base.replacing import matching
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.store.entry import Entry, EntryFolder
 from probekit.store.labels import PART, read_labels, write_labels
 from probekit.store.layout import labels_folder
 from probekit.store.manifest import Manifest
+
+logger = logging.getLogger(__name__)
 
 
 class PartMark(NamedTuple):
@@ -69,25 +73,20 @@ def write_mark(
 
 
 def read_marks(entry: Path) -> Marks:
-    """Return which parts the texts are whose entries lie beside one.
-
-    Raises:
-        EntryError: a mark is damaged.
-    """
+    """Return which parts the texts are whose entries lie beside one, damaged marks left out."""
     marks: dict[tuple[str, str], list[PartMark]] = {}
     for path in matching(labels_folder(entry), f"*-{PART}-*.parquet"):
-        labels = read_labels(path)
-        if labels.file.kind != PART:  # labels of a column that is called so
-            continue
-        said = {name: "".join(of) for name, of in zip(labels.ids, labels.values, strict=True)}
         try:
+            labels = read_labels(path)
+            if labels.file.kind != PART:  # labels of a column that is called so
+                continue
+            said = {name: "".join(of) for name, of in zip(labels.ids, labels.values, strict=True)}
             number, last = int(said["number"]), said["last"] == "True"
             limit = int(said["limit"]) if "limit" in said else None
             mark = PartMark(said["source"], number, last, limit, labels.file.created)
-        except (KeyError, ValueError):
-            raise EntryError(
-                f"{path} does not say which part of a split it is of. Delete it, and extract again."
-            ) from None
+        except (EntryError, KeyError, ValueError):
+            warn_once(logger, "%s is damaged, and left out. Extracting again mends it.", path)
+            continue
         marks.setdefault(labels.file.of, []).append(mark)
     return marks
 
@@ -129,7 +128,8 @@ class PartedSplit:
     @property
     def whole(self) -> bool:
         """Whether every part is there."""
-        return self.last is not None and len(self.folders) == self.last + 1
+        count = len(self.folders)
+        return self.last == count - 1 and (min(self.folders), max(self.folders)) == (0, self.last)
 
     @property
     def key(self) -> str:
@@ -158,11 +158,7 @@ class PartedSplit:
 
 
 def parted_splits(folders: Iterable[EntryFolder]) -> list[PartedSplit]:
-    """Return the splits of which some folders hold the parts; of one part the newest entry counts.
-
-    Raises:
-        EntryError: a mark is damaged.
-    """
+    """Return the splits of which some folders hold the parts; of one the newest entry counts."""
     marks: dict[Path, Marks] = {}
     splits: dict[str, PartedSplit] = {}
     made = {f: f.manifest.created for f in folders if f.manifest is not None}

@@ -210,6 +210,36 @@ def test_parts_that_lie_with_other_data_are_joined(bert, tmp_path, small_parts):
     assert len(entry_of(bert, alone, cache).examples) == 40
 
 
+def test_a_mark_that_is_damaged_is_written_again(bert, data, tmp_path, small_parts, caplog):
+    (entry,) = extracted(bert, data, tmp_path, splits=["train"])
+    mark = sorted((entry.path.parent / "labels").glob("train-part-*"))[1]
+    content = mark.read_bytes()
+    mark.write_bytes(content[:-30])
+    with pytest.raises(EntryNotFoundError, match=f"only {len(entry.parts) - 1}"):
+        entry_of(bert, data, tmp_path)
+    assert f"{mark.name} is damaged" in caplog.text
+    (again,) = extracted(bert, data, tmp_path, splits=["train"])
+    assert again.manifest.key == entry.manifest.key
+    assert entry_of(bert, data, tmp_path).manifest.key == entry.manifest.key
+
+
+@pytest.mark.parametrize("what", ["running", "unlabelled test"])
+def test_parts_without_labels_are_an_entry(bert, tmp_path, small_parts, what):
+    if what == "running":
+        text = "\n\n".join(row["text"] for row in rows(250, "train"))
+        path = write(tmp_path / "train.txt", text)
+        how, tie = {"kind": "language-modelling", "splits": ["train"]}, "input"
+    else:
+        path = tmp_path / "data"
+        write(path / "train.jsonl", json_lines(*rows(20, "train")))
+        write(path / "test.jsonl", json_lines(*({"text": row["text"]} for row in rows(150, "t"))))
+        how, tie = {"kind": "sentence", "splits": ["test"]}, None
+    (entry,) = extract(
+        bert, str(path), cache=tmp_path / "cache", options=plain(tie=tie), device="cpu", **how
+    )
+    assert len(entry.parts) > 2
+
+
 def test_what_was_extracted_at_once_is_found(bert, data, whole, small_parts):
     found = open_features(
         bert, str(data), location=Location(cache=whole[0].path.parents[2], kind="sentence")

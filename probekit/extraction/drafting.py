@@ -26,8 +26,9 @@ from probekit.store.manifest import Manifest
 from probekit.store.tables import STARTS, ExampleTable
 from probekit.store.unfinished import Draft
 from probekit.tasks import Split, Task, is_own
+from probekit.tasks.given_examples import GivenExamples
 from probekit.tasks.sentences import DOCUMENT
-from probekit.tasks.user_files import GivenExamples, OwnCorpus
+from probekit.tasks.user_files import OwnCorpus
 from probekit.version import __version__
 
 _RANGE = {

@@ -17,18 +17,11 @@ from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
 from probekit.tasks.formats.text_lines import format_of
+from probekit.tasks.given_examples import GivenExamples, examples_task
 from probekit.tasks.hub_repository import hub_name, hub_task
 from probekit.tasks.sentences import Example, Split
 from probekit.tasks.task import Choice, Family, Task, TextOptions, slugify
-from probekit.tasks.user_files import (
-    FORMATS,
-    HASH,
-    GivenExamples,
-    UserFiles,
-    examples_task,
-    own_name,
-    own_task,
-)
+from probekit.tasks.user_files import FORMATS, HASH, UserFiles, own_name, own_task
 
 __all__ = [
     "HASH",

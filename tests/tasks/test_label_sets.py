@@ -6,9 +6,8 @@ import pytest
 from datasets import ClassLabel, Dataset, Features, Sequence, Value
 
 from probekit.errors import DataError, ProbekitError
-from probekit.tasks import TextOptions, get_task
+from probekit.tasks import TextOptions, examples_task, get_task
 from probekit.tasks.task import Choice
-from probekit.tasks.user_files import examples_task
 
 TEXTS = ("one", "two", "three", "four")
 SETS = (("b", "a"), (), ("a", "a"), ("c",))

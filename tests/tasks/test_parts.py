@@ -226,3 +226,15 @@ def test_a_large_data_set_of_the_hub_is_streamed(serve, tmp_path, monkeypatch) -
     assert [example.text for part in parts for example in part.examples] == TEXTS
     stars = [label for part in parts for label in part.labels["stars"]]
     assert stars == [(str(row["stars"]),) for row in rows]
+
+
+def test_what_is_appended_leaves_earlier_parts_as_they_are(tmp_path, monkeypatch) -> None:
+    path = MADE["a.jsonl"](tmp_path / "a.jsonl")
+    make_small(monkeypatch)
+    before = list(read_split(task_of(path, "kind=sentence"), "train").read())
+    with path.open("a") as file:
+        file.write(json_lines(*frame(ODD).to_dict("records")))
+    after = list(read_split(task_of(path, "kind=sentence"), "train").read())
+    assert len(after) > len(before) + 3
+    kept = [part.text_fingerprint() for part in before[:-1]]
+    assert [part.text_fingerprint() for part in after[: len(kept)]] == kept

@@ -262,7 +262,8 @@ def _byte_parts(path: Path, pass_over: Callable[[BinaryIO, int], object]) -> lis
     """
     size = path.stat().st_size
     count = max(round(size / PART_BYTES), 1)
-    cuts = _cuts(path, [number * size // count for number in range(1, count)], pass_over)
+    targets = [number * PART_BYTES for number in range(1, count)]  # what is appended moves none
+    cuts = _cuts(path, targets, pass_over)
     bounds = sorted({0, *cuts, size})
     return [FilePart(path, *bound, bound[1] - bound[0]) for bound in pairwise(bounds)]
 

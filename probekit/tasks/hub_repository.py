@@ -16,9 +16,9 @@ from probekit.tasks.formats.fields import Fields, dataset_fields
 from probekit.tasks.formats.text_lines import split_of
 from probekit.tasks.own_examples import read_fields
 from probekit.tasks.schemes import DASH, MARKS, NUMBERS, score_name
-from probekit.tasks.sentences import Sentence, Sentences, plain_text
+from probekit.tasks.sentences import Parts, Sentence, Sentences, plain_text
 from probekit.tasks.task import Choice, Task, slugify
-from probekit.tasks.user_files import OwnCorpus, Parts, UserFiles, own_task
+from probekit.tasks.user_files import OwnCorpus, UserFiles, own_task
 
 logger = logging.getLogger(__name__)
 

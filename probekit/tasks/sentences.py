@@ -1,11 +1,11 @@
 """The texts of one split: what the reader of a format hands on, and the checked examples."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal, Protocol, Self
+from typing import Any, Literal, Protocol, Self
 
-from probekit.base.fingerprint import digest_stream
+from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.registry import choose
 from probekit.errors import DataError
 from probekit.tasks.formats.file_parts import File
@@ -156,6 +156,26 @@ class Example:
     words: tuple[str, ...] = ()
     text: str | None = None
     text_pair: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parts:
+    """A split that is too large to be read at once, as parts in the order of its examples.
+
+    Attributes:
+        count: about how many parts there are.
+        readers: yields a function for each part, which reads it.
+        told: returns what tells it from others: contents, and how they are read.
+    """
+
+    count: int
+    readers: Callable[[], Iterator[Callable[[], Sentences]]]
+    told: Callable[[], Any]
+
+    @property
+    def source(self) -> str:
+        """Hash of what it is read from, and how."""
+        return digest(self.told())
 
 
 @dataclass(frozen=True)

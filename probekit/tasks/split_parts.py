@@ -9,9 +9,9 @@ from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS
 from probekit.base.notices import hushed
 from probekit.errors import DataError
-from probekit.tasks.sentences import PartOf, Sentences, Split
+from probekit.tasks.sentences import PartOf, Parts, Sentences, Split
 from probekit.tasks.task import Task
-from probekit.tasks.user_files import OwnCorpus, Parts
+from probekit.tasks.user_files import OwnCorpus
 
 _MIX = (
     "Text as large as this is read in parts, each of which has to hold examples like those of the "

@@ -2,13 +2,12 @@
 
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Self
 
-from probekit.base.fingerprint import digest
 from probekit.base.kinds import KINDS, Kind
 from probekit.base.notices import warn_once
 from probekit.errors import DataError, MissingFileError, OptionError, ProbekitError
@@ -53,7 +52,7 @@ from probekit.tasks.schemes import (
     looks_like_tags,
     read_scheme,
 )
-from probekit.tasks.sentences import Corpus, Sentences
+from probekit.tasks.sentences import Corpus, Parts, Sentences
 from probekit.tasks.task import Choice, Task, slugify
 
 logger = logging.getLogger(__name__)
@@ -79,26 +78,6 @@ _PACKED = (".parquet", SAVED)
 HASH = re.compile(r"-[0-9a-f]{8}\Z")
 """What follows the name in the folder name of the user's own data: of its text."""
 _SHOWN_LABELS = 5
-
-
-@dataclass(frozen=True, kw_only=True)
-class Parts:
-    """A split that is too large to be read at once, as parts in the order of its examples.
-
-    Attributes:
-        count: about how many parts there are.
-        readers: yields a function for each part, which reads it.
-        told: returns what tells it from others: contents, and how they are read.
-    """
-
-    count: int
-    readers: Callable[[], Iterator[Callable[[], Sentences]]]
-    told: Callable[[], Any]
-
-    @property
-    def source(self) -> str:
-        """Hash of what it is read from, and how."""
-        return digest(self.told())
 
 
 @dataclass(frozen=True, kw_only=True)

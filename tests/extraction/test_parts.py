@@ -10,7 +10,7 @@ import torch
 from probekit import Location, TrainSpec, open_features, sweep
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.extraction import ExtractTarget, Shard, extract, forecast, open_session
-from probekit.extraction.maintenance import check_chunks
+from probekit.extraction.maintenance import check_chunks, list_cache
 from probekit.store.builder import EntryBuilder
 from probekit.tasks import Task, TextOptions
 from tests.extraction.extracted import interrupted_after, plain
@@ -65,6 +65,9 @@ def parted(bert, data, tmp_path_factory):
 def test_rows_labels_and_scores_are_those_of_the_whole(whole, parted, data, tmp_path, small_parts):
     (train, dev), (expected, _) = parted, whole
     assert len(train.parts) > 3 and len(dev.parts) == 1
+    rows = list_cache(train.path.parents[2])
+    numbers = sorted(row["part"] for row in rows if row["split"] == "train")
+    assert numbers == [f"part {number + 1}" for number in range(len(train.parts))]
     for part in train.parts:
         check_chunks(part.path)
     views = [open_features(entries).view("train", pooling="mean") for entries in (parted, whole)]

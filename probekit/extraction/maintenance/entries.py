@@ -29,6 +29,7 @@ from probekit.store.find import Wanted, names_entry
 from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import MANIFEST, PARTIAL, asked_of
 from probekit.store.manifest import Manifest, read_manifest
+from probekit.store.parted import Marks, read_marks
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
 from probekit.tasks.split_parts import read_split
 
@@ -58,7 +59,9 @@ def list_cache(root: PathName, order: str = "name") -> list[dict[str, Any]]:
         UnknownNameError: there is no such order.
     """
     column, root = choose("order", order, _ORDERS), typed_path(root)
-    rows = [_row(folder) for folder in list_entries(root)]
+    folders = list_entries(root)
+    marks = {folder.path.parent: read_marks(folder.path) for folder in folders}
+    rows = [_row(folder, marks[folder.path.parent]) for folder in folders]
     if column is not None:
         rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
     return rows + [_stale_row(stale, root) for stale in find_stale(root)]
@@ -76,7 +79,7 @@ def _stale_row(stale: Stale, root: Path) -> dict[str, Any]:
     }
 
 
-def _row(folder: EntryFolder) -> dict[str, Any]:
+def _row(folder: EntryFolder, marks: Marks) -> dict[str, Any]:
     size = folder.nbytes
     row: dict[str, Any] = dict.fromkeys(_COLUMNS, "-") | {
         "model": folder.model,
@@ -95,8 +98,10 @@ def _row(folder: EntryFolder) -> dict[str, Any]:
         logger.warning("%s", error)
         other = isinstance(error, EntryVersionError)
         return row | {"state": "unreadable" if other else "damaged"}
+    numbers = [mark.number for mark in marks.get((folder.split, manifest.request["text"]), ())]
+    held = "all" if manifest.limit is None else f"first {manifest.limit}"
     return row | {
-        "part": "all" if manifest.limit is None else f"first {manifest.limit}",
+        "part": f"part {numbers[-1] + 1}" if numbers else held,
         "examples": manifest.counts["examples"],
         "words": manifest.counts.get("words") or "-",
         "layers": len(manifest.arrays[0].layers),

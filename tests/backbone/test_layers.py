@@ -140,9 +140,8 @@ def test_auto_is_bfloat16_where_it_is_native(native, monkeypatch):
 
 
 def test_memory_that_batches_leave_free_is_looked_for_before_each(loaded, monkeypatch):
-    calls = []
+    calls, backbone = [], loaded("bert")  # opening it runs batches too
     monkeypatch.setattr(Heap, "trim", lambda self: calls.append(self))
-    backbone = loaded("bert")
     for ids in _encode(backbone):
         backbone.layers(ids[None], torch.tensor([len(ids)]))
     assert len(calls) == len(SENTENCES) and len(set(map(id, calls))) == 1

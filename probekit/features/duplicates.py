@@ -166,6 +166,8 @@ def say_duplicates(entries: Sequence[Entry], root: Path) -> None:
     """
     by_split = {entry.manifest.split: entry for entry in [*_beside(entries, root), *entries]}
     names = sorted(by_split, key=[*SPLITS, *by_split].index)
+    if len(names) == 1:
+        return  # nothing to compare its texts with
     at_once = [name for name in names if len(by_split[name].parts) == 1]
     read = {name: wordings(by_split[name].examples) for name in at_once}
     for index, split in enumerate(names):

@@ -13,7 +13,7 @@ import xxhash
 from probekit.base.packed_files import check_count, most_unpacked
 from probekit.errors import DataError
 
-PART_BYTES = 2**24
+PART_BYTES = 2**23
 """About the bytes of one part; reading and tokenising them takes some 15 times as much memory."""
 
 AT_ONCE = 3 * PART_BYTES

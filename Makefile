@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.runtime
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-docs docs wheel bench analyses house clean
+.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-range test-neighbours test-judges test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -72,6 +72,17 @@ test-cluster: $(STAMP)  ## a Ray cluster of two nodes, which loses workers and n
 	command -v slurmctld >/dev/null || apt-get install -y -qq slurmctld slurmd slurm-client munge \
 		|| echo "Slurm is not here and cannot be installed: its tests will skip."
 	$(BIN)/python -m pytest -q -m cluster -rs --timeout 600 tests/cluster
+
+test-range: $(STAMP)  ## the tests with the lowest and with the newest versions that pyproject.toml allows (14 GB)
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[range]'
+	$(BIN)/python tools/test_range.py lowest
+	$(BIN)/python tools/test_range.py highest --python $(or $(NEWEST),3.13)
+
+test-neighbours: $(STAMP)  ## whether probekit goes into one environment with other tools of the field
+	$(BIN)/python tools/test_neighbours.py
+
+test-judges: $(STAMP)  ## other programs read the cache and compute the same; ARGS are pytest's
+	$(BIN)/python tools/judge.py $(ARGS)
 
 test-docs: $(STAMP)  ## run the code of every page and notebook
 	$(BIN)/python -m pytest -q -m docs -n auto --maxprocesses 4 tests/documents

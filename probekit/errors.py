@@ -79,14 +79,6 @@ class EngineError(ProbekitError, RuntimeError):
     """A worker could not finish its task for a reason that lies outside the task."""
 
 
-def install_extra(extra: str) -> str:
-    """Return how to install the packages of an extra, for messages.
-
-    The name on the package index may be another project's: the checkout is what is installed from.
-    """
-    return f"Run `pip install -c constraints.txt -e '.[{extra}]'` in your checkout of probekit."
-
-
 def upgrade_to(version: object) -> str:
     """Return what to do about a file of a newer format: the version that wrote it reads it.
 

@@ -26,6 +26,7 @@ from probekit.backbone.model_classes import (
     without_memory,
 )
 from probekit.base.fingerprint import digest, digest_file
+from probekit.base.numbers import seeded
 from probekit.errors import BackboneError, OptionError, reason_of
 from probekit.store.json_types import list_of, read_object, text
 
@@ -110,7 +111,7 @@ def read_with(kind: Any, checkpoint: Checkpoint, **options: Any) -> Any:
     if checkpoint.gguf_file:
         options["gguf_file"] = checkpoint.gguf_file
     folder = str(checkpoint.folder)
-    with quiet_transformers():
+    with quiet_transformers(), seeded(0):  # older transformers draw weights before they read them
         return kind.from_pretrained(
             folder, local_files_only=True, trust_remote_code=checkpoint.trusted, **options
         )

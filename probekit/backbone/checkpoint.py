@@ -10,7 +10,8 @@ from typing import Literal
 
 from probekit.backbone import hub
 from probekit.base.fingerprint import digest_file, parse_json
-from probekit.errors import BackboneError, HubError, MissingFileError, OptionError, install_extra
+from probekit.base.installation import install_extra
+from probekit.errors import BackboneError, HubError, MissingFileError, OptionError
 from probekit.store.json_types import read_object
 
 SMALL_FILES = re.compile(

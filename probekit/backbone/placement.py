@@ -16,10 +16,11 @@ from transformers.pytorch_utils import Conv1D
 
 from probekit.backbone.checkpoint import Checkpoint
 from probekit.backbone.given_model import GivenModel
+from probekit.base.installation import install_extra
 from probekit.base.machine import pick_device
 from probekit.base.registry import nearest
 from probekit.base.replacing import scratch
-from probekit.errors import BackboneError, OptionError, install_extra
+from probekit.errors import BackboneError, OptionError
 
 DEVICE_MAPS = ("auto", "balanced", "balanced_low_0", "sequential")
 """The rules by which accelerate lays blocks out."""

@@ -10,8 +10,9 @@ from transformers.utils import is_protobuf_available, is_sentencepiece_available
 from probekit.backbone.architecture import read_with
 from probekit.backbone.checkpoint import VOCABULARY, Checkpoint
 from probekit.backbone.given_model import GivenModel
+from probekit.base.installation import install_extra
 from probekit.data.alignment import backend, check_word_separation
-from probekit.errors import BackboneError, install_extra, reason_of
+from probekit.errors import BackboneError, reason_of
 
 
 def keep_words_apart(tokenizer: PreTrainedTokenizerFast, model: str) -> None:

@@ -6,6 +6,7 @@ Exit codes: 0 done, 1 a clear error, 2 wrong usage, 130 interrupted (and resumab
 import logging
 import os
 import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Mapping
@@ -16,6 +17,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from probekit.base.fingerprint import unchecked
+from probekit.base.installation import unmet_requirements
 from probekit.base.markup import spelled_out
 from probekit.base.plugins import trusting
 from probekit.base.registry import Panel
@@ -183,6 +185,12 @@ def _one_line(error: Exception) -> str:
         return (
             f"{where}{reason}. The file system refuses: look at the disk, or the network that it "
             "is on. What is finished is kept."
+        )
+    if unmet := unmet_requirements():
+        found = ", ".join(f"{name} (found: {have or 'none'})" for name, have in unmet.items())
+        return (
+            f"{type(error).__name__}: {text[:300]}. Packages that probekit needs are missing or "
+            f"of another version: {found}. Run `pip install {shlex.join(unmet)}`."
         )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import Any
 
+from probekit.base.installation import install_extra
 from probekit.base.machine import usable_cores
 from probekit.engines.contract import Job, Report
-from probekit.errors import EngineError, OptionError, install_extra, reason_of
+from probekit.errors import EngineError, OptionError, reason_of
 
 logger = logging.getLogger(__name__)
 

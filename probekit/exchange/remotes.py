@@ -19,9 +19,10 @@ from pathlib import Path
 from typing import Any
 
 from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
+from probekit.base.installation import install_extra
 from probekit.base.registry import PathName
 from probekit.base.replacing import is_workshop, remove_left, replacing
-from probekit.errors import HubError, OptionError, StorageError, install_extra, reason_of
+from probekit.errors import HubError, OptionError, StorageError, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
 
 _URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE)

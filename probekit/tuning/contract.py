@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import torch
 from torch import nn
 
+from probekit.base.installation import install_extra
 from probekit.base.numbers import seeded
-from probekit.errors import BackboneError, install_extra
+from probekit.errors import BackboneError
 from probekit.probe.model_parts import Groups
 from probekit.tuning.packaging import Packaging
 

@@ -105,7 +105,7 @@ DAMAGES = [
     (lambda folder: _edit(folder / "config.json", model_type="none"), "cannot be used"),
     (lambda folder: _edit(folder / "config.json", **OWN), "its own code, .*--trust-remote-code"),
     (lambda folder: _edit(folder / "config.json", hidden_size=33), "cannot build a bert model"),
-    (lambda folder: _edit(folder / "config.json", architectures=[3]), "not a list of names"),
+    (lambda folder: _edit(folder / "config.json", architectures=[3]), "architectures.*list"),
     (lambda folder: _edit(folder / "config.json", num_hidden_layers=-1), "has no blocks"),
     (lambda folder: (folder / "model.safetensors").unlink(), "no weights"),
     (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer files"),

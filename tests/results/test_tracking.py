@@ -8,6 +8,7 @@ from types import ModuleType, SimpleNamespace
 
 import pytest
 
+from probekit.base.installation import install_extra
 from probekit.errors import OptionError, StorageError, UnknownNameError
 from probekit.features import Location
 from probekit.results import load_records
@@ -205,10 +206,7 @@ def test_a_missing_package_is_told_before_training(name, module, monkeypatch, tm
     out = tmp_path / "r.jsonl"
     with pytest.raises(OptionError) as found:
         sweep(plan(), out=out, location=location, track=name)
-    assert (
-        f"the package {name} is not installed. Run `pip install -c constraints.txt -e '.[{name}]'`"
-        in str(found.value)
-    )
+    assert f"the package {name} is not installed. {install_extra(name)}" in str(found.value)
     assert not out.exists()
 
 

@@ -7,8 +7,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
+from probekit.base.installation import install_extra
 from probekit.base.replacing import workshop
-from probekit.errors import OptionError, StorageError, install_extra
+from probekit.errors import OptionError, StorageError
 from probekit.results.record import Record
 from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
 

@@ -7,7 +7,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from probekit.errors import OptionError, install_extra, reason_of
+from probekit.base.installation import install_extra
+from probekit.errors import OptionError, reason_of
 from probekit.results.record import Record
 from probekit.results.trackers.contract import Tracker, TrackerSpec, Value
 from probekit.results.trackers.tensorboard_runs import make_folder

@@ -1,0 +1,74 @@
+"""Let other programs judge probekit, in an environment of their own; write docs/judged.md.
+
+The tests of tests/judges/ hold what probekit writes and computes against readers, engines and
+metrics that others wrote. Each row of the page is one judge's.
+
+    python tools/judge.py [pytest's arguments]
+"""
+
+import json
+import os
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+JUDGES = ROOT / "tests" / "judges"
+PAGE = ROOT / "docs" / "judged.md"
+FOLDER = ROOT / "build" / "judges"
+HEADING = "| judge | what | result | command | date |"
+
+
+def main() -> None:
+    """Install the judges, run their tests, and write the rows of what passed."""
+    python = install()
+    rows = FOLDER / "rows.jsonl"
+    rows.write_text("")
+    command = (python, "-m", "pytest", "-m", "judges", "-rs", *sys.argv[1:], JUDGES)
+    environment = {**os.environ, "PROBEKIT_JUDGED": str(rows)}
+    status = subprocess.run(command, cwd=ROOT, env=environment).returncode
+    record([json.loads(line) for line in rows.read_text().splitlines()])
+    sys.exit(status)
+
+
+def install() -> Path:
+    """Make the environment, and return its interpreter."""
+    python = FOLDER / "bin" / "python"
+    if not python.exists():
+        venv.create(FOLDER, with_pip=True)
+    pip = (python, "-m", "pip", "install", "--quiet")
+    torch = next(line for line in _lines(ROOT / "constraints.txt") if line.startswith("torch=="))
+    subprocess.run((*pip, torch), check=True)  # a CPU wheel will do
+    subprocess.run(
+        (*pip, torch, "-e", f"{ROOT}[dev]", "-r", JUDGES / "requirements.txt"), check=True
+    )
+    if (JUDGES / "package.json").exists():
+        npm = ("npm", "install", "--silent", "--prefix", FOLDER / "npm", JUDGES)
+        subprocess.run(npm, check=True)
+    return python
+
+
+def record(rows: list[list[str]]) -> None:
+    """Put rows into the page's table, in place of earlier ones of the same judge and matter."""
+    new = {
+        _key(row): f"| {' | '.join(row)} |"
+        for row in ([*row[:3], f"`{row[3]}`", row[4]] for row in rows)
+    }
+    lines = _lines(PAGE)
+    start = lines.index(HEADING) + 2
+    old = {_key(line.strip("| ").split(" | ")): line for line in lines[start:]}
+    PAGE.write_text("\n".join([*lines[:start], *sorted({**old, **new}.values())]) + "\n")
+
+
+def _key(row: list[str]) -> tuple[str, str]:
+    """Return who judged, without the version, and what."""
+    return row[0].split(" ")[0], row[1]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
+if __name__ == "__main__":
+    main()

@@ -51,10 +51,7 @@ def install() -> Path:
 
 def record(rows: list[list[str]]) -> None:
     """Put rows into the page's table, in place of earlier ones of the same judge and matter."""
-    new = {
-        _key(row): f"| {' | '.join(row)} |"
-        for row in ([*row[:3], f"`{row[3]}`", row[4]] for row in rows)
-    }
+    new = {_key(row): f"| {' | '.join(row)} |" for row in rows}
     lines = _lines(PAGE)
     start = lines.index(HEADING) + 2
     old = {_key(line.strip("| ").split(" | ")): line for line in lines[start:]}

@@ -1,8 +1,8 @@
 """Forward passes on a CUDA device that is not there: shapes, dtypes and devices, and no numbers.
 
-torch's `FakeTensorMode` refuses operands on two devices as CUDA does. Where there is no GPU,
-indexing asks in vain for a guard of CUDA's current device; the guard of the device ``meta`` stands
-in, which does nothing.
+torch's `FakeTensorMode` refuses operands on two devices as CUDA does. In a torch that was built
+without CUDA, indexing asks for a guard of CUDA's current device, which it lacks; the guard of the
+device ``meta`` stands in, which does nothing. A torch with CUDA asks its driver for a real GPU.
 """
 
 import copy
@@ -26,7 +26,7 @@ def fake_gpu() -> Iterator[None]:
     table = "_ZN3c104impl26device_guard_impl_registryE"
     guards = (ctypes.c_void_p * (_META + 1)).in_dll(library, table)
     before = guards[_CUDA]
-    guards[_CUDA] = before if torch.cuda.is_available() else guards[_META]
+    guards[_CUDA] = before or guards[_META]
     try:
         with FakeTensorMode(), torch.no_grad():
             yield

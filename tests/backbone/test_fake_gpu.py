@@ -19,6 +19,8 @@ FAMILIES = {
     "modernbert": {"cls_token_id": 1, "sep_token_id": 2},
 }
 INT = torch.int64
+WITHOUT_GPU = torch.backends.cuda.is_built() and not torch.cuda.is_available()
+pytestmark = pytest.mark.skipif(WITHOUT_GPU, reason="a torch with CUDA needs a GPU to pretend one")
 
 
 def tiny_model(family):

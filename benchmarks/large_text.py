@@ -43,7 +43,9 @@ def main() -> None:
         return
     peaks, speeds = {}, {}
     for size in args.megabytes:
-        with work_folder(args) as folder:
+        with work_folder(args) as work:
+            folder = work / f"{size}-megabytes"
+            folder.mkdir()
             write_model(model_path(args, MINILM), folder / "tiny")
             write_text(data_path(args, "wikitext2"), folder / "train.jsonl", size)
             peaks[size], seconds = measured(args, folder)

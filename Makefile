@@ -81,8 +81,8 @@ test-range: $(STAMP)  ## the tests with the lowest and with the newest versions 
 test-neighbours: $(STAMP)  ## whether probekit goes into one environment with other tools of the field
 	$(BIN)/python tools/test_neighbours.py
 
-test-judges: $(STAMP)  ## other programs read the cache and compute the same; ARGS are pytest's
-	$(BIN)/python tools/judge.py $(ARGS)
+test-judges: $(STAMP)  ## other programs read the cache and compute the same; ARGS are pytest's, MODELS a folder
+	PROBEKIT_MODELS=$(or $(MODELS),models) $(BIN)/python tools/judge.py $(ARGS)
 
 test-docs: $(STAMP)  ## run the code of every page and notebook
 	$(BIN)/python -m pytest -q -m docs -n auto --maxprocesses 4 tests/documents

@@ -25,7 +25,9 @@ def main() -> None:
     python = install()
     rows = FOLDER / "rows.jsonl"
     rows.write_text("")
-    command = (python, "-m", "pytest", "-m", "judges", "-rs", *sys.argv[1:], JUDGES)
+    # what others warn about is theirs
+    options = ("-m", "judges", "-rs", "-W", "default", *sys.argv[1:])
+    command = (python, "-m", "pytest", *options, JUDGES)
     environment = {**os.environ, "PROBEKIT_JUDGED": str(rows)}
     status = subprocess.run(command, cwd=ROOT, env=environment).returncode
     record([json.loads(line) for line in rows.read_text().splitlines()])
@@ -41,8 +43,9 @@ def install() -> Path:
     torch = next(line for line in _lines(ROOT / "constraints.txt") if line.startswith("torch=="))
     subprocess.run((*pip, torch), check=True)  # a CPU wheel will do
     subprocess.run(
-        (*pip, torch, "-e", f"{ROOT}[dev]", "-r", JUDGES / "requirements.txt"), check=True
+        (*pip, torch, "-e", f"{ROOT}[dev,gguf]", "-r", JUDGES / "requirements.txt"), check=True
     )
+    subprocess.run((*pip, "--no-deps", "-r", JUDGES / "alone.txt"), check=True)
     if (JUDGES / "package.json").exists():
         npm = ("npm", "install", "--silent", "--prefix", FOLDER / "npm", JUDGES)
         subprocess.run(npm, check=True)

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 
+if "PROBEKIT_JUDGED" not in os.environ:  # the judges are installed by tools/judge.py alone
+    collect_ignore_glob = ["test_*.py"]
+
 
 @pytest.fixture
 def judged(request: pytest.FixtureRequest) -> Callable[..., None]:

@@ -1,0 +1,25 @@
+"""Environments of judges that cannot live beside probekit's packages, one folder each."""
+
+import subprocess
+import venv
+from pathlib import Path
+
+FOLDER = Path(__file__).resolve().parents[2] / "build"
+
+
+def environment(*requirements: str) -> Path:
+    """Make an environment, if it is not there, and return its interpreter.
+
+    Args:
+        requirements: what pip installs; the first one names the folder.
+    """
+    folder = FOLDER / f"judges-{requirements[0].split('=')[0]}"
+    python, stamp = folder / "bin" / "python", folder / "installed"
+    if not stamp.exists() or stamp.read_text() != str(requirements):
+        venv.create(folder, with_pip=True)
+        for torch in requirements:
+            if torch.startswith("torch=="):  # first, so that a CPU wheel will do
+                subprocess.run((python, "-m", "pip", "install", "--quiet", torch), check=True)
+        subprocess.run((python, "-m", "pip", "install", "--quiet", *requirements), check=True)
+        stamp.write_text(str(requirements))
+    return python

@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.runtime
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-cluster test-range test-neighbours test-judges test-docs docs wheel bench analyses house clean
+.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-bucket test-cluster test-range test-neighbours test-judges test-docs docs wheel bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -64,6 +64,10 @@ test-browser: $(STAMP)  ## the report page in headless Chromium; screenshots in 
 	command -v chromium >/dev/null || apt-get install -y -qq chromium \
 		|| echo "Chromium is not here and cannot be installed: the tests will skip."
 	$(BIN)/python -m pytest -q -m browser -rs tests/page
+
+test-bucket: $(STAMP)  ## push and pull against a real S3 server, which fails and is killed
+	$(BIN)/python -m pip install -q -c constraints.txt -e '.[bucket]'
+	$(BIN)/python -m pytest -q -m bucket -rs tests/exchange
 
 ci-docs: test-browser test-docs docs wheel  ## the report page, documents with their code, the site, and the wheel
 

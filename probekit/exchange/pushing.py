@@ -11,7 +11,7 @@ from probekit.base.markup import CARD
 from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.base.replacing import scratch
-from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError
+from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError, StorageError
 from probekit.exchange.dataset_card import CardEntry, withheld_sum, withhold, write_card
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of, labels_at
 from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
@@ -215,7 +215,7 @@ class Push:
 
         Raises:
             HubError: the Hub refuses, or cannot be reached.
-            StorageError: another place does.
+            StorageError: another place does; or another push replaces what this one has sent.
             EntryError: a chunk is damaged.
         """
         for pushed in self.entries:
@@ -282,8 +282,13 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
     done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
     remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
-    remote.write_all({manifest: text}, report)
     sizes = remote.sizes()
+    if not any(_holds(remote, sizes, name, text) for name in (manifest, begun)):
+        raise StorageError(
+            f"{remote}: another push of {pushed.folder} began meanwhile, of an entry that was made "
+            "separately. Wait until it has ended; if yours is to replace that, push it again."
+        )
+    remote.write_all({manifest: text}, report)
     remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(sizes)])
 
 

@@ -30,6 +30,9 @@ _URL = re.compile(r"([a-z][a-z0-9+.-]+)://(.*)", re.IGNORECASE)
 BUCKETS = ("s3", "gs", "az")
 _DEPTH = 6  # of folders, from a place to the files of an array
 _REQUESTS = 16  # files that are sent at a time
+_PARTS, _PART_BYTES = 10_000, 5 * 2**20  # of a large object: the most, and the least of each
+PATIENCE = timedelta(seconds=30)
+"""How long a bucket that is busy, or whose server is started again, is asked once more."""
 
 _CREDENTIALS = {
     "s3": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY (and AWS_ENDPOINT_URL, AWS_REGION)",
@@ -196,7 +199,7 @@ class Bucket(Writable):
         client: dict[str, Any] = {"timeout": timedelta(minutes=1)}
         if url.startswith("s3") and _endpoint().startswith("http://"):
             client["allow_http"] = True
-        retries: Any = {"max_retries": 8, "retry_timeout": timedelta(minutes=1)}
+        retries: Any = {"max_retries": 1000, "retry_timeout": PATIENCE}
         try:
             return cls(url, from_url(url, client_options=client, retry_config=retries))
         except (BaseError, ValueError) as error:
@@ -224,7 +227,8 @@ class Bucket(Writable):
         import obstore
 
         with self._told(name):
-            obstore.put(self.store, name, data)
+            part = max(_PART_BYTES, -(-nbytes_of(data) // _PARTS))
+            obstore.put(self.store, name, data, chunk_size=part)
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects."""

@@ -13,6 +13,7 @@ from tests.extraction.corpus import write_corpus
 from tests.extraction.extracted import run as extract
 from tests.hub_server import HubServer
 from tests.planted import built_once
+from tests.real_s3_server import KEY, PROGRAM, SECRET, Proxy, RealS3Server
 from tests.store import synthetic
 
 REPO = "me/states"
@@ -61,13 +62,43 @@ def bucket(server, monkeypatch):
     server.faults, server.refuses = None, False
 
 
-@pytest.fixture(params=["folder", "bucket", "hub"])
+@pytest.fixture(scope="session")
+def real_server(tmp_path_factory):
+    pytest.importorskip("obstore")
+    if not PROGRAM.exists():
+        pytest.skip("SeaweedFS is not here: `make test-bucket` installs it")
+    server = RealS3Server(tmp_path_factory.mktemp("seaweedfs"))
+    yield server
+    server.kill()
+
+
+@pytest.fixture
+def proxy(real_server):
+    proxy = Proxy(real_server.port)
+    yield proxy
+    proxy.close()
+
+
+@pytest.fixture
+def real_bucket(real_server, proxy, monkeypatch):
+    """The URL of a new place in the bucket of a real server, behind the proxy."""
+    monkeypatch.setenv("AWS_ENDPOINT_URL", proxy.url)
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", KEY)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    return real_server.place()
+
+
+REAL_BUCKET = pytest.param("real_bucket", marks=pytest.mark.bucket)
+
+
+@pytest.fixture(params=["folder", "bucket", REAL_BUCKET, "hub"])
 def url(request, tmp_path):
     """A place of each kind."""
     if request.param == "hub":
         request.getfixturevalue("hub")
         return URL
-    return request.getfixturevalue("bucket") if request.param == "bucket" else tmp_path / "there"
+    folder = request.param == "folder"
+    return tmp_path / "there" if folder else request.getfixturevalue(request.param)
 
 
 @pytest.fixture(scope="session")

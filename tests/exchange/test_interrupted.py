@@ -11,7 +11,7 @@ from probekit.exchange.remote_entry import RemoteEntry
 from probekit.exchange.remotes import Hub, remote_at
 from probekit.extraction.maintenance import check_chunks
 from probekit.store.entry import Entry
-from tests.exchange.conftest import REPO, URL, pull, push, stored
+from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored
 from tests.forks import kill_at
 from tests.s3_server import Faults
 from tests.store.synthetic import folder_bytes
@@ -165,7 +165,7 @@ def test_a_bucket_that_fails(server, bucket, tmp_path, cache):
         Pull.of("s3://no-such-bucket/x", cache)
 
 
-@pytest.mark.parametrize("url", ["folder", "bucket"], indirect=True)
+@pytest.mark.parametrize("url", ["folder", "bucket", REAL_BUCKET], indirect=True)
 def test_a_push_mends_what_is_damaged_there(url, tmp_path, cache):
     entry = stored(tmp_path / "cache")
     push(entry, url)
@@ -197,6 +197,39 @@ def test_two_pushes_side_by_side(made, tmp_path, cache):
         each = [pool.submit(push, made[split], there) for split in ("train", "dev") * 6]
     assert [one.result() for one in each] == [str(there)] * 12
     assert len(Pull.of(there, cache).apply()) == 2
+
+
+@pytest.mark.parametrize("url", ["folder", REAL_BUCKET], indirect=True)
+def test_of_two_pushes_of_other_files_one_is_refused(url, tmp_path, cache, monkeypatch):
+    first, second = (stored(tmp_path / name) for name in ("a", "b"))
+    (manifest := second.path / "manifest.json").write_text(
+        (first.path / "manifest.json").read_text().replace('"created": "2', '"created": "1')
+    )
+    write_all = remotes.Writable.write_all
+
+    def other_meanwhile(self, files, report):
+        monkeypatch.setattr(remotes.Writable, "write_all", write_all)
+        push(second, url)
+        write_all(self, files, report)
+
+    monkeypatch.setattr(remotes.Writable, "write_all", other_meanwhile)
+    with pytest.raises(StorageError, match=r"another push of tiny/demo/train-.* began meanwhile"):
+        push(first, url)
+    assert (pull(url, cache).path / "manifest.json").read_bytes() == manifest.read_bytes()
+
+
+def test_a_file_larger_than_ten_thousand_parts_of_five_mib(bucket, tmp_path, monkeypatch):
+    """S3 takes no more parts than that of one object."""
+    import obstore
+
+    (large := tmp_path / "large").touch()
+    sizes = []
+    monkeypatch.setattr(obstore, "put", lambda *_, chunk_size: sizes.append(chunk_size))
+    for nbytes in (1, 10_000 * 5 * 2**20, 81 * 10**9):
+        with large.open("r+b") as file:
+            file.truncate(nbytes)
+        remote_at(bucket).write("large", large)
+    assert sizes == [5 * 2**20, 5 * 2**20, 8_100_000]
 
 
 @pytest.mark.parametrize(("backend", "file"), [("zarr", "words/c.1.2.0"), ("hdf5", "features.h5")])

@@ -9,7 +9,7 @@ from probekit.exchange import Pull, remotes
 from probekit.extraction.maintenance import Reduction, check_chunks
 from probekit.store.backends import zarr_folder
 from probekit.store.layout import labels_folder
-from tests.exchange.conftest import URL, pull, push, stored
+from tests.exchange.conftest import REAL_BUCKET, URL, pull, push, stored
 from tests.planted import plant
 from tests.store.synthetic import folder_bytes
 
@@ -34,6 +34,8 @@ def spans(monkeypatch):
         ("bucket", "hdf5", "int8"),
         ("bucket", "zarr", "float32"),
         ("hub", "zarr", "int8"),
+        pytest.param("real_bucket", "hdf5", "int8", marks=pytest.mark.bucket),
+        pytest.param("real_bucket", "zarr", "float16", marks=pytest.mark.bucket),
     ],
     indirect=["url"],
 )
@@ -92,7 +94,7 @@ def test_two_layers_are_two_layers_bytes(spans, cache, backend, dtype, tmp_path)
     assert folder_bytes(pulled.path) == folder_bytes(reduced.path)
 
 
-@pytest.mark.parametrize("url", ["hub", "bucket"], indirect=True)
+@pytest.mark.parametrize("url", ["hub", "bucket", REAL_BUCKET], indirect=True)
 def test_the_last_layer_brings_its_subwords(url, tmp_path, cache):
     push(stored(tmp_path / "cache"), url)
     last = pull(url, cache, layers="-1")

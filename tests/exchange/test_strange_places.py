@@ -23,7 +23,7 @@ from probekit.exchange.remote_entry import folder_of
 from probekit.exchange.remotes import remote_at
 from probekit.store.files import checksum
 from probekit.store.labels import labels_of
-from tests.exchange.conftest import REPO, URL, pull, push, stored
+from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored
 from tests.hub_clients import dead_endpoint, redirect
 from tests.store.synthetic import folder_bytes
 
@@ -260,7 +260,7 @@ def test_private_is_for_new_repositories(hub, tmp_path):
         push(entry, tmp_path / "there", private=True)
 
 
-@pytest.mark.parametrize("url", ["folder", "hub"], indirect=True)
+@pytest.mark.parametrize("url", ["folder", REAL_BUCKET, "hub"], indirect=True)
 def test_a_damaged_entry_is_not_pushed(url, tmp_path):
     entry = stored(tmp_path / "cache")
     file = entry.path / "features.zarr" / "words" / "c.0.3.0"
@@ -278,7 +278,7 @@ def test_a_damaged_entry_is_not_pushed(url, tmp_path):
         push(entry, url)
 
 
-@pytest.mark.parametrize("url", ["folder", "bucket"], indirect=True)
+@pytest.mark.parametrize("url", ["folder", "bucket", REAL_BUCKET], indirect=True)
 def test_files_that_no_push_has_sent_stay(url, tmp_path):
     entry = stored(tmp_path / "cache")
     push(entry, url)

@@ -15,7 +15,7 @@ from probekit.store.files import checksum
 from probekit.store.labels import label_columns, labels_for, read_labels
 from probekit.tasks import Example, Split, get_task
 from tests.cli.console import done
-from tests.exchange.conftest import URL, pull, push, stored
+from tests.exchange.conftest import REAL_BUCKET, URL, pull, push, stored
 from tests.extraction.corpus import WORDS, write_corpus
 from tests.planted_texts import plant_texts
 from tests.store import synthetic
@@ -60,7 +60,7 @@ def test_no_word_and_no_label_is_pushed(hub, made, repo):
     assert "--data PATH" in card and "left out of dev, train" in card
 
 
-@pytest.mark.parametrize("url", ["folder", "hub"], indirect=True)
+@pytest.mark.parametrize("url", ["folder", REAL_BUCKET, "hub"], indirect=True)
 def test_a_push_without_text_takes_the_text_away(url, made, cache, corpus):
     pushed = made["train"]
     Push.of([pushed.path], url).apply()

@@ -86,6 +86,7 @@ test-neighbours: $(STAMP)  ## whether probekit goes into one environment with ot
 	$(BIN)/python tools/test_neighbours.py
 
 test-judges: $(STAMP)  ## other programs read the cache and compute the same; ARGS are pytest's, MODELS a folder
+	command -v h5dump >/dev/null || apt-get install -y -qq hdf5-tools
 	PROBEKIT_MODELS=$(or $(MODELS),models) $(BIN)/python tools/judge.py $(ARGS)
 
 test-docs: $(STAMP)  ## run the code of every page and notebook

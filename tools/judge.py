@@ -8,6 +8,7 @@ metrics that others wrote. Each row of the page is one judge's.
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -46,9 +47,11 @@ def install() -> Path:
         (*pip, torch, "-e", f"{ROOT}[dev,gguf]", "-r", JUDGES / "requirements.txt"), check=True
     )
     subprocess.run((*pip, "--no-deps", "-r", JUDGES / "alone.txt"), check=True)
-    if (JUDGES / "package.json").exists():
-        npm = ("npm", "install", "--silent", "--prefix", FOLDER / "npm", JUDGES)
-        subprocess.run(npm, check=True)
+    scripts = FOLDER / "npm"  # node looks for packages beside a script
+    scripts.mkdir(exist_ok=True)
+    for file in (JUDGES / "package.json", *JUDGES.glob("*.mjs")):
+        shutil.copy(file, scripts)
+    subprocess.run(("npm", "install", "--silent", "--prefix", scripts), check=True)
     return python
 
 

@@ -3,7 +3,7 @@
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
@@ -163,6 +163,15 @@ FEATURE_DTYPES: tuple[str, ...] = get_args(FeatureDtype)
 # What a backend stores: HDF5 and Zarr know no bfloat16, so its bits travel as uint16.
 _PLAIN_DTYPES = {"float16": "float16", "bfloat16": "uint16", "float32": "float32", "int8": "int8"}
 
+# What a store says beside its arrays, for programs that do not know what a manifest is.
+_LAYERS = "Axis 1 is hidden_states[i] of the model for each i of layers; 0 is the embeddings."
+_COMMENTS = {
+    "float16": "Hidden states.",
+    "float32": "Hidden states.",
+    "bfloat16": "Hidden states, bits of bfloat16: shift left by 16, read as float32.",
+    "int8": "Hidden states are {name} * {name}_scale of the row's chunk * {name}_norm in float32.",
+}
+
 # Beyond what anybody stores, so that a stranger's numbers take neither memory nor overflow.
 _MOST_CHUNKS = 2**20
 _MOST_BYTES = 2**30  # of a chunk
@@ -181,12 +190,18 @@ class PlainArray:
         shape: extent per axis; axis 0 rows (or row chunks), axis 1 layers, axis 2 (if any) dim.
         chunks: chunk extent per axis; divides ``shape``.
         dtype: NumPy name; stored little-endian.
+        logical: the logical array that it stores, or a part of it.
+        axes: what each axis counts.
+        comment: how its values are read.
     """
 
     name: str
     shape: tuple[int, ...]
     chunks: tuple[int, ...]
     dtype: str
+    logical: "ArraySpec"
+    axes: tuple[str, ...]
+    comment: str
 
     @property
     def grid(self) -> tuple[int, int]:
@@ -197,6 +212,29 @@ class PlainArray:
     def chunk_nbytes(self) -> int:
         """Bytes of one chunk; all are whole, so all have the same size."""
         return math.prod(self.chunks) * np.dtype(self.dtype).itemsize
+
+    @property
+    def attributes(self) -> dict[str, Any]:
+        """What is said beside the array, for readers that know nothing of probekit."""
+        return {"layers": list(self.logical.layers), "comment": f"{self.comment} {_LAYERS}"}
+
+
+def dimension_names(arrays: Sequence[PlainArray]) -> dict[str, tuple[str, ...]]:
+    """Return the names of the axes of all arrays of a store, by the arrays' names.
+
+    Axes of one name have one length, as xarray and netCDF want it: where a logical array has
+    another one than those before it, its name goes in front (``tokens_rows``).
+    """
+    lengths: dict[str, int] = {}
+
+    def name(array: PlainArray, axis: str, length: int) -> str:
+        alike = lengths.setdefault(axis, length) == length
+        return axis if alike else f"{array.logical.name}_{axis}"
+
+    return {
+        array.name: tuple(name(array, *pair) for pair in zip(array.axes, array.shape, strict=True))
+        for array in arrays
+    }
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -271,14 +309,21 @@ class ArraySpec:
         norm of each row, and ``<name>_scale`` (row chunks, layers, dim), one float32 scale per
         chunk, layer and channel.
         """
-        layers, c = len(self.layers), self.chunk_rows
-        dtype = _PLAIN_DTYPES[self.dtype]
-        values = PlainArray(self.name, (self.rows, layers, self.dim), (c, 1, self.dim), dtype)
+        layers, c, name, dim = len(self.layers), self.chunk_rows, self.name, self.dim
+        values = PlainArray(
+            name, (self.rows, layers, dim), (c, 1, dim), _PLAIN_DTYPES[self.dtype],
+            self, ("rows", "layers", "dim"), _COMMENTS[self.dtype].format(name=name),
+        )  # fmt: skip
         if self.dtype != "int8":
             return (values,)
-        norm = PlainArray(f"{self.name}_norm", (self.rows, layers), (c, 1), "float32")
-        scale_shape = (self.n_row_chunks, layers, self.dim)
-        scale = PlainArray(f"{self.name}_scale", scale_shape, (1, 1, self.dim), "float32")
+        norm = PlainArray(
+            f"{name}_norm", (self.rows, layers), (c, 1), "float32",
+            self, ("rows", "layers"), f"Euclidean norm of each row of {name}.",
+        )  # fmt: skip
+        scale = PlainArray(
+            f"{name}_scale", (self.n_row_chunks, layers, dim), (1, 1, dim), "float32",
+            self, ("chunks", "layers", "dim"), f"Scales of a chunk, {c} rows of {name}.",
+        )  # fmt: skip
         return (values, norm, scale)
 
     def to_json(self) -> dict[str, Any]:

@@ -24,6 +24,10 @@ class Backed:
         """Read a plain array with the format's own library."""
         raise NotImplementedError
 
+    def described(self, entry, name):
+        """Names of the dimensions of a plain array, and its attributes, by that library."""
+        raise NotImplementedError
+
     def remove_chunk(self, entry):
         """Make chunk (1, 2) of ``words`` disappear; not asked for without `lone_chunks`."""
         raise NotImplementedError

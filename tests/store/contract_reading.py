@@ -186,6 +186,21 @@ class ReadingContract(Backed):
         assert entry.examples.rows.tolist() == expected
         assert len(entry.examples.valid) == sum(counts)
 
+    def test_a_stranger_is_told_what_an_array_is(self, entry):
+        """Names of axes that belong together are the same, and one name has one length."""
+        words, tokens = (spec.plain() for spec in entry.manifest.arrays)
+        lengths = {}
+        for prefix, arrays in (("", words), ("tokens_", tokens)):
+            for array in arrays:
+                names, attributes = self.described(entry, array.name)
+                expected = [axis if axis == "dim" else prefix + axis for axis in array.axes]
+                assert list(names) == expected
+                assert attributes.pop("layers") == list(array.logical.layers)
+                assert attributes.pop("comment").startswith(array.comment)
+                assert not attributes
+                for name, length in zip(names, array.shape, strict=True):
+                    assert lengths.setdefault(name, length) == length
+
     def test_the_formats_own_library_reads_the_same(self, entry):
         for spec in entry.manifest.arrays:
             values = self.read_independently(entry, spec.plain()[0].name)

@@ -26,6 +26,10 @@ class TestZarr(StoreContract):
     def read_independently(self, entry, name):
         return zarr.open_group(self.store(entry.path), mode="r")[name][:]
 
+    def described(self, entry, name):
+        array = zarr.open_group(self.store(entry.path), mode="r")[name]
+        return array.metadata.dimension_names, dict(array.attrs)
+
     def remove_chunk(self, entry):
         (self.store(entry.path) / "words" / "c.1.2.0").unlink()
 

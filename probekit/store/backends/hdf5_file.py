@@ -8,6 +8,7 @@ moment opens, and two files with the same chunks are the same byte for byte.
 
 import os
 from collections.abc import Sequence
+from contextlib import nullcontext
 from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,10 @@ import numpy as np
 
 from probekit.errors import EntryError
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
-from probekit.store.layout import PlainArray
+from probekit.store.layout import PlainArray, dimension_names
+
+_DIMENSION = "This is a netCDF dimension but not a netCDF variable."
+"""What netCDF calls a data set that only names a dimension; its length follows."""
 
 
 class Hdf5File:
@@ -34,8 +38,9 @@ class Hdf5File:
         """Allocate every chunk of ``arrays`` and close the file; replaces what was there."""
         import h5py
 
+        dimensions = dimension_names(arrays)
         fresh = path.with_name(path.name + ".new")
-        with h5py.File(fresh, "w", libver="latest", locking=False) as file:
+        with h5py.File(fresh, "w", libver="v110", locking=False) as file:
             for array in arrays:
                 layout = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
                 layout.set_chunk(array.chunks)
@@ -45,6 +50,7 @@ class Hdf5File:
                 kind = h5py.h5t.py_create(np.dtype(array.dtype).newbyteorder("<"))
                 space = h5py.h5s.create_simple(array.shape)
                 h5py.h5d.create(file.id, array.name.encode(), kind, space, dcpl=layout)
+                _describe(file, array, dimensions[array.name])
         fresh.replace(path)
 
     def open_writer(self, path: Path, arrays: Sequence[PlainArray]) -> ChunkWriter:
@@ -60,6 +66,17 @@ class Hdf5File:
         """
         file_index, offsets = np.zeros(array.grid, np.int64), _read_offsets(path, array, source)
         return ChunkPlaces(array, (str(path),), file_index, offsets, tail=None)
+
+
+def _describe(file: Any, array: PlainArray, dimensions: Sequence[str]) -> None:
+    """Write an array's attributes, and name its dimensions as netCDF does: by empty data sets."""
+    dataset = file[array.name]
+    dataset.attrs.update(array.attributes)
+    for axis, (name, length) in enumerate(zip(dimensions, array.shape, strict=True)):
+        if name not in file:
+            scale = file.create_dataset(name, (length,), "<f4", track_times=False)
+            scale.make_scale(f"{_DIMENSION}{length:10d}")
+        dataset.dims[axis].attach_scale(file[name])
 
 
 class _Hdf5Writer:
@@ -91,8 +108,9 @@ def _read_offsets(path: Path, array: PlainArray, source: BufferedIOBase | None) 
 
     offsets = np.full(array.grid, -1, dtype=np.int64)
     try:
-        opened = h5py.File(source, "r") if source else h5py.File(path, "r", locking=False)
-        with opened as file:
+        # A stream, as HDF5 opens a path only once in a process unless both ask for the same lock.
+        stream = nullcontext(source) if source else path.open("rb")
+        with stream as content, h5py.File(content, "r") as file:
             dataset = file.get(array.name)
             if not isinstance(dataset, h5py.Dataset):
                 raise EntryError(f"{path} has no array {array.name!r}. {REMEDY}")

@@ -27,7 +27,7 @@ from probekit.base.replacing import sync_path
 from probekit.errors import EntryError, reason_of
 from probekit.store.backends.contract import REMEDY, ChunkPlaces, ChunkWriter, check_layout
 from probekit.store.files import WholeFiles
-from probekit.store.layout import PlainArray
+from probekit.store.layout import PlainArray, dimension_names
 
 # "c.0.3.0" rather than "c/0/3/0": one inode per chunk instead of two or three.
 _SEPARATOR = "."
@@ -58,6 +58,7 @@ class ZarrFolder:
         from zarr.codecs import BytesCodec, ShardingCodec
 
         raw = [BytesCodec()]
+        dimensions = dimension_names(arrays)
         fresh = path.with_name(path.name + ".new")
         shutil.rmtree(fresh, ignore_errors=True)
         with warnings.catch_warnings():
@@ -79,7 +80,8 @@ class ZarrFolder:
                     filters=None,
                     fill_value=_FILL[array.dtype],
                     chunk_key_encoding={"name": "default", "separator": _SEPARATOR},
-                    dimension_names=("rows", "layers", "dim")[: len(array.shape)],
+                    dimension_names=dimensions[array.name],
+                    attributes=array.attributes,
                     config={"write_empty_chunks": True},
                     **file,
                 )

@@ -1,10 +1,14 @@
-"""Environments of judges that cannot live beside probekit's packages, one folder each."""
+"""Environments of judges that cannot live beside probekit's packages, and the models they run."""
 
+import os
 import subprocess
 import venv
 from pathlib import Path
 
 FOLDER = Path(__file__).resolve().parents[2] / "build"
+
+MODELS = Path(os.environ.get("PROBEKIT_MODELS", "models"))
+"""Holds ``minilm-l6``, ``mpnet-base`` and ``smollm2-135m``, the last as a GGUF file."""
 
 
 def environment(*requirements: str) -> Path:

@@ -11,9 +11,16 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 import torch
 from torch import Tensor, nn
 from torch._subclasses.fake_tensor import FakeTensorMode
+
+CUDA_IS_REAL = pytest.mark.skipif(
+    torch.backends.cuda.is_built() and not torch.cuda.is_available(),
+    reason="a torch with CUDA pretends no GPU",
+)
+"""For tests that only a torch without CUDA can run, or one with a GPU."""
 
 _CUDA, _META = 1, 14
 """Places of `c10::DeviceType` in the table of guards."""

@@ -12,6 +12,7 @@ from jaxtyping import Int
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
+from transformers.utils import output_capturing
 
 from probekit.errors import BackboneError, reason_of
 
@@ -88,13 +89,14 @@ def hidden_states(
     options: dict[str, Any] = {} if token_types is None else {"token_type_ids": token_types}
     if takes(type(model), "use_cache"):  # it would hold memory and serve nobody
         options["use_cache"] = False
+    kept = True if layers is None or not _LAYERS_BY_NUMBER else sorted(set(layers))
     try:
         wanted = gradients and torch.is_grad_enabled()
         with torch.set_grad_enabled(wanted), no_warnings(), unchanged(model):
             output = model(
                 input_ids=input_ids,
                 attention_mask=attention_mask,
-                output_hidden_states=True if layers is None else sorted(set(layers)),
+                output_hidden_states=kept,
                 return_dict=True,
                 **options,
             )
@@ -124,6 +126,9 @@ def _picked(what: str, states: object, layers: Sequence[int] | None) -> list[Ten
         "another family."
     )
 
+
+_LAYERS_BY_NUMBER = hasattr(output_capturing, "selected_hidden_states")
+"""Whether a list of layers means these; before 5.23, transformers took it for one of blocks."""
 
 _TABLES = ("_parameters", "_buffers", "_modules")
 _CONSTANT = ("torch.nn.", "probekit.")

@@ -241,7 +241,8 @@ def _with_cache(
     """Return a model's arguments with a cache that holds the prefix."""
     from transformers import DynamicCache
 
-    if model.is_activation_checkpointing and model.training:  # transformers would drop the cache
+    recomputed = any(getattr(part, "gradient_checkpointing", False) for part in model.modules())
+    if recomputed and model.training:  # transformers would drop the cache
         raise BackboneError(f"a prefix of keys is lost under gradient checkpointing: {_INSTEAD}")
     ids = args[0] if args else named["input_ids"]
     cache, prefix = DynamicCache(config=model.config), keys()

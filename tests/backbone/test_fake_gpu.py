@@ -7,7 +7,7 @@ from transformers import AutoConfig, AutoModel
 from probekit.backbone.forward import hidden_states
 from probekit.data.pooling import Picks, pool
 from probekit.errors import BackboneError
-from tests.fake_gpu import fake_gpu, gpu, on_fake_gpu
+from tests.fake_gpu import CUDA_IS_REAL, fake_gpu, gpu, on_fake_gpu
 from tests.random_models import OPTIONS, SIZES
 
 HEADS = {"num_key_value_heads": 2, "head_dim": 8}
@@ -19,8 +19,7 @@ FAMILIES = {
     "modernbert": {"cls_token_id": 1, "sep_token_id": 2},
 }
 INT = torch.int64
-WITHOUT_GPU = torch.backends.cuda.is_built() and not torch.cuda.is_available()
-pytestmark = pytest.mark.skipif(WITHOUT_GPU, reason="a torch with CUDA needs a GPU to pretend one")
+pytestmark = CUDA_IS_REAL
 
 
 def tiny_model(family):

@@ -43,7 +43,7 @@ def test_scores_on_stdout_and_messages_on_stderr(bert, corpus, entries, here):
 
 
 def test_training_imports_nothing_large_that_it_does_not_need(bert, corpus, entries, here):
-    large = {"datasets", "matplotlib", "pandas", "scipy", "sklearn", "sympy", "torch._dynamo"}
+    large = {"datasets", "matplotlib", "pandas", "scipy", "sklearn", "torch._dynamo"}
     large |= {"pyarrow.dataset", "transformers"}
     code = f"""
 import sys

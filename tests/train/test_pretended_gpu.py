@@ -7,6 +7,7 @@ from probekit.features import Location, open_features
 from probekit.probe.heads import HEADS
 from probekit.train.sweeps.run import fit
 from probekit.train.sweeps.specs import TrainSpec
+from tests.fake_gpu import CUDA_IS_REAL
 from tests.planted import MODEL, TASK, plant_all
 from tests.planted_texts import plant_texts
 from tests.pretended_gpu import WrongDevice, pretended_gpu
@@ -43,6 +44,7 @@ def named(run):
     return " ".join(str(value) for value in run.values())
 
 
+@CUDA_IS_REAL  # an LSTM asks cuDNN
 def test_all_heads_beside_each_other(cache, monkeypatch):
     splits = open_features(MODEL, TASK, "ner", cache)
     heads = stream(splits, *(member(head, lr=1e-3) for head in HEADS), epochs=1, evals=1)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
-from torch.utils.checkpoint import checkpoint
+from torch.utils.checkpoint import checkpoint, set_checkpoint_early_stop
 from transformers import PreTrainedModel
 
 from probekit.backbone import Backbone, GivenModel, load_again
@@ -195,8 +195,8 @@ class LiveModel:
         if not again:
             return run()
         # stopped early, a pass would end in an exception that `hidden_states` takes for the model's
-        states = checkpoint(run, use_reentrant=False, preserve_rng_state=False, early_stop=False)
-        return list(states)
+        with set_checkpoint_early_stop(False):
+            return list(checkpoint(run, use_reentrant=False, preserve_rng_state=False))
 
 
 @contextmanager
@@ -206,12 +206,14 @@ def _by_block(model: PreTrainedModel, wanted: bool) -> Iterator[None]:
     if not (wanted and blocks.supports_gradient_checkpointing):
         yield
         return
-    blocks.activation_checkpointing_enable({"use_reentrant": False})
+    renamed = hasattr(blocks, "activation_checkpointing_enable")
+    name = "activation_checkpointing" if renamed else "gradient_checkpointing"
+    getattr(blocks, f"{name}_enable")({"use_reentrant": False})
     blocks.disable_input_require_grads()  # which the other way of checkpointing needs
     try:
         yield
     finally:
-        blocks.activation_checkpointing_disable()
+        getattr(blocks, f"{name}_disable")()
 
 
 def trained_values(backbone: Backbone, names: Iterable[str]) -> TrainedValues:

@@ -118,7 +118,8 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
         dtype: how to read the bytes; as wide as the stored dtype (bfloat16 for uint16 bits).
 
     Raises:
-        EntryError: a file is missing or shorter than its chunks.
+        EntryError: a file is missing or shorter than its chunks, or these do not lie whole values
+            apart.
         StorageError: the operating system refuses so many maps.
     """
     array = places.array
@@ -137,6 +138,11 @@ def map_array(places: ChunkPlaces, dtype: torch.dtype) -> MappedArray:
         _map_file(file, length, values.ctypes.data + base)
     elements = _elements(values, first, row, dtype)
     bytes_at = bases[places.file_index] + places.offsets - first
+    if (bytes_at % dtype.itemsize).any():
+        raise EntryError(
+            f"array {array.name!r}: the chunks in {places.files[0]} do not lie a whole number of "
+            f"values apart, because another program has rewritten the file. {REMEDY}"
+        )
     starts = torch.from_numpy(np.ascontiguousarray(bytes_at.T) // dtype.itemsize)
     aligned = not (bytes_at % (row * dtype.itemsize)).any()
     return MappedArray(elements, starts, starts // row if aligned else None)

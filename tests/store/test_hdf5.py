@@ -1,6 +1,7 @@
 """The HDF5 backend keeps the store's contract."""
 
 import os
+from dataclasses import replace
 
 import h5py
 import numpy as np
@@ -8,7 +9,9 @@ import pytest
 import torch
 
 from probekit.errors import EntryError
+from probekit.store.checksums import places_of
 from probekit.store.entry import Entry
+from probekit.store.mapping import map_array
 from tests.store import synthetic
 from tests.store.contract import StoreContract
 
@@ -79,6 +82,13 @@ class TestHdf5(StoreContract):
         for name, array in opened.arrays.items():
             assert torch.equal(array.read(slice(None)), expected[name])
             assert torch.equal(array.read(rows), expected[name][rows])
+
+    def test_chunks_at_odd_bytes_are_refused(self, fresh):
+        """As h5py puts them with other bounds of its format: what is mapped there is no value."""
+        places = places_of(fresh.path, self.backend, fresh.manifest.arrays)["words"]
+        offsets = places.offsets - np.arange(places.offsets.size).reshape(places.offsets.shape)
+        with pytest.raises(EntryError, match=r"'words': the chunks in .* whole number of values"):
+            map_array(replace(places, offsets=offsets), torch.float16)
 
     def test_entry_opens_while_its_file_is_open(self, fresh):
         with h5py.File(self.store(fresh.path), "r") as file:

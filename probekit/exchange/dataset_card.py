@@ -33,10 +33,17 @@ Hidden states are made from a text by a model. probekit does not know the licenc
 whoever publishes this repository must check that both allow it, and fill in `license` above. \
 {text}"""
 _WITH_TEXT = "The words of the text lie in `examples.parquet`, and its labels in `labels/`."
-_WITHOUT_TEXT = (
-    "Words and labels were left out of {which}: supply your own copy of the text. Hidden states "
-    "still reveal much of their text; those of layer 0 reveal nearly all of it."
+REVEALED = (
+    "Hidden states still reveal much of their text; those of layer 0 reveal nearly all of it."
 )
+_WITHOUT_TEXT = (
+    f"Words and labels were left out of {{which}}: supply your own copy of the text. {REVEALED}"
+)
+ENTRIES = (
+    "Entries of a `probekit` cache: the hidden states of a frozen model, for every row and layer, "
+    "to train heads and probes on without running the model."
+)
+LAYERS = "Layer i is `hidden_states[i]` of transformers: layer 0 is the embeddings."
 
 
 @dataclass(frozen=True)
@@ -74,7 +81,7 @@ class CardEntry:
         ]
 
 
-_HEADINGS = (
+HEADINGS = (
     *("task", "split", "examples", "arrays (rows x layers x dim)", "layers", "dtype", "size"),
     *("text", "key"),
 )
@@ -90,7 +97,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
     """
     from huggingface_hub import DatasetCardData
 
-    models = dict.fromkeys(str(_model(entry.manifest)["name"]) for entry in entries)
+    models = dict.fromkeys(str(model_of(entry.manifest)["name"]) for entry in entries)
     data = DatasetCardData(
         license="unknown",
         pretty_name=f"Hidden states of {', '.join(models)}",
@@ -102,7 +109,7 @@ def write_card(url: str, entries: Sequence[CardEntry], before: str | None = None
 
 def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     first = entries[0].manifest
-    model, task = _model(first), " ".join(first.task.split())
+    model, task = model_of(first), " ".join(first.task.split())
     names = entries[0].folder.split("/")[0], task
     words = shlex.join(map(argument, names))  # for a shell, of a stranger's
     array = first.arrays[0]
@@ -116,12 +123,11 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     return [
         f"# Hidden states of {card_text(str(model['name']))}",
         "",
-        "Entries of a `probekit` cache: the hidden states of a frozen model, for every row and "
-        "layer, to train heads and probes on without running the model.",
+        ENTRIES,
         "",
-        card_table(["", ""], [[k, v] for k, v in _about(first).items()]),
+        card_table(["", ""], [[k, v] for k, v in about(first).items()]),
         "",
-        card_table(_HEADINGS, [entry.row for entry in entries]),
+        card_table(HEADINGS, [entry.row for entry in entries]),
         "",
         "## Load it",
         "",
@@ -132,8 +138,7 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
         f"probekit train {words}",
         "```",
         "",
-        "Layer i is `hidden_states[i]` of transformers: layer 0 is the embeddings. Chunks are "
-        "checked against their checksums when they are pulled.",
+        f"{LAYERS} Chunks are checked against their checksums when they are pulled.",
         "",
         "## Licence",
         "",
@@ -141,9 +146,9 @@ def _section(url: str, entries: Sequence[CardEntry]) -> list[str]:
     ]
 
 
-def _about(manifest: Manifest) -> dict[str, str]:
+def about(manifest: Manifest) -> dict[str, str]:
     """Return what all entries of a repository share, as a rule: those of the first."""
-    model = _model(manifest)
+    model = model_of(manifest)
     origin = manifest.origin if manifest.origin.startswith("hub:") else ""
     kind = f" ({manifest.kind})" if manifest.kind in KINDS else ""
     last = "after the final norm" if manifest.final_norm else "as the last block left it"
@@ -156,7 +161,7 @@ def _about(manifest: Manifest) -> dict[str, str]:
     }
 
 
-def _model(manifest: Manifest) -> Mapping[str, object]:
+def model_of(manifest: Manifest) -> Mapping[str, object]:
     """Return name and revision of a model; a name that is a path on a disk is told by its end."""
     info = manifest.model_info
     name = str(info.get("name", manifest.model))

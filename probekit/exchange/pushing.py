@@ -12,7 +12,8 @@ from probekit.base.notices import ProgressBar
 from probekit.base.registry import PathName
 from probekit.base.replacing import scratch
 from probekit.errors import EXTRACT_AGAIN, EntryError, OptionError, StorageError
-from probekit.exchange.dataset_card import CardEntry, withheld_sum, withhold, write_card
+from probekit.exchange.croissant import CROISSANT, write_croissant
+from probekit.exchange.dataset_card import ENTRIES, CardEntry, withheld_sum, withhold, write_card
 from probekit.exchange.remote_entry import RemoteEntry, entry_folders, folder_of, labels_at
 from probekit.exchange.remotes import Folder, Hub, Remote, Writable, nbytes_of, remote_at
 from probekit.store.checksums import verify_checksums, verify_files
@@ -235,7 +236,7 @@ class Push:
         """Send everything in one commit: the Hub keeps what a push that was killed has sent."""
         hub.open_for_push(private=self.private)
         before = hub.sizes()
-        files: dict[str, bytes | Path] = {CARD: self._card(hub, before).encode()}
+        files: dict[str, bytes | Path] = dict(self._about(hub, before))
         for pushed in self.entries:
             files |= pushed.every
         gone = dict.fromkeys(name for pushed in self.entries for name in pushed.outdated(before))
@@ -246,8 +247,8 @@ class Push:
         message = f"Push {names} with probekit"
         return hub.commit(message, files, list(gone), progress=progress)
 
-    def _card(self, hub: Hub, before: Mapping[str, int]) -> str:
-        """Return the card of all entries, those included that lie in the repository already."""
+    def _about(self, hub: Hub, before: Mapping[str, int]) -> dict[str, bytes]:
+        """Return card and metadata of all entries, those included that lie there already."""
         cards = [
             CardEntry(pushed.folder, pushed.source.manifest, pushed.text) for pushed in self.entries
         ]
@@ -263,7 +264,14 @@ class Push:
             old = hub.read(CARD, 0, before[CARD]).decode() if CARD in before else None
         except UnicodeDecodeError:
             raise EntryError(f"{hub}: {CARD} is not UTF-8. Fix or remove it.") from None
-        return write_card(hub.url, sorted(cards, key=lambda card: card.folder), old)
+        cards.sort(key=lambda card: card.folder)
+        text = write_card(hub.url, cards, old)
+        made = {CARD: text.encode(), CROISSANT: write_croissant(hub.url, cards, text).encode()}
+        # what its owner wrote under that name stays
+        kept = CROISSANT in before and ENTRIES.encode() not in hub.read(
+            CROISSANT, 0, before[CROISSANT]
+        )
+        return {CARD: made[CARD]} if kept else made
 
 
 def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) -> None:

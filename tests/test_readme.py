@@ -194,9 +194,12 @@ def test_the_citation_has_what_the_format_asks_for():
     cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
     project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
     known = {"cff-version", "message", "title", "type", "authors", "version", "license"}
-    assert set(cited) == known | {"keywords", "abstract"}
+    assert set(cited) == known | {"keywords", "abstract", "references"}
     assert (cited["cff-version"], cited["type"]) == ("1.2.0", "software")
     assert cited["version"] == probekit.__version__
     assert cited["license"] == project["license"]
     assert cited["authors"] == project["authors"]
     assert cited["message"] and all(isinstance(word, str) for word in cited["keywords"])
+    notes = " ".join(paper["notes"] for paper in cited["references"])
+    heads = set(re.findall(r"[a-z][a-z0-9-]+", re.sub(r"heads? |\(.*?\)", "", notes)))
+    assert heads == set(HEADS) - {"last"}, "each paper says which heads are its own"

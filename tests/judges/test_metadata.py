@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +14,7 @@ pytestmark = [
     pytest.mark.judges,
     pytest.mark.filterwarnings("ignore:Use 'content=:DeprecationWarning"),
 ]
+ROOT = Path(__file__).resolve().parents[2]
 READ = """
 import json, sys
 from mlcroissant import Dataset
@@ -49,3 +51,10 @@ def test_croissant(text, hub, made, tmp_path, judged):  # noqa: F811
         assert json.loads(line) == examples.table.select(columns).to_pylist()
     what = f"croissant.json of a push {'with' if text else 'without'} its text"
     judged("mlcroissant 1.1.1", what, "valid; reads the same examples")
+
+
+def test_citation(judged):
+    python = environment("cffconvert==2.0.0")
+    said, _ = run(python.with_name("cffconvert"), "--validate", "-i", ROOT / "CITATION.cff")
+    assert "are valid" in said
+    judged("cffconvert 2.0.0", "CITATION.cff", "valid")

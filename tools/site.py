@@ -152,13 +152,47 @@ def stage(folder: Path) -> None:
         target.write_text(fill(relink(text, source)), "utf-8")
 
 
+def index_for_models(project: Mapping[str, Any], folder: Path) -> str:
+    """Return ``llms.txt``: every page of the navigation, with its first sentence.
+
+    Args:
+        project: of ``zensical.toml``.
+        folder: that the pages are staged in.
+    """
+    lines = [f"# {project['site_name']}", "", f"> {project['site_description']}"]
+    alone = [item for item in project["nav"] if isinstance(*item.values(), str)]
+    sections = [item for item in project["nav"] if item not in alone]
+    for section in [{"Documents": alone}, *sections]:
+        ((title, items),) = section.items()
+        lines += ["", f"## {title}", ""]
+        for item in items:
+            ((name, page),) = item.items()
+            about = first_sentence((folder / page).read_text("utf-8"))
+            lines.append(f"- [{name}]({page.removesuffix('.md')}.html): {about}")
+    return "\n".join(lines) + "\n"
+
+
+def first_sentence(text: str) -> str:
+    """Return the first sentence of a page's prose, without its markup."""
+    text = re.sub(r"^```.*?^```$", "", text, flags=re.MULTILINE | re.DOTALL)
+    paragraphs = (" ".join(part.split()) for part in text.split("\n\n"))
+    prose = next(part for part in paragraphs if re.match(r"[\w`\[]|\*\*", part))
+    words = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", prose).replace("**", "")
+    return re.split(r"(?<=[.:?])\s", words, maxsplit=1)[0].rstrip(":")
+
+
 def main() -> int:
-    """Build the site; return zensical's exit status."""
+    """Build the site, and its index for language models; return zensical's exit status."""
     with CONFIG.open("rb") as file:
-        folder = ROOT / tomllib.load(file)["project"]["docs_dir"]
+        project = tomllib.load(file)["project"]
+    folder = ROOT / project["docs_dir"]
     stage(folder)
     words = [sys.executable, "-m", "zensical", "build", "--clean", "--strict"]
-    return subprocess.run([*words, "--config-file", str(CONFIG)], cwd=ROOT).returncode
+    status = subprocess.run([*words, "--config-file", str(CONFIG)], cwd=ROOT).returncode
+    if status == 0:
+        index = index_for_models(project, folder)
+        (ROOT / project["site_dir"] / "llms.txt").write_text(index, "utf-8")
+    return status
 
 
 if __name__ == "__main__":

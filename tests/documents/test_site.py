@@ -60,6 +60,14 @@ def test_generated_tables_hold_what_the_package_has(site):
     assert named == [one.name for one in fields(Record)]
 
 
+def test_the_first_sentence_of_a_page(site):
+    assert (
+        site.first_sentence("# T\n\n```sh\nx\n```\n\n**One [a](b.md)\ntwo.** Three.")
+        == "One a two."
+    )
+    assert site.first_sentence("# T\n\n`x y` is shown:\n\n- a\n") == "`x y` is shown"
+
+
 class Links(HTMLParser):
     """Collects what a page leads to, and the anchors that it has."""
 
@@ -83,7 +91,10 @@ def test_the_site_is_built_and_whole(site):
     for path in folder.rglob("*.html"):
         found[path] = Links()
         found[path].feed(path.read_text("utf-8"))
-    assert {folder / page.replace(".md", ".html") for page in in_navigation()} <= set(found)
+    placed = {page.replace(".md", ".html") for page in in_navigation()}
+    assert {folder / page for page in placed} <= set(found)
+    index = re.findall(r"^- \[.+\]\((.+)\): .+$", (folder / "llms.txt").read_text(), re.MULTILINE)
+    assert sorted(index) == sorted(placed)
     broken = [
         f"{path.relative_to(folder)}: {link}"
         for path, page in found.items()

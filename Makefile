@@ -6,7 +6,7 @@ RUNTIME := $(VENV)/.runtime
 STAMP  := $(VENV)/.installed
 
 .DEFAULT_GOAL := help
-.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-bucket test-cluster test-range test-neighbours test-judges test-docs docs wheel bench analyses house clean
+.PHONY: help install demo kept-demo test lint types unit coverage test-slow faults soak ci-docs test-browser test-bucket test-cluster test-range test-neighbours test-judges test-docs docs wheel sbom bench analyses house clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -97,6 +97,14 @@ docs: $(STAMP)  ## build the site of the documents in site/
 
 wheel: $(STAMP)  ## build a wheel and try it in a fresh environment outside the checkout
 	$(BIN)/python tools/try_wheel.py
+
+sbom:  ## a bill of materials of constraints.txt, and whether pip-audit reads it; in build/
+	$(PYTHON) -m venv build/sbom-tools
+	build/sbom-tools/bin/python -m pip install -q cyclonedx-bom==7.5.0 pip-audit==2.10.1
+	build/sbom-tools/bin/cyclonedx-py requirements constraints.txt --pyproject pyproject.toml --mc-type library \
+		--output-reproducible -o build/sbom.json
+	build/sbom-tools/bin/pip-audit -r constraints.txt --no-deps --disable-pip --dry-run 2>&1 \
+		| grep 'would have audited' | tee build/audit.txt
 
 bench: $(STAMP)  ## measure every speed claim; MODELS and DATA are folders (hours)
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[ray]'

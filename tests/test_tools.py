@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 import transformers
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).parent.parent
 PAGE = (ROOT / "docs" / "models.md").read_text("utf-8")
@@ -181,3 +183,11 @@ def test_lines(house, package):
     assert rows["lines with a comment"] == "11.8%"
     assert rows["lines that are imports"] == "0.0%"
     assert rows["functions: lines p50 / p90 / max"] == "1: 7 / 7 / 7"
+
+
+def test_constraints_are_exact_so_that_an_audit_can_read_them():
+    lines = (ROOT / "constraints.txt").read_text("utf-8").splitlines()
+    pins = [Requirement(line) for line in lines if not line.startswith("#")]
+    assert all([part.operator for part in pin.specifier] == ["=="] for pin in pins)
+    assert not [pin.name for pin in pins if pin.url or pin.marker or pin.extras]
+    assert len({canonicalize_name(pin.name) for pin in pins}) == len(pins)

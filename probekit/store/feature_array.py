@@ -244,7 +244,7 @@ class FeatureArray:
         result = self.empty(count, len(index)) if out is None else self._checked(out, count, index)
         target = result.permute(1, 0, 2)
         if self.spec.dtype != "int8":
-            self._copy(self._maps[0], wanted, index, target)
+            self._copy(0, wanted, index, target)
             return result
         size = max(_PART_BYTES // ((len(index) or 1) * self.spec.row_nbytes), 1)
         for start in range(0, count, size):
@@ -300,33 +300,30 @@ class FeatureArray:
 
     def _stored(self, wanted: Tensor | range, index: list[int]) -> StoredRows:
         """Return rows (checked) of the layers at ``index`` as they are stored."""
-        source, *sides = self._maps
-        values = empty_buffer((len(index), len(wanted), self.dim), source.elements.dtype)
-        self._copy(source, wanted, index, values)
-        if not sides:
+        values = empty_buffer((len(index), len(wanted), self.dim), self._maps[0].elements.dtype)
+        self._copy(0, wanted, index, values)
+        if len(self._maps) == 1:
             return StoredRows(values)
         norm = torch.empty(len(index), len(wanted), 1)
-        self._copy(sides[0], wanted, index, norm)
+        self._copy(1, wanted, index, norm)
         rows = torch.arange(wanted.start, wanted.stop) if isinstance(wanted, range) else wanted
         numbers = torch.div(rows, self.spec.chunk_rows, rounding_mode="floor")
         chunks, chunk = torch.unique(numbers, return_inverse=True)
         scale = torch.empty(len(index), len(chunks), self.dim)
-        self._compare(sides[1], chunks, index, len(chunks))
-        _gather_rows(sides[1], torch.tensor(index), chunks, torch.zeros_like(chunks), scale)
+        self._compare(2, chunks, index, len(chunks))
+        _gather_rows(self._maps[2], torch.tensor(index), chunks, torch.zeros_like(chunks), scale)
         return StoredRows(values, Int8Scales(norm[..., 0], chunk, scale))
 
-    def _copy(
-        self, source: MappedArray, wanted: Tensor | range, index: list[int], target: Tensor
-    ) -> None:
-        """Copy rows of one plain array, of the layers at ``index``, into target (k, n, row)."""
-        size, row = self.spec.chunk_rows, target.shape[2]
+    def _copy(self, plain: int, wanted: Tensor | range, index: list[int], target: Tensor) -> None:
+        """Copy rows of a plain array, by its number, of the layers at ``index``: (k, n, row)."""
+        source, size, row = self._maps[plain], self.spec.chunk_rows, target.shape[2]
         if isinstance(wanted, Tensor):
             chunk = torch.div(wanted, size, rounding_mode="floor")
-            self._compare(source, chunk, index, len(chunk))
+            self._compare(plain, chunk, index, len(chunk))
             _gather_rows(source, torch.tensor(index), chunk, wanted - chunk * size, target)
             return
         start, stop = wanted.start, wanted.stop
-        self._compare(source, torch.arange(start // size, -(-stop // size)), index, stop - start)
+        self._compare(plain, torch.arange(start // size, -(-stop // size)), index, stop - start)
         for at, layer in enumerate(index):
             for first in range(start - start % size, stop, size):
                 low, high = max(start, first), min(stop, first + size)
@@ -334,14 +331,10 @@ class FeatureArray:
                 block = source.elements[begin : begin + size * row].view(size, row)
                 target[at, low - start : high - start].copy_(block[low - first : high - first])
 
-    def _compare(self, source: MappedArray, chunks: Tensor, index: list[int], n_rows: int) -> None:
+    def _compare(self, plain: int, chunks: Tensor, index: list[int], n_rows: int) -> None:
         """Compare the chunks that some rows lie in, where they are read for the first time."""
         if self._first is not None and n_rows:
-            self._first.compare(self._places[self._which(source)], source, chunks, index, n_rows)
-
-    def _which(self, source: MappedArray) -> int:
-        """Return the place of a mapped array among those of `ArraySpec.plain`."""
-        return next(index for index, mapped in enumerate(self._maps) if mapped is source)
+            self._first.compare(self._places[plain], self._maps[plain], chunks, index, n_rows)
 
     @cached_property
     def _maps(self) -> tuple[MappedArray, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from inspect import signature
+from inspect import Parameter, signature
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
@@ -55,7 +55,7 @@ def _check_takes(method: str, model: "PreTrainedModel", argument: str, instead: 
     Raises:
         OptionError: it cannot.
     """
-    if argument not in signature(type(model).forward).parameters:
+    if argument not in _arguments(model):
         raise OptionError(
             f"--method {method}: {type(model).__name__} takes no {argument}. {instead}"
         )
@@ -160,7 +160,7 @@ class Prefix(VirtualTokens):
         self, model: "PreTrainedModel", generator: torch.Generator
     ) -> Mapping[str, nn.Parameter]:
         """Have keys and values lie in the model's cache when it reads a text."""
-        _check_takes(self.name, model, "past_key_values", f"Give {_INSTEAD}.")
+        _check_takes(self.name, model, _cache_argument(model), f"Give {_INSTEAD}.")
         config, sizes = model.config, model.config.to_dict()
         heads = sizes.get("num_key_value_heads") or config.num_attention_heads
         width = sizes.get("head_dim") or config.hidden_size // config.num_attention_heads
@@ -249,7 +249,16 @@ def _with_cache(
     for number, (key, value) in enumerate(prefix):
         cache.update(*(states.expand(len(ids), -1, -1, -1) for states in (key, value)), number)
     mask = _seen_mask(named.get("attention_mask"), prefix.shape[3])
-    return args, {**named, "past_key_values": cache, "attention_mask": mask}
+    return args, {**named, _cache_argument(model): cache, "attention_mask": mask}
+
+
+def _cache_argument(model: "PreTrainedModel") -> str:
+    """Return what a model calls the keys and values before a text: newer ones say ``cache``."""
+    return "cache" if "cache" in _arguments(model) else "past_key_values"
+
+
+def _arguments(model: "PreTrainedModel") -> Mapping[str, Parameter]:
+    return signature(type(model).forward).parameters
 
 
 def _replace(

@@ -100,7 +100,7 @@ def test_a_later_unit_that_overflows_is_named(bert, corpus, tmp_path, monkeypatc
 
     def too_large(backbone, batch, layers, blocks):
         for block in blocks.values():
-            block[-1] = 70_000.0
+            block[-1] = torch.tensor(70_000.0)
 
     monkeypatch.setattr("probekit.extraction.compute.compute_unit", growing)
     with pytest.raises(StateRangeError, match=r"layer 3 of examples .* 70,000; .*--dtype bfloat16"):

@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from probekit.backbone import read_arrays
 from probekit.errors import BackboneError, OptionError, StateRangeError
@@ -116,7 +117,7 @@ def test_states_that_the_cache_could_not_store_are_refused(trained, monkeypatch)
 
     def too_large(*arguments, **options):
         rows = read_arrays(*arguments, **options)
-        rows["words"][len(words[0]), 1] = 1e6
+        rows["words"][len(words[0]), 1] = torch.tensor(1e6)
         return rows
 
     words = dev_words(corpus)

@@ -32,10 +32,7 @@ _CONTEXT = {
     **{name: {"@id": f"cr:{name}", "@type": "@json"} for name in ("data", "examples")},
     "conformsTo": "dct:conformsTo",
 }
-_STATES = {
-    "zarr": ("features.zarr/**", "application/vnd+zarr"),
-    "hdf5": ("features.h5", "application/x-hdf5"),
-}
+_STATES = {"zarr": "features.zarr/**", "hdf5": "features.h5"}
 
 
 def write_croissant(url: str, entries: Sequence[CardEntry], card: str) -> str:
@@ -87,20 +84,20 @@ def _responsible(entries: Sequence[CardEntry]) -> dict[str, Any]:
 
 
 def _files(entry: CardEntry) -> list[dict[str, Any]]:
-    states, encoding = _STATES[entry.manifest.backend]
+    backend = entry.manifest.backend
     shape = "; ".join(f"{name}: {cell}" for name, cell in zip(HEADINGS, entry.row, strict=True))
     table = EXAMPLES if entry.text else "withheld-*.parquet"
     each = (
-        ("states", f"Hidden states. {shape}", states, encoding),
-        ("table", "Where the rows of each example lie", table, "application/x-parquet"),
+        ("states", f"Hidden states. {shape}", _STATES[backend], backend),
+        ("table", "Where the rows of each example lie", table, "parquet"),
     )
     return [
         {
             **_node("cr:FileSet", f"{entry.folder}/{name}", text),
-            **{"containedIn": {"@id": "repository"}, "encodingFormat": encoding},
+            **{"containedIn": {"@id": "repository"}, "encodingFormat": f"application/x-{form}"},
             "includes": f"{entry.folder}/{pattern}",
         }
-        for name, text, pattern, encoding in each
+        for name, text, pattern, form in each
     ]
 
 

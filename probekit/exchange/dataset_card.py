@@ -33,9 +33,7 @@ Hidden states are made from a text by a model. probekit does not know the licenc
 whoever publishes this repository must check that both allow it, and fill in `license` above. \
 {text}"""
 _WITH_TEXT = "The words of the text lie in `examples.parquet`, and its labels in `labels/`."
-REVEALED = (
-    "Hidden states still reveal much of their text; those of layer 0 reveal nearly all of it."
-)
+REVEALED = "Hidden states still reveal much of their text; those of layer 0 nearly all of it."
 _WITHOUT_TEXT = (
     f"Words and labels were left out of {{which}}: supply your own copy of the text. {REVEALED}"
 )

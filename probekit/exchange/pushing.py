@@ -268,10 +268,10 @@ class Push:
         text = write_card(hub.url, cards, old)
         made = {CARD: text.encode(), CROISSANT: write_croissant(hub.url, cards, text).encode()}
         # what its owner wrote under that name stays
-        kept = CROISSANT in before and ENTRIES.encode() not in hub.read(
-            CROISSANT, 0, before[CROISSANT]
-        )
-        return {CARD: made[CARD]} if kept else made
+        theirs = hub.read(CROISSANT, 0, before.get(CROISSANT, 0))
+        if theirs and ENTRIES.encode() not in theirs:
+            del made[CROISSANT]
+        return made
 
 
 def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) -> None:

@@ -20,7 +20,7 @@ def environment(*requirements: str) -> Path:
     folder = FOLDER / f"judges-{requirements[0].split('=')[0]}"
     python, stamp = folder / "bin" / "python", folder / "installed"
     if not stamp.exists() or stamp.read_text() != str(requirements):
-        venv.create(folder, with_pip=True)
+        venv.create(folder, clear=True, with_pip=True)
         for torch in requirements:
             if torch.startswith("torch=="):  # first, so that a CPU wheel will do
                 subprocess.run((python, "-m", "pip", "install", "--quiet", torch), check=True)

@@ -297,6 +297,7 @@ print(json.dumps(ids))
 """
 
 
+@pytest.mark.timeout(3000)
 def test_dimension_by_dadapy(judged, measured, tmp_path):
     """It needs a NumPy below 2, and so an environment of its own."""
     geometry, rows = measured

@@ -1,11 +1,12 @@
-"""Let other programs judge probekit, in an environment of their own; write docs/judged.md.
+"""Let other programs judge probekit, in an environment of their own; write docs/judged.csv.
 
 The tests of tests/judges/ hold what probekit writes and computes against readers, engines and
-metrics that others wrote. Each row of the page is one judge's.
+metrics that others wrote. Each row is one judge's.
 
     python tools/judge.py [pytest's arguments]
 """
 
+import csv
 import json
 import os
 import shutil
@@ -16,9 +17,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 JUDGES = ROOT / "tests" / "judges"
-PAGE = ROOT / "docs" / "judged.md"
+TABLE = ROOT / "docs" / "judged.csv"
 FOLDER = ROOT / "build" / "judges"
-HEADING = "| judge | what | result | command | date |"
 
 
 def main() -> None:
@@ -56,17 +56,14 @@ def install() -> Path:
 
 
 def record(rows: list[list[str]]) -> None:
-    """Put rows into the page's table, in place of earlier ones of the same judge and matter."""
-    new = {_key(row): f"| {' | '.join(row)} |" for row in rows}
-    lines = _lines(PAGE)
-    start = lines.index(HEADING) + 2
-    old = {_key(line.strip("| ").split(" | ")): line for line in lines[start:]}
-    PAGE.write_text("\n".join([*lines[:start], *sorted({**old, **new}.values())]) + "\n")
-
-
-def _key(row: list[str]) -> tuple[str, str]:
-    """Return who judged, without the version, and what."""
-    return row[0].split(" ")[0], row[1]
+    """Put rows into the table, in place of earlier ones of the same judge and matter."""
+    with TABLE.open(newline="") as file:
+        heading, *before = csv.reader(file)
+    both = {
+        (judge.split(" ")[0], what): [judge, what, *rest] for judge, what, *rest in before + rows
+    }
+    with TABLE.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([heading, *sorted(both.values())])
 
 
 def _lines(path: Path) -> list[str]:

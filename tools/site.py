@@ -7,6 +7,7 @@ anew, and where a comment such as ``<!-- commands -->`` becomes a table made fro
     python tools/site.py            # into site/, with every warning an error
 """
 
+import csv
 import inspect
 import os
 import re
@@ -114,7 +115,17 @@ def record_fields() -> str:
     return f"| field | |\n|---|---|\n{rows}"
 
 
-TABLES: Mapping[str, Callable[[], str]] = {"commands": commands, "record fields": record_fields}
+def judged() -> str:
+    """Return the table of what other programs said."""
+    with (ROOT / "docs" / "judged.csv").open(newline="") as file:
+        heading, *rows = csv.reader(file)
+    lines = [heading, ["---"] * len(heading), *([*row[:3], f"`{row[3]}`", row[4]] for row in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "commands": commands, "record fields": record_fields, "judged": judged
+}  # fmt: skip
 
 
 def fill(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What the judges' tests share: each says what it held against whom, for docs/judged.md."""
+"""What the judges' tests share: each says what it held against whom, for docs/judged.csv."""
 
 import json
 import os
@@ -21,7 +21,7 @@ def judged(request: pytest.FixtureRequest) -> Callable[..., None]:
     """
 
     def write(judge: str, what: str, result: str) -> None:
-        command = f"`make test-judges ARGS='-k {request.node.originalname}'`"
+        command = f"make test-judges ARGS='-k {request.node.originalname}'"
         row = [judge, what, result, command, date.today().isoformat()]
         if file := os.environ.get("PROBEKIT_JUDGED"):
             with Path(file).open("a") as out:

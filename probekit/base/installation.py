@@ -2,15 +2,22 @@
 
 import json
 from importlib.metadata import PackageNotFoundError, distributions, requires, version
+from typing import TYPE_CHECKING
 from urllib.parse import urlparse
 from urllib.request import url2pathname
+
+if TYPE_CHECKING:
+    from packaging.requirements import Requirement
+
+_FOR_DEVELOPERS = ("browser", "bucket", "dev", "docs", "range")
+"""Extras that no user needs."""
 
 
 def install_extra(extra: str) -> str:
     """Return how to install the packages of an extra from where probekit came, for messages."""
     # a checkout in the path holds a second set of facts, without a source
-    told = (found.read_text("direct_url.json") for found in distributions(name="probekit"))
-    origin = json.loads(next(filter(None, told), "{}"))
+    sources = (facts.read_text("direct_url.json") for facts in distributions(name="probekit"))
+    origin = json.loads(next(filter(None, sources), "{}"))
     url = origin.get("url", "")
     if origin.get("dir_info", {}).get("editable"):
         folder = url2pathname(urlparse(url).path)
@@ -35,14 +42,21 @@ def unmet_requirements() -> dict[str, str | None]:
         return {}
     unmet: dict[str, str | None] = {}
     for requirement in asked:
+        always = _needs(requirement, "")
+        if not always and any(_needs(requirement, extra) for extra in _FOR_DEVELOPERS):
+            continue
         try:
-            have = version(requirement.name)
+            installed = version(requirement.name)
         except PackageNotFoundError:
-            have = None
-        if have is None:
-            fits = requirement.marker is not None and not requirement.marker.evaluate({"extra": ""})
+            installed = None
+        if installed is None:
+            fits = not always
         else:
-            fits = requirement.specifier.contains(have, prereleases=True)
+            fits = requirement.specifier.contains(installed, prereleases=True)
         if not fits:
-            unmet[f"{requirement.name}{requirement.specifier}"] = have
+            unmet[f"{requirement.name}{requirement.specifier}"] = installed
     return unmet
+
+
+def _needs(requirement: "Requirement", extra: str) -> bool:
+    return requirement.marker is None or requirement.marker.evaluate({"extra": extra})

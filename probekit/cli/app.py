@@ -187,10 +187,10 @@ def _one_line(error: Exception) -> str:
             "is on. What is finished is kept."
         )
     if unmet := unmet_requirements():
-        found = ", ".join(f"{name} (found: {have or 'none'})" for name, have in unmet.items())
+        lacks = ", ".join(f"{name} (found: {has or 'none'})" for name, has in unmet.items())
         return (
             f"{type(error).__name__}: {text[:300]}. Packages that probekit needs are missing or "
-            f"of another version: {found}. Run `pip install {shlex.join(unmet)}`."
+            f"of another version: {lacks}. Run `pip install {shlex.join(unmet)}`."
         )
     return (
         f"unexpected {type(error).__name__}: {text[:300]}. This may be a fault of probekit: run "

@@ -53,6 +53,7 @@ def asked(monkeypatch):
 
     needed = ["torch<3,>=2.8", "transformers<6,>=5.8", "numpy<3,>=2.0", "zarr<4,>=3.1"]
     extra = ['peft<1,>=0.18; extra == "adapters"', 'gguf<1,>=0.18; extra == "gguf"']
+    extra += ['numpy>=9; extra == "dev"']
     monkeypatch.setattr(installation, "requires", lambda name: [*needed, *extra])
     monkeypatch.setattr(installation, "version", version)
 

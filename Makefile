@@ -79,11 +79,11 @@ test-cluster: $(STAMP)  ## a Ray cluster of two nodes, which loses workers and n
 
 test-range: $(STAMP)  ## the tests with the lowest and with the newest versions that pyproject.toml allows (14 GB)
 	$(BIN)/python -m pip install -q -c constraints.txt -e '.[range]'
-	$(BIN)/python tools/test_range.py lowest
-	$(BIN)/python tools/test_range.py highest --python $(or $(NEWEST),3.13)
+	$(BIN)/python tools/try_range.py lowest
+	$(BIN)/python tools/try_range.py highest --python $(or $(NEWEST),3.13)
 
 test-neighbours: $(STAMP)  ## whether probekit goes into one environment with other tools of the field
-	$(BIN)/python tools/test_neighbours.py
+	$(BIN)/python tools/try_neighbours.py
 
 test-judges: $(STAMP)  ## other programs read the cache and compute the same; ARGS are pytest's, MODELS a folder
 	command -v h5dump >/dev/null || apt-get install -y -qq hdf5-tools

@@ -15,7 +15,8 @@ import sys
 import venv
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from try_range import ROOT, pinned
+
 JUDGES = ROOT / "tests" / "judges"
 TABLE = ROOT / "docs" / "judged.csv"
 FOLDER = ROOT / "build" / "judges"
@@ -41,7 +42,7 @@ def install() -> Path:
     if not python.exists():
         venv.create(FOLDER, with_pip=True)
     pip = (python, "-m", "pip", "install", "--quiet")
-    torch = next(line for line in _lines(ROOT / "constraints.txt") if line.startswith("torch=="))
+    torch = pinned("torch")
     subprocess.run((*pip, torch), check=True)  # a CPU wheel will do
     subprocess.run(
         (*pip, torch, "-e", f"{ROOT}[dev,gguf]", "-r", JUDGES / "requirements.txt"), check=True
@@ -64,10 +65,6 @@ def record(rows: list[list[str]]) -> None:
     }
     with TABLE.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([heading, *sorted(both.values())])
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text().splitlines()
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ pip's resolver is asked without installing (`--dry-run`). Then three of them are
 beside probekit in an environment of its own with the torch of constraints.txt, and imported with
 all public names of probekit. The rows of the table in the documents are written anew.
 
-    python tools/test_neighbours.py [NAME ...]
+    python tools/try_neighbours.py [NAME ...]
 """
 
 import argparse
@@ -16,7 +16,7 @@ import venv
 from datetime import date
 from pathlib import Path
 
-from test_range import ROOT, record
+from try_range import ROOT, pinned, record
 
 NEIGHBOURS = (
     *("transformer-lens", "sae-lens", "nnsight", "interp-engine", "mteb", "sentence-transformers"),
@@ -64,13 +64,10 @@ def resolve(name: str) -> dict[str, str] | None:
 
 def imports(name: str) -> bool:
     """Install a neighbour beside probekit, and say whether both can be imported."""
-    torch = next(
-        line for line in (ROOT / "constraints.txt").read_text().splitlines() if "torch==" in line
-    )
     with tempfile.TemporaryDirectory() as folder:
         venv.create(folder, with_pip=True)
         python = Path(folder) / "bin" / "python"
-        install = (python, "-m", "pip", "install", "--quiet", torch, ROOT, name)
+        install = (python, "-m", "pip", "install", "--quiet", pinned("torch"), ROOT, name)
         trial = f"import {TRIED[name]}; from probekit import *"
         return not any(
             subprocess.run(command, cwd=folder).returncode

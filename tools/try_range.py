@@ -1,11 +1,11 @@
 """Run the tests at either end of the ranges in pyproject.toml; write the result into the documents.
 
-An environment is built outside the checkout: `lowest` has the floor of every package that is asked
+An environment is built in build/range: `lowest` has the floor of every package that is asked
 for, `highest` the newest one that pip resolves. Both take several gigabytes, since the package
 index has torch with CUDA.
 
-    python tools/test_range.py lowest highest
-    python tools/test_range.py highest --python 3.13
+    python tools/try_range.py lowest highest
+    python tools/try_range.py highest --python 3.13
 """
 
 import argparse
@@ -86,6 +86,12 @@ def versions(python: Path) -> list[str]:
     told += "print(*map(version, sys.argv[1:]))"
     done = subprocess.run((python, "-c", told, *SHOWN), check=True, capture_output=True, text=True)
     return done.stdout.split()
+
+
+def pinned(package: str) -> str:
+    """Return what constraints.txt says of a package, such as ``torch==2.13.0``."""
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return next(line for line in lines if line.startswith(f"{package}=="))
 
 
 def record(table: str, start: str, cells: Sequence[str]) -> None:

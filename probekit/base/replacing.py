@@ -4,6 +4,7 @@ So a reader finds the old file or the new one, after a power cut as well. What a
 a folder: its name is nobody else's and nobody holds its lock, so the next writer removes it.
 """
 
+import errno
 import fcntl
 import os
 import re
@@ -46,6 +47,29 @@ def put(made: Path, path: Path) -> None:
         sync_path(item)
     made.replace(path)
     sync_path(path.parent)
+
+
+def put_new(made: Path, path: Path) -> bool:
+    """Put a file into its place, unless one is there; say whether it was put.
+
+    Of several that try at once, one does; all may, where the file system has no hard links.
+
+    Raises:
+        OSError: the file system refuses.
+    """
+    sync_path(made)
+    try:
+        os.link(made, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
+            raise
+        if path.exists():
+            return False
+        made.replace(path)
+    sync_path(path.parent)
+    return True
 
 
 def standing_files(folder: Path, suffix: str) -> list[Path]:

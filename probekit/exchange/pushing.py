@@ -285,19 +285,32 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
         sizes = {}
     elif not _holds(remote, sizes, begun, text):  # what is there was not sent by this push
         remote.remove([name for name in (manifest, begun, *inside) if name in sizes])
-        remote.write(begun, text)
+        _create(pushed, remote, begun)
         sizes = {}
     done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
     remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
     sizes = remote.sizes()
     if not any(_holds(remote, sizes, name, text) for name in (manifest, begun)):
-        raise StorageError(
-            f"{remote}: another push of {pushed.folder} began meanwhile, of an entry that was made "
-            "separately. Wait until it has ended; if yours is to replace that, push it again."
-        )
-    remote.write_all({manifest: text}, report)
+        raise _replaced(pushed, remote)
+    _create(pushed, remote, manifest)
+    report(len(text))
     remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(sizes)])
+
+
+def _create(pushed: PushedEntry, remote: Writable, name: str) -> None:
+    """Write the manifest under a name, unless another push has written its own there."""
+    _, text = pushed.manifest
+    if not (remote.create(name, text) or _holds(remote, remote.sizes(), name, text)):
+        raise _replaced(pushed, remote)
+
+
+def _replaced(pushed: PushedEntry, remote: Remote) -> StorageError:
+    return StorageError(
+        f"{remote}: another push of {pushed.folder} began meanwhile, of an entry that was made "
+        "separately, and files of both may lie there. Push the one that you want again, once the "
+        "other has ended."
+    )
 
 
 def _holds(remote: Remote, sizes: Mapping[str, int], name: str, text: bytes) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 from probekit.backbone.hub import DATA_SETS, SECONDS, UnreachableError, hub_errors, progress_bars
 from probekit.base.installation import install_extra
 from probekit.base.registry import PathName
-from probekit.base.replacing import is_workshop, remove_left, replacing
+from probekit.base.replacing import is_workshop, put_new, remove_left, replacing, workshop
 from probekit.errors import HubError, OptionError, StorageError, reason_of
 from probekit.store.files import read_span, remove_path, storage_errors, typed_path
 
@@ -79,6 +79,17 @@ class Writable(Remote):
     @abstractmethod
     def write(self, name: str, data: bytes | Path) -> None:
         """Write a file, replacing one that is there; errors as of `sizes`."""
+
+    @abstractmethod
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless one is there; of several that try at once, one succeeds.
+
+        A bucket's server is asked for a conditional write. Errors as of `sizes`.
+
+        Returns:
+            Whether this call wrote it. A bucket may say no to a call that did, if its first answer
+            was lost.
+        """
 
     @abstractmethod
     def remove(self, names: Sequence[str]) -> None:
@@ -163,6 +174,13 @@ class Folder(Writable):
             else:
                 shutil.copyfile(data, new)
 
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a file unless one is there; it is on the disk afterwards."""
+        path = self.path / name
+        with storage_errors(self.path, option="another URL"), workshop(path.parent) as folder:
+            (new := folder / path.name).write_bytes(data)
+            return put_new(new, path)
+
     def remove(self, names: Sequence[str]) -> None:
         """Remove files, and what a kill left beside them and in the folders there."""
         for name in names:
@@ -229,6 +247,22 @@ class Bucket(Writable):
         with self._told(name):
             part = max(_PART_BYTES, -(-nbytes_of(data) // _PARTS))
             obstore.put(self.store, name, data, chunk_size=part)
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write an object unless one is there; a server that cannot tell replaces it."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, BaseError
+
+        with self._told(name):
+            try:
+                obstore.put(self.store, name, data, mode="create")
+            except AlreadyExistsError:
+                return False
+            except (BaseError, NotImplementedError) as error:
+                if "NotImplemented" not in str(error):
+                    raise
+                obstore.put(self.store, name, data)
+        return True
 
     def remove(self, names: Sequence[str]) -> None:
         """Remove objects."""

@@ -1,7 +1,10 @@
 """Pulls and pushes that are killed, or broken off, go on where they were."""
 
+import errno
 import gc
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from threading import Barrier
 
 import pytest
 
@@ -14,6 +17,7 @@ from probekit.store.entry import Entry
 from tests.exchange.conftest import REAL_BUCKET, REPO, URL, pull, push, stored
 from tests.forks import kill_at
 from tests.s3_server import Faults
+from tests.store import synthetic
 from tests.store.synthetic import folder_bytes
 
 
@@ -199,23 +203,97 @@ def test_two_pushes_side_by_side(made, tmp_path, cache):
     assert len(Pull.of(there, cache).apply()) == 2
 
 
-@pytest.mark.parametrize("url", ["folder", REAL_BUCKET], indirect=True)
-def test_of_two_pushes_of_other_files_one_is_refused(url, tmp_path, cache, monkeypatch):
-    first, second = (stored(tmp_path / name) for name in ("a", "b"))
-    (manifest := second.path / "manifest.json").write_text(
-        (first.path / "manifest.json").read_text().replace('"created": "2', '"created": "1')
-    )
-    write_all = remotes.Writable.write_all
+@pytest.fixture
+def rivals(tmp_path):
+    """Two entries under one key that were made separately, with other rows."""
+    first, block = stored(tmp_path / "a"), synthetic.block
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(synthetic, "block", lambda *given: -block(*given))
+        return first, stored.__wrapped__(tmp_path / "b")  # stored builds once
 
-    def other_meanwhile(self, files, report):
-        monkeypatch.setattr(remotes.Writable, "write_all", write_all)
-        push(second, url)
-        write_all(self, files, report)
 
-    monkeypatch.setattr(remotes.Writable, "write_all", other_meanwhile)
-    with pytest.raises(StorageError, match=r"another push of tiny/demo/train-.* began meanwhile"):
+PLACES = ["folder", "bucket", REAL_BUCKET]
+BEGAN = r"another push of tiny/demo/train-.* began meanwhile.* Push the one that you want again"
+
+
+@pytest.mark.parametrize("url", PLACES, indirect=True)
+@pytest.mark.parametrize("method", ["write_all", "create"])
+def test_a_push_during_another_one(url, rivals, cache, monkeypatch, method):
+    """The first is told, whether it was about to send its rows or its manifest."""
+    first, second = rivals
+    place = type(remote_at(url))
+    act = getattr(place, method)
+
+    def after_other(self, what, *given):
+        if not str(what).endswith(".begun"):
+            monkeypatch.setattr(place, method, act)
+            push(second, url)
+        return act(self, what, *given)
+
+    monkeypatch.setattr(place, method, after_other)
+    with pytest.raises(StorageError, match=BEGAN):
         push(first, url)
-    assert (pull(url, cache).path / "manifest.json").read_bytes() == manifest.read_bytes()
+    if method == "write_all":
+        with pytest.raises(EntryError, match="push it again"):
+            pull(url, cache)
+        push(second, url)
+    assert folder_bytes(pull(url, cache).path) == folder_bytes(second.path)
+
+
+@pytest.mark.parametrize("url", PLACES, indirect=True)
+def test_of_two_pushes_that_begin_together_one_is_refused(url, rivals, cache, monkeypatch):
+    """Both have seen an empty place; only one of them sends rows."""
+    place, both = type(remote_at(url)), Barrier(2)
+    remove = place.remove
+
+    def together(self, names):
+        if not names:
+            both.wait(60)
+        remove(self, names)
+
+    monkeypatch.setattr(place, "remove", together)
+    with ThreadPoolExecutor(2) as pool:
+        pushes = {pool.submit(push, entry, url): entry for entry in rivals}
+    (won,) = (entry for push, entry in pushes.items() if push.exception() is None)
+    (lost,) = (push for push, entry in pushes.items() if entry is not won)
+    with pytest.raises(StorageError, match=BEGAN):
+        lost.result()
+    assert folder_bytes(pull(url, cache).path) == folder_bytes(won.path)
+
+
+def test_a_folder_without_hard_links(rivals, tmp_path, cache, monkeypatch):
+    (first, second), there = rivals, tmp_path / "there"
+
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refuse)
+    for entry in (first, first, second):
+        push(entry, there)
+        assert folder_bytes(pull(there, cache / entry.path.parts[-4]).path) == folder_bytes(
+            entry.path
+        )
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_a_bucket_without_conditional_writes(server, bucket, tmp_path, cache, monkeypatch, told):
+    """The server says so, or the environment does."""
+    entry, app = stored(tmp_path / "cache"), server._app
+
+    def ignorant(environ, start_response):
+        if "HTTP_IF_NONE_MATCH" not in environ:
+            return app(environ, start_response)
+        assert not told
+        environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        start_response("501 Not Implemented", [("Content-Type", "application/xml")])
+        return [b"<Error><Code>NotImplemented</Code></Error>"]
+
+    monkeypatch.setattr(remotes, "PATIENCE", timedelta(seconds=1))
+    if told:
+        monkeypatch.setenv("AWS_CONDITIONAL_PUT", "disabled")
+    monkeypatch.setattr(server, "_app", ignorant)
+    push(entry, bucket)
+    assert folder_bytes(pull(bucket, cache).path) == folder_bytes(entry.path)
 
 
 def test_a_file_larger_than_ten_thousand_parts_of_five_mib(bucket, tmp_path, monkeypatch):

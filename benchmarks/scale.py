@@ -1,4 +1,4 @@
-"""The tables of docs/scale.md: bytes, seconds and money of large extractions, and simulated ones.
+"""The tables of SCALE.md: bytes, seconds and money of large extractions, and simulated ones.
 
 Bytes are those that probekit itself lays out, for texts of even sentences. Rates and
 prices are round assumptions of November 2026, in constants below; put in your own.
@@ -308,7 +308,7 @@ def dollars(amount: float) -> str:
 
 
 def page() -> str:
-    """Return all tables, as docs/scale.md has them."""
+    """Return all tables, as SCALE.md has them."""
     return "\n\n".join((assumptions(), sizes(), simulated()))
 
 

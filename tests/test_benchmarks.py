@@ -126,5 +126,5 @@ def test_bytes_are_those_that_were_measured(scale):
 
 
 def test_the_page_has_the_tables_that_the_script_prints(scale):
-    text = (ROOT / "docs" / "scale.md").read_text("utf-8")
+    text = (ROOT / "benchmarks" / "SCALE.md").read_text("utf-8")
     assert text.split(scale.BEGIN)[1].split(scale.END)[0] == f"\n{scale.page()}\n"

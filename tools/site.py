@@ -21,12 +21,13 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "zensical.toml"
-PAGES = ("README.md", "docs", "analyses", "cache/README.md", "benchmarks/RESULTS.md")
+PAGES = ("README.md", "docs", "analyses", "cache/README.md", "benchmarks")
 KINDS = (".md", ".png", ".ipynb", ".jsonl", ".csv", ".cff")
 NAMES = {
     "README.md": "index.md",
     "cache/README.md": "reference/cache-format.md",
     "benchmarks/RESULTS.md": "benchmarks.md",
+    "benchmarks/SCALE.md": "scale-tables.md",
     "analyses/README.md": "analyses/index.md",
     "CITATION.cff": "CITATION.cff",
 }

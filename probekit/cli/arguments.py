@@ -86,7 +86,8 @@ class OwnText:
     PANEL = Panel.OWN_DATA
     kind: str | None = option(
         None,
-        "For your own data: tagging (default), sentence, pair, regression or language-modelling.",
+        "For your own data: tagging (default), sentence, pair, regression, multilabel or "
+        "language-modelling.",
         Panel.FIRST,
     )
     text: str | None = option(

@@ -274,7 +274,7 @@ def encoded_of(examples: ExampleTable) -> EncodedSplit:
 
 def window_lengths(examples: ExampleTable) -> Ragged:
     """Return the subwords of each window, example by example."""
-    lengths = examples.table["windows"].combine_chunks().value_lengths()
+    lengths = examples.column("windows").combine_chunks().value_lengths()
     counts = lengths.to_numpy(zero_copy_only=False)
     return Ragged(examples.flat("windows").astype(np.int64), bounds_of(counts))
 

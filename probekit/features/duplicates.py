@@ -14,12 +14,13 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 import numpy as np
+import xxhash
 from jaxtyping import Int64
 
 from probekit.base.kinds import SPLITS
 from probekit.base.notices import human_list, info_once
 from probekit.errors import OptionError
-from probekit.store.entry import Entry, list_entries
+from probekit.store.entry import Entry, list_entries, read_examples
 from probekit.store.tables import ExampleTable
 
 logger = logging.getLogger(__name__)
@@ -53,7 +54,7 @@ class Wording(NamedTuple):
     """The text of an example, or both texts of a pair.
 
     Attributes:
-        exact: as it is.
+        exact: as it is, or its hash.
         normalised: without what does not tell texts apart.
     """
 
@@ -70,11 +71,24 @@ class Wording(NamedTuple):
 
 def wordings(examples: ExampleTable) -> list[Wording]:
     """Return the wording of each example of an entry."""
-    words = examples.table["words"].to_pylist()
+    words = examples.column("words").to_pylist()
     return [
         Wording.of(own_words, *texts)
         for own_words, texts in zip(words, examples.texts, strict=True)
     ]
+
+
+def hashed_wordings(entry: Entry) -> list[Wording]:
+    """Return the wording of each example of an entry, hashed, so that long texts take no memory."""
+    return [
+        Wording(*(tuple(map(_hashed, texts)) for texts in wording))
+        for part in entry.parts
+        for wording in wordings(read_examples(part.folder, part.manifest))
+    ]
+
+
+def _hashed(text: str) -> str:
+    return xxhash.xxh3_128_hexdigest(text.encode("utf-8", "surrogatepass"))
 
 
 def count_copies(

@@ -15,7 +15,7 @@ from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers import bounds_of
 from probekit.base.registry import choose
-from probekit.features.duplicates import Wording, left_of_train, wordings
+from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -112,12 +112,12 @@ class Splits:
 
     @cached_property
     def _wordings(self) -> Mapping[str, Sequence[Wording]]:
-        return {split: wordings(self.entries[split].examples) for split in self.labels}
+        return {split: hashed_wordings(self.entries[split]) for split in self.labels}
 
     def wordings(
         self, split: str, examples: Int64[np.ndarray, " examples"] | None = None
     ) -> list[Wording]:
-        """Return the texts of some examples of a view, each once; of all with a label for None."""
+        """Return the texts of some examples of a view, hashed, each once; None: of all labelled."""
         places = self.owners(split)[self._labelled(split) if examples is None else examples]
         return [self._wordings[split][example] for example in np.unique(places)]
 

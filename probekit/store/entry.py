@@ -6,6 +6,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import pyarrow as pa
+
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_bytes
 from probekit.base.registry import PathName
@@ -142,6 +144,21 @@ def read_examples(folder: Path, manifest: Manifest) -> ExampleTable:
     table = ExampleTable(read_table(file, EXAMPLE_SCHEMA, OPTIONAL_SCHEMA, written))
     table.check({spec.name: spec.rows for spec in manifest.arrays}, str(file))
     return table
+
+
+def read_column(folder: Path, manifest: Manifest, name: str) -> pa.ChunkedArray:
+    """Return one column of the example table in an entry's folder, null where it has none.
+
+    Raises:
+        EntryError: the table is damaged.
+    """
+    known = pa.unify_schemas([EXAMPLE_SCHEMA, OPTIONAL_SCHEMA])
+    wanted, others = pa.schema([known.field(name)]), {*known.names} - {name}
+    written = manifest.checksum_of(EXAMPLES)
+    table = read_table(folder / EXAMPLES, pa.schema([]), wanted, written, others)
+    if name in table.column_names:
+        return table[name]
+    return pa.chunked_array([pa.nulls(manifest.counts["examples"], wanted.field(name).type)])
 
 
 class Entries(list[Entry]):

@@ -15,7 +15,7 @@ from probekit.base.fingerprint import digest
 from probekit.base.numbers import bounds_of
 from probekit.errors import EntryError
 from probekit.store.codec import Int8Scales, StoredRows
-from probekit.store.entry import Entry
+from probekit.store.entry import Entry, read_column, read_examples
 from probekit.store.feature_array import FeatureArray, RowNumbers
 from probekit.store.tables import STARTS, ExampleTable
 
@@ -83,12 +83,48 @@ class JoinedArray(FeatureArray):
             yield self._arrays[number], places, rows[places] - int(self._bounds[number])
 
 
+_KEPT = ("id", *STARTS, "n_rows", "n_tokens")
+"""Columns of the examples that stay in memory."""
+
+
 def _slots(part: Entry) -> dict[str, int]:
     """Return how many rows a part has in the arrays whose rows each column counts."""
     return {
         column: max((part.arrays[name].rows for name in names if name in part.arrays), default=0)
         for column, names in STARTS.items()
     }
+
+
+@dataclass(frozen=True)
+class JoinedExamples(ExampleTable):
+    """The examples of several entries; texts, words and subwords are read when they are asked for.
+
+    Attributes:
+        table: ids, and where the rows of each example are.
+        parts: the entries.
+        names: of all columns that one of them has.
+    """
+
+    parts: tuple[Entry, ...] = field(repr=False)
+    names: frozenset[str] = field(repr=False)
+    _read: dict[str, pa.ChunkedArray] = field(default_factory=dict, repr=False)
+
+    def has(self, column: str) -> bool:
+        """Say whether a part has an optional column."""
+        return column in self.names
+
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return a column, null where a part has none.
+
+        Raises:
+            EntryError: a file has been damaged meanwhile.
+        """
+        if name in self.table.column_names:
+            return super().column(name)
+        if name not in self._read:
+            columns = (read_column(part.folder, part.manifest, name) for part in self.parts)
+            self._read[name] = pa.chunked_array([chunk for of in columns for chunk in of.chunks])
+        return self._read[name]
 
 
 @dataclass(frozen=True)
@@ -145,9 +181,11 @@ class JoinedEntry(Entry):
             EntryError: a table is damaged, or two parts have an example of the same id.
         """
         before = dict.fromkeys(STARTS, 0)
-        tables = []
+        tables, names = [], set[str]()
         for part in self.parts:
-            table = part.examples.table
+            table = read_examples(part.folder, part.manifest).table
+            names.update(table.column_names)
+            table = table.select([name for name in _KEPT if name in table.column_names])
             for column, rows in before.items():
                 if rows and column in table.column_names:
                     at, starts = table.schema.get_field_index(column), table[column]
@@ -156,7 +194,8 @@ class JoinedEntry(Entry):
             tables.append(table)
             for column, rows in _slots(part).items():
                 before[column] += rows
-        joined = ExampleTable(pa.concat_tables(tables, promote_options="default"))
+        slim = pa.concat_tables(tables, promote_options="default")
+        joined = JoinedExamples(slim, self.parts, frozenset(names))
         if len(set(joined.ids)) < len(joined):
             raise EntryError(
                 f"{self.path.parent}: examples of two parts of {self.manifest.split} have the same "

@@ -1,7 +1,7 @@
 """The tables of an entry: examples.parquet and checksums.parquet."""
 
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -84,6 +84,10 @@ class ExampleTable:
         """Build the table from one sequence per column."""
         return cls(pa.table(dict(columns), schema=example_schema(columns)))
 
+    def column(self, name: str) -> pa.ChunkedArray:
+        """Return a column, one value per example."""
+        return self.table[name]
+
     def __len__(self) -> int:
         """Return N, the number of examples."""
         return int(self.table.num_rows)
@@ -136,7 +140,7 @@ class ExampleTable:
     def texts(self) -> list[tuple[str | None, str | None]]:
         """Text and second text of each example; None for words, and for a text without a pair."""
         columns = [
-            self.table[name].to_pylist() if self.has(name) else [None] * len(self)
+            self.column(name).to_pylist() if self.has(name) else [None] * len(self)
             for name in ("text", "text_pair")
         ]
         return list(zip(*columns, strict=True))
@@ -171,7 +175,7 @@ class ExampleTable:
 
         Arrow's ``to_numpy`` of numbers and truth values would import pandas.
         """
-        values = self.table[column].combine_chunks()
+        values = self.column(column).combine_chunks()
         if pa.types.is_list(values.type):
             values = values.flatten()
         if pa.types.is_string(values.type):
@@ -182,7 +186,7 @@ class ExampleTable:
 
     def words(self, index: int) -> tuple[str, ...]:
         """Return the words of one example; none for a text."""
-        return tuple(self.table["words"][index].as_py())
+        return tuple(self.column("words")[index].as_py())
 
     def check(self, rows: Mapping[str, int], where: str) -> None:
         """Check that the table tells of rows that there are, before memory is taken for them.
@@ -238,7 +242,11 @@ def example_schema(names: Iterable[str]) -> pa.Schema:
 
 
 def read_table(
-    path: Path, schema: pa.Schema, optional: pa.Schema | None = None, written: str = ""
+    path: Path,
+    schema: pa.Schema,
+    optional: pa.Schema | None = None,
+    written: str = "",
+    unread: Collection[str] = (),
 ) -> pa.Table:
     """Read a Parquet file that must have at least the columns of ``schema``.
 
@@ -247,6 +255,7 @@ def read_table(
         schema: columns to read; others are left out.
         optional: columns to read as well where the file has them.
         written: its checksum, where it is known.
+        unread: columns that need not be decoded, besides those of the schemas.
 
     Raises:
         EntryError: the file is missing or damaged, or a column is missing or of another type.
@@ -255,7 +264,7 @@ def read_table(
         data = path.read_bytes()
         if written and checksum(data) != written:
             raise EntryError(f"{path} has changed since it was written. {EXTRACT_AGAIN}")
-        table = read_parquet(data)
+        table = read_parquet(data, unread)
         there = [item for item in optional or () if item.name in table.column_names]
         schema = pa.schema([*schema, *there])
         return table.select(schema.names).cast(schema)

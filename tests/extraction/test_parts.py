@@ -10,8 +10,9 @@ import torch
 from probekit import Location, TrainSpec, open_features, sweep
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.extraction import ExtractTarget, Shard, extract, forecast, open_session
-from probekit.extraction.maintenance import check_chunks, list_cache
+from probekit.extraction.maintenance import check_chunks, entries, list_cache
 from probekit.store.builder import EntryBuilder
+from probekit.store.parted import read_marks
 from probekit.tasks import Task, TextOptions
 from tests.extraction.extracted import interrupted_after, plain
 from tests.small_parts import make_small
@@ -91,6 +92,22 @@ def test_rows_labels_and_scores_are_those_of_the_whole(whole, parted, data, tmp_
     ]
     assert scores[0].entry == train.manifest.key
     assert scores[0].scores == pytest.approx(scores[1].scores, abs=1e-6)
+
+
+def test_the_marks_of_parts_are_read_once_for_a_list(parted, monkeypatch):
+    read = []
+    monkeypatch.setattr(entries, "read_marks", lambda path: read.append(path) or read_marks(path))
+    assert len(list_cache(parted[0].path.parents[2])) > 4
+    assert len(read) == 1
+
+
+def test_training_holds_no_text_of_parts(parted, data, tmp_path, small_parts, monkeypatch):
+    """Texts are compared a part at a time: of all at once only where rows lie stays in memory."""
+    monkeypatch.setattr("probekit.store.joined.read_column", None)
+    spec = TrainSpec(model=parted[0].manifest.model, task=str(data), head="mean", l2=0.1)
+    location = Location(cache=parted[0].path.parents[2])
+    (record,) = sweep([spec], out=tmp_path / "runs.jsonl", location=location)
+    assert record.duplicates["dev"]["train"]["texts"] == 20
 
 
 @pytest.mark.parametrize("dtype", ["int8", "float16"])

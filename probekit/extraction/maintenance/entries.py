@@ -60,7 +60,8 @@ def list_cache(root: PathName, order: str = "name") -> list[dict[str, Any]]:
     """
     column, root = choose("order", order, _ORDERS), typed_path(root)
     folders = list_entries(root)
-    marks = {folder.path.parent: read_marks(folder.path) for folder in folders}
+    places = {folder.path.parent: folder.path for folder in folders}
+    marks = {place: read_marks(path) for place, path in places.items()}
     rows = [_row(folder, marks[folder.path.parent]) for folder in folders]
     if column is not None:
         rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit

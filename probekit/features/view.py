@@ -130,12 +130,10 @@ class FeatureView:
         if KINDS[self.kind].per == "word":
             words, bounds = self.words, self.offsets.tolist()
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
-        examples, positions = self.entry.examples, self.positions.tolist()
-        texts = examples.texts
+        examples = self.entry.examples.wordings(self.positions)
         shown: list[str | tuple[str, ...]] = []
-        for position in positions:
-            text, pair = texts[position]
-            said = " ".join(examples.words(position)) if text is None else text
+        for number, (text, pair) in enumerate(examples.texts):
+            said = " ".join(examples.words(number)) if text is None else text
             shown.append(said if pair is None else (said, pair))
         return shown
 

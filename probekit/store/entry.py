@@ -146,19 +146,16 @@ def read_examples(folder: Path, manifest: Manifest) -> ExampleTable:
     return table
 
 
-def read_column(folder: Path, manifest: Manifest, name: str) -> pa.ChunkedArray:
-    """Return one column of the example table in an entry's folder, null where it has none.
+def read_columns(folder: Path, manifest: Manifest, names: Sequence[str]) -> pa.Table:
+    """Return columns of the example table in an entry's folder, without those that it lacks.
 
     Raises:
         EntryError: the table is damaged.
     """
     known = pa.unify_schemas([EXAMPLE_SCHEMA, OPTIONAL_SCHEMA])
-    wanted, others = pa.schema([known.field(name)]), {*known.names} - {name}
+    wanted, others = pa.schema(map(known.field, names)), {*known.names} - {*names}
     written = manifest.checksum_of(EXAMPLES)
-    table = read_table(folder / EXAMPLES, pa.schema([]), wanted, written, others)
-    if name in table.column_names:
-        return table[name]
-    return pa.chunked_array([pa.nulls(manifest.counts["examples"], wanted.field(name).type)])
+    return read_table(folder / EXAMPLES, pa.schema([]), wanted, written, others)
 
 
 class Entries(list[Entry]):

@@ -15,9 +15,9 @@ from probekit.base.fingerprint import digest
 from probekit.base.numbers import bounds_of
 from probekit.errors import EntryError
 from probekit.store.codec import Int8Scales, StoredRows
-from probekit.store.entry import Entry, read_column, read_examples
+from probekit.store.entry import Entry, read_columns, read_examples
 from probekit.store.feature_array import FeatureArray, RowNumbers
-from probekit.store.tables import STARTS, ExampleTable
+from probekit.store.tables import STARTS, WORDINGS, ExampleTable
 
 
 class JoinedArray(FeatureArray):
@@ -114,7 +114,7 @@ class JoinedExamples(ExampleTable):
         return column in self.names
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return a column, null where a part has none.
+        """Return a column of all parts.
 
         Raises:
             EntryError: a file has been damaged meanwhile.
@@ -122,9 +122,26 @@ class JoinedExamples(ExampleTable):
         if name in self.table.column_names:
             return super().column(name)
         if name not in self._read:
-            columns = (read_column(part.folder, part.manifest, name) for part in self.parts)
-            self._read[name] = pa.chunked_array([chunk for of in columns for chunk in of.chunks])
+            tables = [read_columns(part.folder, part.manifest, [name]) for part in self.parts]
+            self._read[name] = pa.concat_tables(tables)[name]
         return self._read[name]
+
+    def wordings(self, positions: Int64[np.ndarray, " examples"]) -> ExampleTable:
+        """Return words and texts of some examples, read a part after the other.
+
+        Raises:
+            EntryError: a file has been damaged meanwhile.
+        """
+        bounds = bounds_of(np.array([part.manifest.counts["examples"] for part in self.parts]))
+        owner = np.searchsorted(bounds, positions, side="right") - 1
+        names, order, tables = [*filter(self.has, WORDINGS)], list[np.ndarray](), []
+        for number in np.unique(owner).tolist() or [0]:
+            part, places = self.parts[number], np.flatnonzero(owner == number)
+            table = read_columns(part.folder, part.manifest, names)
+            tables.append(table.take(pa.array(positions[places] - bounds[number])))
+            order.append(places)
+        back = np.argsort(np.concatenate(order))
+        return ExampleTable(pa.concat_tables(tables).take(pa.array(back)))
 
 
 @dataclass(frozen=True)

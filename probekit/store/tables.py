@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from jaxtyping import Int64
 
 from probekit.base.kinds import ARRAYS
 from probekit.base.numbers import ragged_arange
@@ -66,6 +67,10 @@ STARTS = {
 """Which column tells the first row of each example in which arrays."""
 
 
+WORDINGS = ("words", "text", "text_pair")
+"""Columns that hold what an example says."""
+
+
 @dataclass(frozen=True)
 class ExampleTable:
     """The examples of an entry, in data-set order.
@@ -87,6 +92,12 @@ class ExampleTable:
     def column(self, name: str) -> pa.ChunkedArray:
         """Return a column, one value per example."""
         return self.table[name]
+
+    def wordings(self, positions: Int64[np.ndarray, " examples"]) -> "ExampleTable":
+        """Return words and texts of some examples, in this order."""
+        return ExampleTable(
+            self.table.select([*filter(self.has, WORDINGS)]).take(pa.array(positions))
+        )
 
     def __len__(self) -> int:
         """Return N, the number of examples."""

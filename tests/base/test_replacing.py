@@ -98,20 +98,23 @@ def test_files_stand_only_where_they_are_whole(tmp_path):
 
 @pytest.mark.parametrize("walk", [matching, list_entries, find_stale, remove_left])
 def test_what_others_remove_during_a_walk_is_left_out(tmp_path, monkeypatch, walk):
-    scan, emptied = os.scandir, []
+    emptied = []
 
-    def scan_late(folder="."):
-        if not emptied and str(folder).endswith("task"):
-            emptied.append(folder)
-            shutil.rmtree(folder)
-        return scan(folder)
+    def late(scan):
+        def scan_late(folder="."):
+            if not emptied and Path(folder).name == "task":
+                emptied.append(folder)
+                shutil.rmtree(folder)
+            return scan(folder)
+
+        return scan_late
 
     for name in ("model/task/train-12345678", "model/other/dev-12345678"):
         (tmp_path / name).mkdir(parents=True)
-    monkeypatch.setattr(os, "scandir", scan_late)
-    for kind in vars(glob).values():  # of Python 3.13, which keeps the function it found
+    monkeypatch.setattr(os, "scandir", late(os.scandir))
+    for kind in vars(glob).values():  # since Python 3.13, which keeps the function it found
         if isinstance(kind, type) and hasattr(kind, "scandir"):
-            monkeypatch.setattr(kind, "scandir", staticmethod(scan_late))
+            monkeypatch.setattr(kind, "scandir", staticmethod(late(kind.scandir)))
     pattern = ("*/*/*",) if walk is matching else ()
     walk(tmp_path / "model" / "task" if walk is remove_left else tmp_path, *pattern)
     assert emptied and (tmp_path / "model" / "other" / "dev-12345678").is_dir()

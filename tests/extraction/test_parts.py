@@ -12,6 +12,7 @@ from probekit.errors import EntryError, EntryNotFoundError
 from probekit.extraction import ExtractTarget, Shard, extract, forecast, open_session
 from probekit.extraction.maintenance import check_chunks, entries, list_cache
 from probekit.store.builder import EntryBuilder
+from probekit.store.joined import JoinedExamples
 from probekit.store.parted import read_marks
 from probekit.tasks import Task, TextOptions
 from tests.extraction.extracted import interrupted_after, plain
@@ -103,7 +104,7 @@ def test_the_marks_of_parts_are_read_once_for_a_list(parted, monkeypatch):
 
 def test_training_holds_no_text_of_parts(parted, data, tmp_path, small_parts, monkeypatch):
     """Texts are compared a part at a time: of all at once only where rows lie stays in memory."""
-    monkeypatch.setattr("probekit.store.joined.read_column", None)
+    monkeypatch.setattr(JoinedExamples, "column", lambda self, name: self.table[name])
     spec = TrainSpec(model=parted[0].manifest.model, task=str(data), head="mean", l2=0.1)
     location = Location(cache=parted[0].path.parents[2])
     (record,) = sweep([spec], out=tmp_path / "runs.jsonl", location=location)

@@ -43,8 +43,11 @@ def list_entries(
     ] = "name",
     json: arguments.Json = False,
 ) -> None:
-    """List all entries, unfinished ones included, and what is left over of others."""
-    rows = maintenance.list_cache(cache, sort)
+    """List all entries, unfinished ones included, and what is left over of others.
+
+    The parts of a split share a row, but not with --json.
+    """
+    rows = maintenance.list_cache(cache, sort, join=not json)
     if not rows:
         show(f"no entries in {cache}. `probekit extract MODEL TASK` makes one.", err=True)
     elif json:

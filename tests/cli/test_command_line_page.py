@@ -57,7 +57,7 @@ def test_every_config_file_is_read(text, here):
 
 
 def interrupted(monkeypatch):
-    def interrupt(*arguments):
+    def interrupt(*arguments, **options):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("probekit.extraction.maintenance.list_cache", interrupt)

@@ -133,7 +133,7 @@ def test_quiet_is_quiet_wherever_it_stands(bert, corpus, here):
     ],
 )
 def test_what_no_command_expects_is_one_line_too(monkeypatch, error, message):
-    def failing(*arguments):
+    def failing(*arguments, **options):
         raise error
 
     monkeypatch.setattr("probekit.extraction.maintenance.list_cache", failing)

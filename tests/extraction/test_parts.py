@@ -70,6 +70,13 @@ def test_rows_labels_and_scores_are_those_of_the_whole(whole, parted, data, tmp_
     rows = list_cache(train.path.parents[2])
     numbers = sorted(row["part"] for row in rows if row["split"] == "train")
     assert numbers == [f"part {number + 1}" for number in range(len(train.parts))]
+    together = {row["split"]: row for row in list_cache(train.path.parents[2], join=True)}
+    count = len(train.parts)
+    assert together["train"]["part"] == f"{count} of {count} parts"
+    assert together["train"]["examples"] == len(train.examples) == 150
+    assert together["train"]["key"] == train.manifest.key[:8]
+    assert together["train"]["bytes"] == sum(r["bytes"] for r in rows if r["split"] == "train")
+    assert together["dev"]["part"] == "all" and len(together) == 2
     for part in train.parts:
         check_chunks(part.path)
     views = [open_features(entries).view("train", pooling="mean") for entries in (parted, whole)]
@@ -135,6 +142,8 @@ def test_a_run_that_breaks_off_goes_on_with_the_next_part(
 ):
     with interrupted_after(2):
         extracted(bert, data, tmp_path)
+    (row,) = (row for row in list_cache(tmp_path, join=True) if row["part"] != "-")
+    assert (row["part"], row["state"], row["key"]) == ("2 parts", "unfinished", "-")
     with pytest.raises(EntryNotFoundError, match="in parts, and only 2 are there"):
         open_features(bert, str(data), location=Location(cache=tmp_path, kind="sentence"))
     written, write = [], EntryBuilder.write_unit

@@ -29,7 +29,7 @@ from probekit.store.find import Wanted, names_entry
 from probekit.store.labels import label_columns, label_files, read_labels
 from probekit.store.layout import MANIFEST, PARTIAL, asked_of
 from probekit.store.manifest import Manifest, read_manifest
-from probekit.store.parted import Marks, read_marks
+from probekit.store.parted import Marks, PartedSplit, parted_splits, read_marks
 from probekit.tasks import TASKS, TextOptions, folder_name, get_task, is_called
 from probekit.tasks.split_parts import read_split
 
@@ -48,12 +48,13 @@ _ORDERS = {"name": None, "size": "bytes", "created": "created"}
 """By what column entries are sorted, downwards; by their paths for None."""
 
 
-def list_cache(root: PathName, order: str = "name") -> list[dict[str, Any]]:
+def list_cache(root: PathName, order: str = "name", *, join: bool = False) -> list[dict[str, Any]]:
     """Return a row for each entry, unfinished ones included, then one for whatever is left over.
 
     Args:
         root: the cache root.
         order: of the entries: ``name``, ``size`` (largest first) or ``created`` (newest first).
+        join: whether the parts of a split share a row.
 
     Raises:
         UnknownNameError: there is no such order.
@@ -62,7 +63,16 @@ def list_cache(root: PathName, order: str = "name") -> list[dict[str, Any]]:
     folders = list_entries(root)
     places = {folder.path.parent: folder.path for folder in folders}
     marks = {place: read_marks(path) for place, path in places.items()}
-    rows = [_row(folder, marks[folder.path.parent]) for folder in folders]
+    by_path = {folder.path: _row(folder, marks[folder.path.parent]) for folder in folders}
+    splits = parted_splits(folders) if join else []
+    for split in sorted(splits, key=lambda split: len(split.folders), reverse=True):
+        # two splits may have parts in common: the larger one has them
+        paths = [of.path for of in split.folders.values() if of.path in by_path]
+        if len(paths) > 1:
+            by_path[min(paths)] = _joined_row([by_path[path] for path in paths], split)
+            for path in set(paths) - {min(paths)}:
+                del by_path[path]
+    rows = list(by_path.values())
     if column is not None:
         rows.sort(key=itemgetter(column), reverse=True)  # "-" is less than any digit
     return rows + [_stale_row(stale, root) for stale in find_stale(root)]
@@ -77,6 +87,24 @@ def _stale_row(stale: Stale, root: Path) -> dict[str, Any]:
         "bytes": stale.nbytes,
         "size": human_bytes(stale.nbytes),
         "state": f"{LEFT_OVER}: {stale.what}",
+    }
+
+
+def _joined_row(rows: Sequence[dict[str, Any]], split: PartedSplit) -> dict[str, Any]:
+    size, of = (
+        sum(row["bytes"] for row in rows),
+        "" if split.last is None else f" of {split.last + 1}",
+    )
+    words = [row["words"] for row in rows if row["words"] != "-"]
+    return rows[0] | {
+        "part": f"{len(rows)}{of} parts",
+        "key": split.key[:8] if split.whole else "-",
+        "bytes": size,
+        "size": human_bytes(size),
+        "examples": sum(row["examples"] for row in rows),
+        "words": sum(words) or "-",
+        "created": max(row["created"] for row in rows),
+        "state": "complete" if split.whole else "unfinished",
     }
 
 

@@ -21,7 +21,8 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 CONFIG = ROOT / "zensical.toml"
-PAGES = ("README.md", "docs", "analyses", "cache/README.md", "benchmarks")
+MEASURED = ("benchmarks/RESULTS.md", "benchmarks/SCALE.md")
+PAGES = ("README.md", "docs", "analyses", "cache/README.md", *MEASURED)
 KINDS = (".md", ".png", ".ipynb", ".jsonl", ".csv", ".cff")
 NAMES = {
     "README.md": "index.md",

@@ -4,7 +4,6 @@ So a reader finds the old file or the new one, after a power cut as well. What a
 a folder: its name is nobody else's and nobody holds its lock, so the next writer removes it.
 """
 
-import errno
 import fcntl
 import os
 import re
@@ -52,7 +51,7 @@ def put(made: Path, path: Path) -> None:
 def put_new(made: Path, path: Path) -> bool:
     """Put a file into its place, unless one is there; say whether it was put.
 
-    Of several that try at once, one does; all may, where the file system has no hard links.
+    If several try at once, one succeeds. On a file system without hard links, several may.
 
     Raises:
         OSError: the file system refuses.
@@ -62,9 +61,7 @@ def put_new(made: Path, path: Path) -> bool:
         os.link(made, path)
     except FileExistsError:
         return False
-    except OSError as error:
-        if error.errno not in (errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK):
-            raise
+    except OSError:  # it has no hard links, or none between folders
         if path.exists():
             return False
         made.replace(path)

@@ -285,31 +285,40 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
         sizes = {}
     elif not _holds(remote, sizes, begun, text):  # what is there was not sent by this push
         remote.remove([name for name in (manifest, begun, *inside) if name in sizes])
-        _create(pushed, remote, begun)
+        if not _stands(pushed, remote, begun):
+            raise _rivalled(pushed, remote)
         sizes = {}
     done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
     remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
     sizes = remote.sizes()
     if not any(_holds(remote, sizes, name, text) for name in (manifest, begun)):
-        raise _replaced(pushed, remote)
-    _create(pushed, remote, manifest)
+        raise _rivalled(pushed, remote)
+    stands, mark = _stands(pushed, remote, manifest), remote.read(begun, 0, len(text) + 1)
+    if mark == text and not stands:  # the other one sent all its files before this one began
+        remote.write(manifest, text)
+    elif mark not in (text, b"") or not stands:
+        raise _rivalled(pushed, remote)
     report(len(text))
     remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(sizes)])
 
 
-def _create(pushed: PushedEntry, remote: Writable, name: str) -> None:
-    """Write the manifest under a name, unless another push has written its own there."""
+def _stands(pushed: PushedEntry, remote: Writable, name: str) -> bool:
+    """Write the manifest under a name, unless one stands there; say whether it is this one."""
     _, text = pushed.manifest
-    if not (remote.create(name, text) or _holds(remote, remote.sizes(), name, text)):
-        raise _replaced(pushed, remote)
+    if remote.create(name, text):
+        return True
+    sizes = remote.sizes()
+    if name not in sizes:  # a bucket may refuse because of a conflict that left nothing
+        return remote.create(name, text)
+    return _holds(remote, sizes, name, text)
 
 
-def _replaced(pushed: PushedEntry, remote: Remote) -> StorageError:
+def _rivalled(pushed: PushedEntry, remote: Remote) -> StorageError:
     return StorageError(
         f"{remote}: another push of {pushed.folder} began meanwhile, of an entry that was made "
-        "separately, and files of both may lie there. Push the one that you want again, once the "
-        "other has ended."
+        "separately. What lies there may hold files of both. Push the one that you want again, "
+        "once the other has ended."
     )
 
 

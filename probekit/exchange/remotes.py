@@ -70,7 +70,10 @@ class Remote(ABC):
 
     @abstractmethod
     def read(self, name: str, start: int, nbytes: int) -> bytes:
-        """Return bytes of a file: fewer where it ends before; errors as of `sizes`."""
+        """Return bytes of a file: fewer where it ends before, none where there is no such file.
+
+        Errors as of `sizes`.
+        """
 
 
 class Writable(Remote):
@@ -84,7 +87,7 @@ class Writable(Remote):
     def create(self, name: str, data: bytes) -> bool:
         """Write a file unless one is there; of several that try at once, one succeeds.
 
-        A bucket's server is asked for a conditional write. Errors as of `sizes`.
+        Errors as of `sizes`.
 
         Returns:
             Whether this call wrote it. A bucket may say no to a call that did, if its first answer
@@ -238,7 +241,12 @@ class Bucket(Writable):
         if not nbytes:
             return b""
         with self._told(name):
-            return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
+            try:
+                return bytes(obstore.get_range(self.store, name, start=start, length=nbytes))
+            except FileNotFoundError as error:
+                if any(word in str(error) for word in _NO_BUCKET):
+                    raise
+                return b""
 
     def write(self, name: str, data: bytes | Path) -> None:
         """Write an object."""
@@ -249,7 +257,11 @@ class Bucket(Writable):
             obstore.put(self.store, name, data, chunk_size=part)
 
     def create(self, name: str, data: bytes) -> bool:
-        """Write an object unless one is there; a server that cannot tell replaces it."""
+        """Write an object unless one is there, by a conditional write.
+
+        A server without conditional writes replaces it. It answers 501; without a server, obstore
+        says so itself, where the environment has turned them off.
+        """
         import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError
 

@@ -54,8 +54,8 @@ class Wording(NamedTuple):
     """The text of an example, or both texts of a pair.
 
     Attributes:
-        exact: as it is, or its hash.
-        normalised: without what does not tell texts apart.
+        exact: as it is.
+        normalised: without what does not tell texts apart. Both are hashes in `hashed_wordings`.
     """
 
     exact: tuple[str, ...]
@@ -80,10 +80,15 @@ def wordings(examples: ExampleTable) -> list[Wording]:
 
 def hashed_wordings(entry: Entry) -> list[Wording]:
     """Return the wording of each example of an entry, hashed, so that long texts take no memory."""
+    several = len(entry.parts) > 1
+    tables = (
+        read_examples(part.folder, part.manifest) if several else part.examples
+        for part in entry.parts
+    )
     return [
         Wording(*(tuple(map(_hashed, texts)) for texts in wording))
-        for part in entry.parts
-        for wording in wordings(read_examples(part.folder, part.manifest))
+        for table in tables
+        for wording in wordings(table)
     ]
 
 
@@ -199,7 +204,7 @@ def say_duplicates(entries: Sequence[Entry], root: Path) -> None:
 def _near(entry: Entry, texts: Sequence[Wording]) -> list[Wording]:
     """Return the texts of an entry that are much like some others, read a part after the other."""
     near = {text for wording in texts for text in wording.normalised}
-    parts = (wordings(part.examples) for part in entry.parts)
+    parts = (wordings(read_examples(part.folder, part.manifest)) for part in entry.parts)
     return [each for part in parts for each in part if not near.isdisjoint(each.normalised)]
 
 

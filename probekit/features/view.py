@@ -130,12 +130,13 @@ class FeatureView:
         if KINDS[self.kind].per == "word":
             words, bounds = self.words, self.offsets.tolist()
             return [tuple(words[a:b]) for a, b in itertools.pairwise(bounds)]
-        examples = self.entry.examples.wordings(self.positions)
+        places, numbers = np.unique(self.positions, return_inverse=True)  # of passages, their text
+        examples = self.entry.examples.take(places)
         shown: list[str | tuple[str, ...]] = []
         for number, (text, pair) in enumerate(examples.texts):
             said = " ".join(examples.words(number)) if text is None else text
             shown.append(said if pair is None else (said, pair))
-        return shown
+        return [shown[number] for number in numbers.tolist()]
 
     @property
     def of_sets(self) -> bool:

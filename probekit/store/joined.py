@@ -1,6 +1,6 @@
 """Entries of the parts of a split that is too large to be read at once, read as one entry."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -17,7 +17,7 @@ from probekit.errors import EntryError
 from probekit.store.codec import Int8Scales, StoredRows
 from probekit.store.entry import Entry, read_columns, read_examples
 from probekit.store.feature_array import FeatureArray, RowNumbers
-from probekit.store.tables import STARTS, WORDINGS, ExampleTable
+from probekit.store.tables import STARTS, ExampleTable
 
 
 class JoinedArray(FeatureArray):
@@ -83,10 +83,6 @@ class JoinedArray(FeatureArray):
             yield self._arrays[number], places, rows[places] - int(self._bounds[number])
 
 
-_KEPT = ("id", *STARTS, "n_rows", "n_tokens")
-"""Columns of the examples that stay in memory."""
-
-
 def _slots(part: Entry) -> dict[str, int]:
     """Return how many rows a part has in the arrays whose rows each column counts."""
     return {
@@ -95,53 +91,70 @@ def _slots(part: Entry) -> dict[str, int]:
     }
 
 
+def _moved(table: pa.Table, before: Mapping[str, int]) -> pa.Table:
+    """Return an example table whose rows lie behind those of earlier parts."""
+    for column, rows in before.items():
+        if rows and column in table.column_names:
+            at, starts = table.schema.get_field_index(column), table[column]
+            moved = pc.if_else(pc.less(starts, 0), starts, pc.add(starts, rows))
+            table = table.set_column(at, table.schema.field(at), moved)
+    return table
+
+
+_KEPT = ("id", *STARTS, "n_rows", "n_tokens")
+"""Columns of the examples that stay in memory."""
+
+
 @dataclass(frozen=True)
 class JoinedExamples(ExampleTable):
-    """The examples of several entries; texts, words and subwords are read when they are asked for.
+    """The examples of several entries; words, texts and subwords are read when they are asked for.
 
     Attributes:
         table: ids, and where the rows of each example are.
         parts: the entries.
-        names: of all columns that one of them has.
+        before: rows of the parts before each one, by the columns of `STARTS`.
+        names: the columns that all parts have.
     """
 
     parts: tuple[Entry, ...] = field(repr=False)
+    before: tuple[Mapping[str, int], ...] = field(repr=False)
     names: frozenset[str] = field(repr=False)
-    _read: dict[str, pa.ChunkedArray] = field(default_factory=dict, repr=False)
+    _columns: dict[str, pa.ChunkedArray] = field(default_factory=dict, repr=False, compare=False)
+    _taken: dict[bytes, ExampleTable] = field(default_factory=dict, repr=False, compare=False)
 
     def has(self, column: str) -> bool:
-        """Say whether a part has an optional column."""
+        """Say whether the parts have an optional column."""
         return column in self.names
 
     def column(self, name: str) -> pa.ChunkedArray:
-        """Return a column of all parts.
+        """Return a column, which stays in memory.
 
         Raises:
             EntryError: a file has been damaged meanwhile.
         """
         if name in self.table.column_names:
             return super().column(name)
-        if name not in self._read:
+        if name not in self._columns:
             tables = [read_columns(part.folder, part.manifest, [name]) for part in self.parts]
-            self._read[name] = pa.concat_tables(tables)[name]
-        return self._read[name]
+            self._columns[name] = pa.concat_tables(tables)[name]
+        return self._columns[name]
 
-    def wordings(self, positions: Int64[np.ndarray, " examples"]) -> ExampleTable:
-        """Return words and texts of some examples, read a part after the other.
+    def take(self, positions: Int64[np.ndarray, " examples"]) -> ExampleTable:
+        """Return some examples; those that were asked for last stay in memory.
 
         Raises:
             EntryError: a file has been damaged meanwhile.
         """
-        bounds = bounds_of(np.array([part.manifest.counts["examples"] for part in self.parts]))
-        owner = np.searchsorted(bounds, positions, side="right") - 1
-        names, order, tables = [*filter(self.has, WORDINGS)], list[np.ndarray](), []
-        for number in np.unique(owner).tolist() or [0]:
-            part, places = self.parts[number], np.flatnonzero(owner == number)
-            table = read_columns(part.folder, part.manifest, names)
-            tables.append(table.take(pa.array(positions[places] - bounds[number])))
-            order.append(places)
-        back = np.argsort(np.concatenate(order))
-        return ExampleTable(pa.concat_tables(tables).take(pa.array(back)))
+        if (asked := positions.tobytes()) not in self._taken:
+            bounds = bounds_of(np.array([part.manifest.counts["examples"] for part in self.parts]))
+            owner, tables = np.searchsorted(bounds, positions, side="right") - 1, []
+            for number in np.unique(owner).tolist() or [0]:  # of no examples: the columns alone
+                part, local = self.parts[number], positions[owner == number] - bounds[number]
+                table = read_examples(part.folder, part.manifest).take(local).table
+                tables.append(_moved(table, self.before[number]))
+            self._taken.clear()
+            self._taken[asked] = ExampleTable(pa.concat_tables(tables, promote_options="default"))
+        return self._taken[asked]
 
 
 @dataclass(frozen=True)
@@ -197,22 +210,18 @@ class JoinedEntry(Entry):
         Raises:
             EntryError: a table is damaged, or two parts have an example of the same id.
         """
-        before = dict.fromkeys(STARTS, 0)
-        tables, names = [], set[str]()
+        rows = dict.fromkeys(STARTS, 0)
+        tables, before, names = [], list[Mapping[str, int]](), list[set[str]]()
         for part in self.parts:
             table = read_examples(part.folder, part.manifest).table
-            names.update(table.column_names)
-            table = table.select([name for name in _KEPT if name in table.column_names])
-            for column, rows in before.items():
-                if rows and column in table.column_names:
-                    at, starts = table.schema.get_field_index(column), table[column]
-                    moved = pc.if_else(pc.less(starts, 0), starts, pc.add(starts, rows))
-                    table = table.set_column(at, table.schema.field(at), moved)
-            tables.append(table)
-            for column, rows in _slots(part).items():
-                before[column] += rows
+            names.append({*table.column_names})
+            kept = table.select([name for name in _KEPT if name in table.column_names])
+            tables.append(_moved(kept, rows))
+            before.append(rows)
+            rows = {column: rows[column] + slots for column, slots in _slots(part).items()}
         slim = pa.concat_tables(tables, promote_options="default")
-        joined = JoinedExamples(slim, self.parts, frozenset(names))
+        common = frozenset(set.intersection(*names))
+        joined = JoinedExamples(slim, self.parts, tuple(before), common)
         if len(set(joined.ids)) < len(joined):
             raise EntryError(
                 f"{self.path.parent}: examples of two parts of {self.manifest.split} have the same "

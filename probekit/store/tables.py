@@ -67,10 +67,6 @@ STARTS = {
 """Which column tells the first row of each example in which arrays."""
 
 
-WORDINGS = ("words", "text", "text_pair")
-"""Columns that hold what an example says."""
-
-
 @dataclass(frozen=True)
 class ExampleTable:
     """The examples of an entry, in data-set order.
@@ -93,11 +89,13 @@ class ExampleTable:
         """Return a column, one value per example."""
         return self.table[name]
 
-    def wordings(self, positions: Int64[np.ndarray, " examples"]) -> "ExampleTable":
-        """Return words and texts of some examples, in this order."""
-        return ExampleTable(
-            self.table.select([*filter(self.has, WORDINGS)]).take(pa.array(positions))
-        )
+    def take(self, positions: Int64[np.ndarray, " examples"]) -> "ExampleTable":
+        """Return some examples.
+
+        Args:
+            positions: theirs, ascending.
+        """
+        return ExampleTable(self.table.take(pa.array(positions)))
 
     def __len__(self) -> int:
         """Return N, the number of examples."""
@@ -266,7 +264,7 @@ def read_table(
         schema: columns to read; others are left out.
         optional: columns to read as well where the file has them.
         written: its checksum, where it is known.
-        unread: columns that need not be decoded, besides those of the schemas.
+        unread: columns that are not decoded.
 
     Raises:
         EntryError: the file is missing or damaged, or a column is missing or of another type.

@@ -261,11 +261,51 @@ def test_of_two_pushes_that_begin_together_one_is_refused(url, rivals, cache, mo
     assert folder_bytes(pull(url, cache).path) == folder_bytes(won.path)
 
 
-def test_a_folder_without_hard_links(rivals, tmp_path, cache, monkeypatch):
+@pytest.mark.parametrize("url", PLACES, indirect=True)
+def test_a_push_that_begins_before_the_manifest_of_another_one(url, rivals, cache, monkeypatch):
+    """The first one is told, and leaves the other's mark, so that the other one ends well."""
+    first, second = rivals
+    place = type(remote_at(url))
+    create = place.create
+
+    def after_other(self, name, data):
+        if name.endswith("manifest.json"):
+            self.remove([*self.sizes()])
+            assert create(self, f"{name}.begun", (second.path / "manifest.json").read_bytes())
+        return create(self, name, data)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(place, "create", after_other)
+        with pytest.raises(StorageError, match=BEGAN):
+            push(first, url)
+    assert any(name.endswith(".begun") for name in remote_at(url).sizes())
+    push(second, url)
+    assert folder_bytes(pull(url, cache).path) == folder_bytes(second.path)
+
+
+def test_a_conflict_that_left_nothing(server, bucket, tmp_path, cache, monkeypatch):
+    """A bucket may answer 409 to a conditional write that it could not decide."""
+    entry, app, answers = stored(tmp_path / "cache"), server._app, iter(["409 Conflict"])
+
+    def undecided(environ, start_response):
+        if "HTTP_IF_NONE_MATCH" not in environ or not (answer := next(answers, "")):
+            return app(environ, start_response)
+        environ["wsgi.input"].read(int(environ["CONTENT_LENGTH"]))
+        start_response(answer, [("Content-Type", "application/xml")])
+        return [b"<Error><Code>ConditionalRequestConflict</Code></Error>"]
+
+    monkeypatch.setattr(server, "_app", undecided)
+    push(entry, bucket)
+    assert next(answers, None) is None
+    assert folder_bytes(pull(bucket, cache).path) == folder_bytes(entry.path)
+
+
+@pytest.mark.parametrize("number", [errno.EPERM, errno.EXDEV])
+def test_a_folder_without_hard_links(rivals, tmp_path, cache, monkeypatch, number):
     (first, second), there = rivals, tmp_path / "there"
 
     def refuse(*_):
-        raise PermissionError(errno.EPERM, "Operation not permitted")
+        raise OSError(number, "no links")
 
     monkeypatch.setattr("os.link", refuse)
     for entry in (first, first, second):

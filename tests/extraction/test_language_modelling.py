@@ -6,6 +6,7 @@ import pytest
 import torch
 from transformers import AutoModel, AutoModelForCausalLM, AutoTokenizer, BertConfig, BertForMaskedLM
 
+from probekit import open_features
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.extraction.maintenance import verify_rows
 from probekit.probe.model_parts import OUTPUT_HEAD_FILE, OutputHead
@@ -87,6 +88,13 @@ def test_next_tokens_are_predicted_as_the_causal_model_does(llama, texts, tmp_pa
 
 
 @pytest.mark.usefixtures("small_units")
+def test_passages_share_the_text_that_they_are_of(llama, tmp_path):
+    (tmp_path / "train.txt").write_text(" ".join(passages(12)), "utf-8")
+    entry = run(llama, tmp_path, tmp_path / "cache", every=1)
+    shown = open_features([entry]).view("train").texts
+    assert len(shown) > len({id(text) for text in shown}) == len(entry.examples)
+
+
 def test_masked_tokens_are_predicted_as_the_encoder_does(masked, texts, tmp_path):
     entry = run(masked, texts, tmp_path, max_length=32, passes=2, mask_seed=5)
     found, targets = cached_logits(entry)

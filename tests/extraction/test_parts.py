@@ -10,7 +10,7 @@ import torch
 from probekit import Location, TrainSpec, open_features, sweep
 from probekit.errors import EntryError, EntryNotFoundError
 from probekit.extraction import ExtractTarget, Shard, extract, forecast, open_session
-from probekit.extraction.maintenance import check_chunks, entries, list_cache
+from probekit.extraction.maintenance import check_chunks, entries, list_cache, verify_rows
 from probekit.store.builder import EntryBuilder
 from probekit.store.joined import JoinedExamples
 from probekit.store.parted import read_marks
@@ -100,6 +100,16 @@ def test_rows_labels_and_scores_are_those_of_the_whole(whole, parted, data, tmp_
     ]
     assert scores[0].entry == train.manifest.key
     assert scores[0].scores == pytest.approx(scores[1].scores, abs=1e-6)
+
+
+def test_examples_of_several_parts_are_those_of_the_whole(parted):
+    examples = parted[0].examples
+    for positions in ([0, 1, 70, 149], [149], []):
+        taken = examples.take(np.array(positions, np.int64))
+        assert taken.texts == [examples.texts[position] for position in positions]
+        for column in ("id", "pooled_start", "n_tokens"):
+            assert taken.flat(column).tolist() == examples.flat(column)[positions].tolist()
+    assert not examples.has("text_pair")
 
 
 def test_the_marks_of_parts_are_read_once_for_a_list(parted, monkeypatch):
@@ -268,6 +278,7 @@ def test_parts_without_labels_are_an_entry(bert, tmp_path, small_parts, what):
         bert, str(path), cache=tmp_path / "cache", options=plain(tie=tie), device="cpu", **how
     )
     assert len(entry.parts) > 2
+    assert verify_rows(entry, 5).rows >= 5
 
 
 def test_what_was_extracted_at_once_is_found(bert, data, whole, small_parts):

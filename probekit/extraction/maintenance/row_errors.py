@@ -346,7 +346,7 @@ def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:
     examples, request = entry.examples, entry.manifest.request
     stripped = _of_import(entry, "special_tokens") == "stripped"
     if examples.has("targets") or _of_import(entry, "form") == "token-ids":
-        stored = encoded_of(ExampleTable(examples.table.slice(example, 1)))
+        stored = encoded_of(examples.take(np.array([example])))
         return _with_specials(backbone, stored) if stripped else stored
     text, text_pair = examples.texts[example]
     again = Example(

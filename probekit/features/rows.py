@@ -54,11 +54,21 @@ def layer_rows(view: FeatureView, layer: int) -> LayerRows:
 
 
 def counted_layers(view: FeatureView, layers: str | int | Iterable[int]) -> tuple[int, ...]:
-    """Return the numbers of layers; negative ones count from the model's last, as typed ones do."""
+    """Return the numbers of layers; negative ones count from the model's last, as typed ones do.
+
+    Raises:
+        OptionError: the model has no such layer.
+    """
     n_blocks = view.entry.manifest.n_blocks
     if isinstance(layers, str):
         return parse_layers(layers, n_blocks)
-    asked = layers if isinstance(layers, Iterable) else [layers]
+    asked = list(layers) if isinstance(layers, Iterable) else [layers]
+    for layer in asked:
+        if not (isinstance(layer, int | np.integer) and -n_blocks - 1 <= layer <= n_blocks):
+            raise OptionError(
+                f"layer {layer!r}: this model has layers 0 to {n_blocks}, which are also "
+                f"{-n_blocks - 1} to -1."
+            )
     return tuple(layer + n_blocks + 1 if layer < 0 else layer for layer in asked)
 
 

@@ -72,7 +72,7 @@ def test_a_choice_of_values_says_to_read_first(splits, key):
 
 def test_a_layer_that_is_not_stored_is_refused_before_anything_is_read(splits):
     for asked in (splits.rows, splits.dataset):
-        with pytest.raises(OptionError, match="layer 9 is not stored"):
+        with pytest.raises(OptionError, match="layer 9: this model has layers 0 to"):
             asked("dev", layers=[1, 9])
 
 

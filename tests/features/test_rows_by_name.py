@@ -82,5 +82,6 @@ def test_slips_in_python_are_read_or_answered_with_what_is_near(tmp_path):
         UnknownNameError, match=r"'trian'\. Did you mean 'train'\? Choose from: dev"
     ):
         features.numpy("trian", 1)
-    with pytest.raises(OptionError, match=r"layer -2 is not stored|layer -1 is not stored"):
-        features.numpy("dev", layer=-5)
+    for layer in (-5, 4, None):
+        with pytest.raises(OptionError, match=rf"layer {layer!r}: .* 0 to 3, .* -4 to -1"):
+            features.numpy("dev", layer=layer)

@@ -141,11 +141,10 @@ def _random(
     notes: list[str] = []
     name = splits.manifest.model
     models = random_models(splits, location)
-    # --entry chooses among the entries of the model itself
-    anywhere = replace(location, entry=None, identity=None)
-    for model in models:
+    for model, entry in models.items():
+        there = replace(location, entry=entry, identity=None)
         try:
-            records += train([replace(spec, model=model) for spec in plan], location=anywhere)
+            records += train([replace(spec, model=model) for spec in plan], location=there)
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
@@ -194,21 +193,23 @@ def check_plan(plan: Sequence[TrainSpec]) -> None:
         )
 
 
-def random_models(splits: Splits, location: Location) -> list[str]:
-    """Return the names of randomly initialised versions of a model that the cache has features of.
+def random_models(splits: Splits, location: Location) -> dict[str, Path]:
+    """Return randomly initialised versions of a model, each with an entry of the same text.
 
     Args:
         splits: features of the model itself.
         location: the cache.
     """
     wanted = splits.manifest.request
-    names = set()
+    entries: dict[str, Path] = {}
     for folder in list_entries(typed_path(location.cache)):
         if folder.complete and folder.split == splits.fit_on:
             asked = read_manifest(folder.path).request
             if asked["text"] == wanted["text"] and _is_random(asked["model"], wanted["model"]):
-                names.add(folder.model)
-    return sorted(names)
+                alike = {**asked, "model": None} == {**wanted, "model": None}
+                if alike or folder.model not in entries:
+                    entries[folder.model] = folder.path
+    return dict(sorted(entries.items()))
 
 
 def _is_random(identity: Mapping[str, Any], model: Mapping[str, Any]) -> bool:

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 import pytest
 
+from probekit import ExtractOptions, extract
 from probekit.errors import OptionError
 from probekit.features import Location
 from probekit.results import load_records
@@ -12,10 +13,12 @@ from probekit.train.baselines import run_baselines
 from probekit.train.baselines.held_against import _held_against
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec, product
+from tests import tiny
 from tests.cli.console import done, refused
 from tests.planted import MODEL, TASK, plant, plant_all
 from tests.planted_texts import plant_all_texts
 from tests.results.samples import make_record
+from tests.tasks.own_files import json_lines, write
 
 BESIDE = ("accuracy", "control/accuracy", "selectivity", "bits per label", "compression")
 
@@ -117,6 +120,22 @@ def test_a_random_backbone_is_found_by_its_name(tmp_path):
     assert max(random) < 0.4 < 0.8 < min(trained)
     found = run([base(epochs=1, fit_on="test", hold_out=0.25)], tmp_path / "t.jsonl", cache)
     assert [record.model for record in found.random] == [f"{MODEL}-random0", f"{MODEL}-random12"]
+
+
+def test_a_random_backbone_is_read_on_the_text_of_the_model(tmp_path):
+    """Of the first sentences of both, and of all of the random one."""
+    bert, cache = tiny.build("bert", tmp_path / "bert"), tmp_path / "cache"
+    for split in ("train", "dev"):
+        tagged = ({"words": ["call", name], "tags": ["O", name]} for name in "ABCDEFAB")
+        write(tmp_path / "data" / f"{split}.jsonl", json_lines(*tagged))
+    keys = []
+    for limit, seed in ((4, None), (None, 0), (4, 0)):
+        options = ExtractOptions(limit=limit, random_init=seed)
+        train, _ = extract(bert, str(tmp_path / "data"), cache=cache, options=options, device="cpu")
+        keys.append(train.manifest.key)
+    spec = TrainSpec(model=str(bert), task=str(tmp_path / "data"), head="last", l2=0.1)
+    found = run([spec], tmp_path / "r.jsonl", cache)
+    assert [record.entry for record in (*found.heads, *found.random)] == [keys[0], keys[2]]
 
 
 def test_a_random_backbone_that_cannot_be_used_is_a_note(tmp_path):

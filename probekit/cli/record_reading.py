@@ -19,7 +19,7 @@ from probekit.plots import PLOTS
 
 if TYPE_CHECKING:
     from probekit.plots.style import Look
-    from probekit.results import Record, Records
+    from probekit.results import Record
     from probekit.results.summaries.scored import Scored
 
 *_FIRST, _LAST = PLOTS
@@ -35,6 +35,13 @@ Runs = Annotated[
 Where = Annotated[
     list[str] | None,
     typer.Option("--where", help="Only records with this value, e.g. shots=128. Repeatable."),
+]
+Metric = Annotated[
+    str | None,
+    typer.Option(
+        "--metric",
+        help="The metric that is shown: auroc, brier, accuracy, ...; that of the runs if unset.",
+    ),
 ]
 Output = Annotated[
     Path | None, typer.Option("-o", "--output", help="FILE.png, .svg or .pdf; KIND.png if unset.")
@@ -93,14 +100,23 @@ class FigureOptions:
         return typed
 
 
-def read_records(runs: "Sequence[str | Path]", where: "Sequence[str] | None" = None) -> "Records":
+def read_records(
+    runs: "Sequence[str | Path]",
+    where: "Sequence[str] | None" = None,
+    metric: str | None = None,
+) -> "Sequence[Record]":
     """Return the records of some files that meet all conditions, which a command works with.
+
+    Args:
+        runs: the files.
+        where: the conditions.
+        metric: in which scores are shown; None is that of the runs.
 
     Raises:
         RecordError: the files hold none at all, or none meets the conditions.
         MissingFileError: a file does not exist.
     """
-    from probekit.results import load_records, select
+    from probekit.results import load_records, scored_by, select
 
     records = load_records(runs)
     if not records:
@@ -108,7 +124,8 @@ def read_records(runs: "Sequence[str | Path]", where: "Sequence[str] | None" = N
             f"no records in {', '.join(map(str, runs))}. Run `probekit train`, `sweep` or `depth` "
             "first: each says which file it writes."
         )
-    return select(records, where or [])
+    chosen = select(records, where or [])
+    return chosen if metric is None else scored_by(chosen, metric)
 
 
 @spread
@@ -117,6 +134,7 @@ def plot(
     runs: Runs,
     output: Output = None,
     where: Where = None,
+    metric: Metric = None,
     *,
     options: FigureOptions,
     look: FigureLook,
@@ -127,7 +145,7 @@ def plot(
     draw = choose("plot", kind, PLOTS)
     typed = options.of_kind(kind)
     path = output or checked_default(Path(f"{kind}.png"), b"Software\0probekit")
-    records = read_records(runs, where)
+    records = read_records(runs, where, metric)
     save_figure(draw(records, **typed, look=look.parse()), path)
     show(str(path))
 
@@ -144,6 +162,7 @@ def table(
         ),
     ] = "scores",
     where: Where = None,
+    metric: Metric = None,
     *,
     asked: TableOptions,
     raw: Annotated[
@@ -161,7 +180,7 @@ def table(
     choose("table", of, dict.fromkeys(_TABLES))
     _check_typed(of, asked, raw)
     layout = choose("table style", style, STYLES)
-    records = read_records(runs, where)
+    records = read_records(runs, where, metric)
     if of in MEASURES:
         shown = measure_table(records, RAW_WEIGHTS if raw else MEASURES[of])
     elif of == "depth":

@@ -297,7 +297,7 @@ def _why_none(
 ) -> str:
     model, task, slug = wanted.model, wanted.task, model_slug(wanted.model)
     of_model = wanted.of_model(folders)
-    command = _command(root, wanted, of_model)
+    command = extraction_of(root, wanted, of_model)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
@@ -317,7 +317,7 @@ def _why_none(
         )
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {_command(root, wanted, of_model, split)}{other}"
+            f"Type: {extraction_of(root, wanted, of_model, split)}{other}"
         )
     by_name = any((f.model, f.task) == (slug, wanted.slug) for f in folders)
     if by_name and wanted.identity is not None:
@@ -339,8 +339,22 @@ def _why_none(
     return f"no entry of {model} {task} in {root}.{hint} Type: {command}"
 
 
-def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split: str = "") -> str:
-    """Return what extracts an entry: a command, or a call with what was in memory."""
+def extraction_of(
+    root: Path,
+    wanted: Wanted,
+    of_model: Sequence[EntryFolder],
+    split: str = "",
+    more: Sequence[str] = (),
+) -> str:
+    """Return what extracts an entry: a command, or a call with what was in memory.
+
+    Args:
+        root: the cache root.
+        wanted: whose entry.
+        of_model: folders of the model.
+        split: the one that is extracted; all if empty.
+        more: options that a command has at its end.
+    """
     made = [folder.manifest for folder in of_model if folder.manifest is not None]
     given = any(manifest.model_info.get("source") == "memory" for manifest in made)
     texts = any(m.origin == EXAMPLES_IN_MEMORY and m.task == wanted.slug for m in made)
@@ -361,7 +375,8 @@ def _command(root: Path, wanted: Wanted, of_model: Sequence[EntryFolder], split:
     part = None if wanted.identity is None else wanted.identity.get("part")
     words = ["probekit", "extract", wanted.model, wanted.task, *wanted.typed]
     words += [*([] if part is None else ["--part", part]), *root_words]
-    return shlex.join([*words, "--split", split] if split else words)
+    words += ["--split", split] if split else []
+    return shlex.join([*words, *more])
 
 
 def _near(name: str, folders: Sequence[EntryFolder]) -> str:

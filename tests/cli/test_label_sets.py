@@ -146,6 +146,9 @@ def test_runs_are_compared_by_every_metric_of_sets(world):
         by = () if metric is None else ("--metric", metric)
         rows = done("compare", f"{out}#depth=0", f"{out}#depth={last}", *by, "--json").rows
         assert rows[0]["metric"] == (metric or "macro-f1")
+        shown = done("table", out, "--of", "depth", "--style", "jsonl", *by).rows[0]
+        assert shown["mean"] == rows[0]["score_a"]
+        assert shown["half"] == pytest.approx(rows[0]["over_both_a"]["half"])
     message = refused("compare", f"{out}#depth=0", f"{out}#depth={last}", "--metric", "accuracy")
     assert "accuracy scores classes" in message and "micro-f1" in message
 
@@ -154,6 +157,9 @@ def test_tables_plots_and_the_page(world, here):
     _, _, out = world
     assert "macro F1" in done("table", out, "--also", "auroc,micro-f1").out
     done("plot", "depth", out, "-o", here / "depth.svg")
+    done("plot", "depth", out, "-o", here / "auroc.svg", "--metric", "auroc")
+    assert "AUROC" in (here / "auroc.svg").read_text()
+    assert "hold" in refused("plot", "learning", out, "-o", here / "l.svg", "--metric", "auroc")
     message = refused("plot", "overthinking", out, "-o", here / "o.svg")
     assert "sets of labels" in message
     done("report", out, "-o", here / "page.html")

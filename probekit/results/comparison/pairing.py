@@ -26,7 +26,7 @@ from probekit.results.comparison.resampling import Groups, shared_groups
 from probekit.results.comparison.runs import RecordedRun
 from probekit.results.predictions import Content, Predicted, read_predicted
 from probekit.results.record import Record
-from probekit.results.summaries.scored import score_on
+from probekit.results.summaries.scored import Rescored, score_on
 
 _AGAIN = "run the same `probekit train`, `sweep` or `depth` command again with --predictions."
 _TOLERANCE = 1e-6  # relative; of a score against the one in its record
@@ -72,6 +72,9 @@ def put_beside(
         RecordError: the runs have other metrics, sentences or labels, a record has no side file
             that gives its score, or a side file does not hold what the metric scores.
     """
+    first = runs[0].records[0]
+    if isinstance(first, Rescored):
+        metric, runs = metric or first.metric, list(map(_as_trained, runs))
     for run in runs[1:]:
         _check_runs(runs[0], run, split)
     kind = recorded_metric(runs[0].records[0])
@@ -96,6 +99,11 @@ def put_beside(
         )
         for run, side in zip(runs, sides, strict=True)
     ]
+
+
+def _as_trained(run: RecordedRun) -> RecordedRun:
+    records = (getattr(record, "trained", record) for record in run.records)
+    return replace(run, records=tuple(records))
 
 
 def recorded_metric(record: Record) -> type[Metric]:

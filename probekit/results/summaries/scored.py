@@ -1,6 +1,7 @@
 """Whose scores are shown: the best on dev or the same on test, whole and by class."""
 
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Literal, TypeVar
 
@@ -9,6 +10,7 @@ import numpy as np
 from probekit.base.registry import choose
 from probekit.base.selection import HELD_OUT, Selection
 from probekit.errors import OptionError, RecordError
+from probekit.metrics import METRICS
 from probekit.results.record import Record
 from probekit.results.summaries.grouping import check_seeds
 from probekit.results.summaries.interval import Interval, interval
@@ -42,6 +44,46 @@ def score_on(record: Record, split: str, metric: str | None = None) -> float | N
         score: float | None = getattr(record, SCORE_OF[split])
         return score
     return record.scores.get(f"{split}/{record.metric}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rescored(Record):
+    """A record in another metric than its run was trained for, as tables and figures show it.
+
+    Its curve of training is left out, whose points are in the metric of the run.
+
+    Attributes:
+        trained: the record of the run.
+    """
+
+    trained: Record
+
+
+def scored_by(records: Sequence[Record], metric: str) -> list[Record]:
+    """Return records as another of their scores has them, for tables and figures of that.
+
+    Args:
+        records: any.
+        metric: a name of ``METRICS``.
+
+    Raises:
+        UnknownNameError: there is no such metric.
+        RecordError: a record has no such score on dev.
+    """
+    choose("metric", metric, METRICS)
+    return [record if record.metric == metric else _rescored(record, metric) for record in records]
+
+
+def _rescored(record: Record, metric: str) -> Rescored:
+    dev, test = (score_on(record, split, metric) for split in SCORE_OF)
+    if dev is None:
+        raise RecordError(
+            f"{record.model}, {record.task}, {record.head}, seed {record.seed}: the record has no "
+            f"{metric}. Scores of probabilities need training with --predictions."
+        )
+    held = {field.name: getattr(record, field.name) for field in fields(record)}
+    scores = {"eval_score": dev, "eval_last": dev, "test_score": test}
+    return Rescored(**held | scores | {"metric": metric, "curve": (), "trained": record})
 
 
 def reported_split(records: Sequence[Record]) -> Scored:

@@ -13,6 +13,7 @@ from probekit.features import Location, Splits
 from probekit.results import Record
 from probekit.store.entry import list_entries
 from probekit.store.files import typed_path
+from probekit.store.find import extraction_of
 from probekit.store.manifest import read_manifest
 from probekit.train.baselines.baseline_records import (
     CODE_SCORES,
@@ -148,9 +149,14 @@ def _random(
         except (DataError, EntryNotFoundError, OptionError) as error:
             notes.append(f"no scores of {model}: {error}")
     if not models:
+        limit, root = splits.manifest.limit, typed_path(location.cache)
+        wanted = location.wanted(plan[0].model, splits.task, plan[0].label)
+        of_model = wanted.of_model(list_entries(root))
+        more = ["--random-init", "0", *([] if limit is None else ["--limit", str(limit)])]
         notes.append(
-            "no randomly initialised backbone: repeat your extraction with --random-init 0 (in "
-            f"Python options=probekit.ExtractOptions(random_init=0), name='{name}-random0')."
+            "no randomly initialised backbone: extract one with the options of your own extraction "
+            f"(in Python options=probekit.ExtractOptions(random_init=0), name='{name}-random0'). "
+            f"Type: {extraction_of(root, wanted, of_model, more=more)}"
         )
     return records, notes
 

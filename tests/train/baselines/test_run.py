@@ -74,7 +74,7 @@ def test_words_have_every_baseline(cache, tmp_path):
         assert read.scores["majority"] == majority.test_score
     assert found.random == []
     (note,) = found.notes
-    assert "repeat your extraction with --random-init 0" in note and "planted-random0" in note
+    assert note.endswith(f"{TASK} --cache {cache} --random-init 0") and "planted-random0" in note
 
 
 def test_a_second_time_trains_nothing_and_appends_nothing(cache, tmp_path, monkeypatch):

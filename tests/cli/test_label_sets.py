@@ -122,6 +122,8 @@ def test_a_head_that_descends_learns_them_too(world, here):
     ways = ("--fit", "adam", "--epochs", "12", "--lr", "0.02", "--normalize", "standardize")
     done("train", *common, "--head", "mean", *ways, "--predictions", "--out", "adam.jsonl")
     (record,) = records_of(here / "adam.jsonl")
+    assert "dev last" in done("table", "adam.jsonl").out
+    assert "dev last" not in done("table", "adam.jsonl", "--metric", "auroc").out
     solved = records_of(out)[-1]
     assert record["eval_score"] == pytest.approx(solved["eval_score"], abs=0.2)
     assert record["diagnosis"]["thresholds_by"] == "F1 on dev"

@@ -114,12 +114,14 @@ def has_two_scores(records: Sequence[Record]) -> bool:
     """Say whether the best and the last dev score are two things in some of the records.
 
     They are where they differ, and where descent chose its checkpoint on dev, so that they might
-    have. A solver's fit, or one whose last step is what is kept, has one dev score.
+    have. A solver's fit, or one whose last step is what is kept, has one dev score; so has every
+    run in another metric than its own, which was not measured at the last step.
     """
     return any(
         record.eval_last != record.eval_score
         or (record.epochs is not None and Selection.recorded(record.select) == Selection("dev"))
         for record in records
+        if not isinstance(record, Rescored)
     )
 
 

@@ -27,13 +27,13 @@ ROOT = Path(__file__).parents[2]
 def double(value, report):
     import torch
 
-    report(value)
     logging.getLogger("probekit.engines").info("seen from %d", value)
+    report(value)
     yield 2 * value, os.getpid(), torch.get_num_threads()
 
 
 def fail(folder, report):
-    """Fail when the caller has what the others return."""
+    """Fail when the caller has what the others return and report."""
     yield from ()
     assert eventually((folder / "all are there").exists)
     raise ValueError("no such row")
@@ -69,12 +69,20 @@ def test_results_come_with_their_position_and_what_is_reported_logged_and_raised
 ):
     caplog.set_level(logging.INFO, "probekit")
     steps, results = [], {}
+
+    def look():
+        if len(results) == len(steps) == 3:
+            (tmp_path / "all are there").touch()
+
+    def report(step):
+        steps.append(step)
+        look()
+
     jobs = [*(partial(double, value) for value in (3, 4, 5)), partial(fail, tmp_path)]
     with pytest.raises(ValueError, match="no such row"):
-        for place, result in run_local(jobs, workers=workers, report=steps.append):
+        for place, result in run_local(jobs, workers=workers, report=report):
             results[place] = result
-            if len(results) == 3:
-                (tmp_path / "all are there").touch()
+            look()
     assert {place: value for place, (value, *_) in results.items()} == {0: 6, 1: 8, 2: 10}
     assert sorted(steps) == [3, 4, 5]
     said = sorted(record.getMessage() for record in caplog.records)

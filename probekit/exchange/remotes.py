@@ -259,8 +259,8 @@ class Bucket(Writable):
     def create(self, name: str, data: bytes) -> bool:
         """Write an object unless one is there, by a conditional write.
 
-        A server without conditional writes replaces it. It answers 501; without a server, obstore
-        says so itself, where the environment has turned them off.
+        A server without conditional writes answers 501, and ``AWS_CONDITIONAL_PUT=disabled`` makes
+        obstore refuse them: then an object that is there is replaced.
         """
         import obstore
         from obstore.exceptions import AlreadyExistsError, BaseError

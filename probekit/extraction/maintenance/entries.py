@@ -91,13 +91,11 @@ def _stale_row(stale: Stale, root: Path) -> dict[str, Any]:
 
 
 def _joined_row(rows: Sequence[dict[str, Any]], split: PartedSplit) -> dict[str, Any]:
-    size, of = (
-        sum(row["bytes"] for row in rows),
-        "" if split.last is None else f" of {split.last + 1}",
-    )
+    size = sum(row["bytes"] for row in rows)
+    of_all = "" if split.last is None else f" of {split.last + 1}"
     words = [row["words"] for row in rows if row["words"] != "-"]
     return rows[0] | {
-        "part": f"{len(rows)}{of} parts",
+        "part": f"{len(rows)}{of_all} parts",
         "key": split.key[:8] if split.whole else "-",
         "bytes": size,
         "size": human_bytes(size),

@@ -291,8 +291,8 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
     done = {name for name in inside if sizes.get(name) == nbytes_of(paths[name])}
     report(sum(nbytes_of(paths[name]) for name in done))
     remote.write_all({name: data for name, data in paths.items() if name not in done}, report)
-    sizes = remote.sizes()
-    if not any(_holds(remote, sizes, name, text) for name in (manifest, begun)):
+    # in this order: another push of the same files writes the manifest before it removes the mark
+    if not any(remote.read(name, 0, len(text) + 1) == text for name in (begun, manifest)):
         raise _rivalled(pushed, remote)
     stands, mark = _stands(pushed, remote, manifest), remote.read(begun, 0, len(text) + 1)
     if mark == text and not stands:  # the other one sent all its files before this one began
@@ -300,18 +300,17 @@ def _send(pushed: PushedEntry, remote: Writable, report: Callable[[int], None]) 
     elif mark not in (text, b"") or not stands:
         raise _rivalled(pushed, remote)
     report(len(text))
+    sizes = remote.sizes()
     remote.remove([*pushed.outdated(sizes), *pushed.outdated_labels(sizes)])
 
 
 def _stands(pushed: PushedEntry, remote: Writable, name: str) -> bool:
     """Write the manifest under a name, unless one stands there; say whether it is this one."""
     _, text = pushed.manifest
-    if remote.create(name, text):
-        return True
-    sizes = remote.sizes()
-    if name not in sizes:  # a bucket may refuse because of a conflict that left nothing
-        return remote.create(name, text)
-    return _holds(remote, sizes, name, text)
+    for _ in range(2):  # what stood there may be gone, and a conflict may have left nothing
+        if remote.create(name, text) or remote.read(name, 0, len(text) + 1) == text:
+            return True
+    return False
 
 
 def _rivalled(pushed: PushedEntry, remote: Remote) -> StorageError:

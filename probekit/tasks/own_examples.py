@@ -114,12 +114,21 @@ def read_running(path: File, choice: Choice) -> Sentences:
 
 
 def read_conllu(path: Path, lines: Sequence[str], choice: Choice) -> Sentences:
-    """Read CoNLL-U; without ``--label`` the labels are the first of ``LABEL_FIELDS`` it has."""
+    """Read CoNLL-U; without ``--label`` the labels are the first of ``LABEL_FIELDS`` it has.
+
+    Raises:
+        DataError: no word has the feature that is asked for.
+    """
     where = str(path)
     word = FIELDS[place_of(where, "--text", choice.text or "form", FIELDS)]
     if choice.label is not None and not choice.texts_alone:
-        label = FIELDS[place_of(where, "--label", choice.label, FIELDS)]
-        return parse_conllu(path, (label,), word, lines)
+        field, colon, name = choice.label.partition(":")
+        field = FIELDS[place_of(where, "--label", field if name else choice.label, FIELDS)]
+        label = f"{field}{colon}{name}" if name else field
+        corpus = parse_conllu(path, (label,), word, lines)
+        if name and not corpus.labels(label):
+            raise DataError(f"{where}: no word has a value of {name!r} in {field} (NAME=VALUE).")
+        return corpus
     corpus = parse_conllu(path, [field for field in LABEL_FIELDS if field != word], word, lines)
     first = [replace(s, labels=dict(list(s.labels.items())[:1])) for s in corpus.sentences]
     column = next((name for sentence in first for name in sentence.labels), None)

@@ -201,6 +201,12 @@ CASES: list[tuple[str, Content, str, str]] = [
     ("a.conllu", "1\tgo\tgo\t_\t_\t_\t_\t_\t_\t_\n", "", "lemma: go/go"),
     ("a.conllu", "1\tgo\tgo\t_\t_\t_\t_\t_\t_\t_\n", "text=lemma", ": go"),
     ("a.conllu", conllu("go V Mood=Imp", "now R _"), "label=feats", "feats: go/Mood=Imp now/_"),
+    (
+        "a.conllu",
+        conllu("cats N Case=Nom|Number=Plur", "now R _", "cat N Number=Sing", "it P Case=Nom"),
+        "label=feats:Number",
+        "feats:Number: cats/Plur now/ cat/Sing it/",
+    ),
     # separators and encodings, said or recognised
     ("a.csv", "gut;3,5\nna;1,0\n", f"{SENTENCE} label=1 separator=;", "1: gut = 3,5 | na = 1,0"),
     ("a.csv", "gut;3,5\n", f"{SENTENCE} label=1 separator=Semicolon", "1: gut = 3,5"),

@@ -172,7 +172,8 @@ def parse_conllu(
 
     Args:
         path: the file.
-        columns: the label columns to keep, out of ``LABEL_FIELDS``.
+        columns: the label columns to keep, out of ``FIELDS``; ``feats:Number`` is that feature of
+            each word, "_" where it has none.
         words: the column with the words.
         lines: the file's lines, where they are read already.
 
@@ -195,7 +196,7 @@ def parse_conllu(
         elif rows:
             numbers, cells = zip(*rows, strict=True)
             by_name = dict(zip(FIELDS, zip(*cells, strict=True), strict=True))
-            labels = {column: by_name[column] for column in columns}
+            labels = {column: _values(by_name, column) for column in columns}
             id = about.pop("sent_id", None)
             groups = about | document
             sentences.append(Sentence(by_name[words], labels, numbers, id, groups=groups))
@@ -205,6 +206,18 @@ def parse_conllu(
         if all(set(sentence.labels[column]) == {"_"} for sentence in sentences):
             corpus = corpus.with_labels(column, {})
     return corpus
+
+
+def _values(by_name: Mapping[str, tuple[str, ...]], column: str) -> tuple[str, ...]:
+    """Return the cells of a column, or in them what stands behind a name and "="."""
+    field, _, name = column.partition(":")
+    if not name:
+        return by_name[field]
+    pairs = (
+        dict(pair.split("=", 1) for pair in cell.split("|") if "=" in pair)
+        for cell in by_name[field]
+    )
+    return tuple(values.get(name, "_") for values in pairs)
 
 
 def _add_row(path: Path, number: int, line: str, rows: list[Row]) -> None:

@@ -32,6 +32,9 @@ from probekit.metrics.label_metrics import (
     AveragePrecision,
     MacroF1,
     MicroF1,
+    PartialAUROC,
+    RecallAtFPR,
+    alarm_threshold,
     best_thresholds,
 )
 from probekit.metrics.number_metrics import Perplexity, Spearman, SquaredError
@@ -45,6 +48,8 @@ _OWN: Mapping[str, type[Metric]] = {
     "macro-f1": MacroF1,
     "auroc": AUROC,
     "average-precision": AveragePrecision,
+    "partial-auroc": PartialAUROC,
+    "recall-at-1-fpr": RecallAtFPR,
     "matthews": Matthews,
     "spearman": Spearman,
     "perplexity": Perplexity,
@@ -83,7 +88,7 @@ def register_metric(name: str, metric: type[Metric], *, version: str | None = No
 OF_PROBABILITIES: tuple[type[Metric], ...] = (LogLoss, CalibrationError, Brier)
 """What every run of classes is scored with, beside the metric of its task."""
 
-OF_SCORES: tuple[type[Metric], ...] = (AUROC, AveragePrecision)
+OF_SCORES: tuple[type[Metric], ...] = (AUROC, AveragePrecision, PartialAUROC, RecallAtFPR)
 """The same of sets of labels, and of classes where predictions are kept."""
 
 
@@ -116,11 +121,13 @@ __all__ = [
     "Metric",
     "MicroF1",
     "Perplexity",
+    "RecallAtFPR",
     "Scale",
     "SpanF1",
     "Spearman",
     "SquaredError",
     "ValueGold",
+    "alarm_threshold",
     "best_thresholds",
     "confusion",
     "encode_gold",

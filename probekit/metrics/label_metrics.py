@@ -23,6 +23,7 @@ from probekit.metrics.contract import (
     Metric,
     Parts,
     Resampler,
+    Scale,
     Scores,
     padded,
     per_example,
@@ -119,7 +120,7 @@ class Ranking(Metric):
     """Mean over labels of how well scores rank the rows that have the label above the others.
 
     Of two classes the second alone counts, of more each against the rest. A label that no row has
-    is left out, and by `AUROC` one that all rows have.
+    is left out, and by all but `AveragePrecision` one that all rows have.
 
     Attributes:
         undefined: score where no label is left.
@@ -199,6 +200,58 @@ class AUROC(Ranking):
         return (gained * below).sum(0) / (right[-1] * others)
 
 
+class PartialAUROC(Ranking):
+    """The area under the ROC curve up to 10 % false positives, scaled so that chance is 0.5.
+
+    McClish 1989, as scikit-learn's ``roc_auc_score(max_fpr=0.1)`` has it.
+    """
+
+    name: ClassVar[str] = "partial-auroc"
+    text: ClassVar[str] = "partial AUROC"
+    summary: ClassVar[str] = "area under the ROC curve up to 10 % false positives; chance is 0.5"
+    undefined: ClassVar[float] = 0.5
+    scale: ClassVar[Scale] = Scale(lowest=9 / 19)
+    most: ClassVar[float] = 0.1
+    """The false positive rate up to which the area counts."""
+
+    def of_label(self, gained: Along, here: Along, above: Along, total: Scores) -> Scores:
+        """Return the area below the flat pieces of the curve, and below those that rise."""
+        right = np.cumsum(gained, axis=0)
+        others = total - right[-1]
+        # each score that rows with the label have is a rising piece, from x0 y0 to x1 y1, and the
+        # curve is flat from there to the next one
+        x0, y0 = (above - here - (right - gained)) / others, (right - gained) / right[-1]
+        x1, y1 = (above - right) / others, right / right[-1]
+        flat = np.concatenate([x0, np.ones_like(x0[:1])]).clip(max=self.most)
+        flat -= np.concatenate([np.zeros_like(x1[:1]), x1]).clip(max=self.most)
+        heights = np.concatenate([y0, np.ones_like(y0[:1])])
+        wide = x1.clip(max=self.most) - x0.clip(max=self.most)
+        part = np.divide(wide, x1 - x0, out=np.zeros_like(wide), where=x1 > x0)
+        area = (flat * heights).sum(0) + (wide * (y0 + (y1 - y0) * part / 2)).sum(0)
+        least = self.most**2 / 2
+        scaled: Scores = (1 + (area - least) / (self.most - least)) / 2
+        return scaled
+
+
+class RecallAtFPR(Ranking):
+    """The share of rows with the label above a threshold that 1 % of the others exceed at most."""
+
+    name: ClassVar[str] = "recall-at-1-fpr"
+    text: ClassVar[str] = "recall at 1 % false positives"
+    summary: ClassVar[str] = "largest recall at a false positive rate of 1 % or less"
+    undefined: ClassVar[float] = 0.0
+    most: ClassVar[float] = 0.01
+    """The false positive rate that is allowed."""
+
+    def of_label(self, gained: Along, here: Along, above: Along, total: Scores) -> Scores:
+        """Return the largest recall of the scores at which few enough others are as high."""
+        right = np.cumsum(gained, axis=0)
+        others = total - right[-1]
+        allowed = above - right <= self.most * others * (1 + 1e-12)
+        recall: Scores = np.where(allowed, right, 0.0).max(0) / right[-1]
+        return np.where(others > 0, recall, np.nan)
+
+
 class AveragePrecision(Ranking):
     """Sum over scores, from the highest on, of the gain in recall times the precision there."""
 
@@ -211,6 +264,25 @@ class AveragePrecision(Ranking):
         """Return the sum."""
         right = np.cumsum(gained, axis=0)
         return (gained * ratio(right, above)).sum(0) / right[-1]
+
+
+def alarm_threshold(has: Bool[np.ndarray, " rows"], scores: Scores) -> float:
+    """Return the score above which an alarm is given: as low as `RecallAtFPR` allows on these rows.
+
+    It lies half-way to the next lower score. Infinite if the highest score has too many others.
+
+    Args:
+        has: which rows have the label.
+        scores: of the rows.
+    """
+    ordered = Ordered.of(-scores)
+    false = np.add.reduceat(~has[ordered.order], ordered.starts).cumsum()
+    allowed = np.flatnonzero(false <= RecallAtFPR.most * (~has).sum())
+    if not len(allowed):
+        return np.inf
+    distinct = scores[ordered.order[ordered.starts]]
+    lower = [*distinct[allowed[-1] + 1 :][:1], distinct[allowed[-1]] - 1]
+    return float((distinct[allowed[-1]] + lower[0]) / 2)
 
 
 def at_best_thresholds(gold: AnyGold, predicted: np.ndarray) -> np.ndarray:

@@ -22,6 +22,7 @@ from probekit.metrics import (
     Metric,
     SquaredError,
     ValueGold,
+    alarm_threshold,
     best_thresholds,
     confusion,
 )
@@ -342,6 +343,30 @@ class ScoredSplit:
             for ranking in OF_SCORES:
                 scores |= ranking(self.scorer.gold).score(ranked)
         return scores
+
+    def alarms(self, assessed: Assessed, threshold: float | None) -> tuple[float, dict[str, float]]:
+        """Return the threshold of alarms that this split chooses, and how many another one gives.
+
+        Args:
+            assessed: what a member says of the split.
+            threshold: of the log odds of the second class, chosen elsewhere; None where it is not.
+
+        Returns:
+            the threshold of this split, and under one from elsewhere ``alarm-recall`` and
+            ``alarm-fpr``: the shares of rows with and without the label above it. Of other classes
+            than two the threshold is NaN, and there are no shares.
+        """
+        rows, gold = assessed.probabilities, self.scorer.gold
+        two = isinstance(gold, Gold) and len(gold.names) == 2
+        if rows is None or rows.odds is None or not two or self.metric.consumes != "classes":
+            return math.nan, {}
+        assert isinstance(gold, Gold)
+        has, odds = gold.ids == 1, rows.odds[:, 1].astype(np.float64)
+        shares = {}
+        if threshold is not None and 0 < has.sum() < len(has):
+            above = odds > threshold
+            shares = {"alarm-recall": above[has].mean(), "alarm-fpr": above[~has].mean()}
+        return alarm_threshold(has, odds), {name: float(share) for name, share in shares.items()}
 
     def visit(self, members: Sequence[Member]) -> Iterator[tuple[Member, HeadInput, Inputs]]:
         """Yield each block of rows for each member, as it reads them and as they came."""

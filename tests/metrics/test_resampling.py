@@ -30,6 +30,12 @@ def calibration_error(rows):
     return sum(gaps) / len(rows)
 
 
+def recall_at_one_percent(gold, found):
+    """The best point of scikit-learn's ROC curve with at most 1 % false positives."""
+    false, true, _ = sklearn.roc_curve(gold, found, drop_intermediate=False)
+    return true[false <= 0.01].max()
+
+
 def _case(name, seed):
     """Gold labels and predictions of a split, and an outside judge of some of its rows."""
     random = np.random.default_rng(seed)
@@ -56,13 +62,16 @@ def _case(name, seed):
         of_label = {
             "auroc": lambda gold, found: sklearn.roc_auc_score(gold, found),
             "average-precision": sklearn.average_precision_score,
+            "partial-auroc": lambda gold, found: sklearn.roc_auc_score(gold, found, max_fpr=0.1),
+            "recall-at-1-fpr": recall_at_one_percent,
         }[name]
 
         def judge_labels(rows, _):
             gold, found = matrix[rows], scores[rows]
             some = [n for n in range(3) if gold[:, n].any()]
-            some = [n for n in some if name != "auroc" or not gold[:, n].all()]
-            return np.mean([of_label(gold[:, n], found[:, n]) for n in some] or [name == "auroc"])
+            some = [n for n in some if name == "average-precision" or not gold[:, n].all()]
+            none = METRICS[name].undefined
+            return np.mean([of_label(gold[:, n], found[:, n]) for n in some] or [none])
 
         return LabelSets(matrix, OFFSETS, ("a", "b", "c")), scores, judge_labels
     if METRICS[name].consumes == "values":
@@ -138,3 +147,17 @@ def test_without_each_sentence_equals_an_outside_judge(name, monkeypatch):
     assert scorer.left_out(predicted) == pytest.approx(expected)
     # as every metric does that gives no shorter way
     assert Metric.left_out(scorer, predicted) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("ties", [2, 5, 1000])
+@pytest.mark.parametrize("name", ["partial-auroc", "recall-at-1-fpr"])
+def test_of_many_rows_scores_at_few_false_positives_are_scikit_learns(name, ties):
+    random = np.random.default_rng(ties)
+    gold = random.random(3000) < 0.3
+    found = np.round((random.normal(size=3000) + 1.5 * gold) * ties) / ties
+    judge = {
+        "partial-auroc": lambda gold, found: sklearn.roc_auc_score(gold, found, max_fpr=0.1),
+        "recall-at-1-fpr": recall_at_one_percent,
+    }[name]
+    scorer = METRICS[name](LabelSets(gold[:, None], np.arange(3001), ("a",)))
+    assert scorer.score(found[:, None])[name] == pytest.approx(judge(gold, found), abs=1e-12)

@@ -6,7 +6,7 @@ from typing import Any
 
 from probekit.base.selection import FIXED
 from probekit.errors import OptionError, RecordError
-from probekit.metrics import OF_PROBABILITIES, Scale, scale_of
+from probekit.metrics import OF_PROBABILITIES, RecallAtFPR, Scale, scale_of
 from probekit.results.comparison.judging import Judged
 from probekit.results.comparison.mean_scores import mean_score
 from probekit.results.comparison.pairwise import ARROWS, Verdicts
@@ -37,9 +37,14 @@ BESIDE: Mapping[str, tuple[str, Scale | None]] = {
     "selectivity": ("selectivity", Scale()),
     "bits per label": ("bits per label", _RAW),
     "compression": ("compression", _RAW),
+    "test/alarm-recall": ("recall at dev's threshold", Scale()),
+    "test/alarm-fpr": ("false positives there", Scale()),
 }
 """Scores that a table shows where there are some, such as MNLI's mismatched dev and what baselines
 add: title of the column, and scale; None is that of the row's metric."""
+
+_ALARMS = ("test/alarm-recall", "test/alarm-fpr")
+"""Those that are shown beside the recall at few false positives alone."""
 
 _HELD = tuple(metric.name for metric in OF_PROBABILITIES)
 
@@ -56,7 +61,9 @@ def other_scores(group: Sequence[Record], also: Sequence[str]) -> dict[str, Inte
     names = [
         name
         for name in group[0].scores
-        if name in BESIDE or name.rpartition("/")[2] in _HELD or _answers(name, also)
+        if (name in BESIDE and (group[0].metric == RecallAtFPR.name or name not in _ALARMS))
+        or name.rpartition("/")[2] in _HELD
+        or _answers(name, also)
     ]
     order = [*(name for name in BESIDE if name in names), *names]
     return {

@@ -29,6 +29,7 @@ from .probe.fitters import register_fitter as register_fitter
 from .probe.heads import HEADS as HEADS
 from .probe.heads import register_head as register_head
 from .probe.normalization import register_normalization as register_normalization
+from .probe.token_heads import register_token_head as register_token_head
 from .results import Record as Record
 from .results import Records as Records
 from .results import load_records as load_records
@@ -49,6 +50,7 @@ from .train.saved.directions import export as export
 from .train.saved.directions import write_directions as write_directions
 from .train.saved.head import TrainedHead as TrainedHead
 from .train.saved.labelling import predict as predict
+from .train.saved.labelling import predict_tokens as predict_tokens
 from .train.saved.published_run import merge_run as merge_run
 from .train.saved.published_run import write_model_card as write_model_card
 from .train.sweeps.protocols import PROTOCOLS as PROTOCOLS

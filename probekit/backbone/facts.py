@@ -17,12 +17,15 @@ from probekit.backbone.saved_run import SavedRun, called
 from probekit.backbone.structure import Structure, shorten
 from probekit.backbone.tokenizer import read_tokenizer
 from probekit.base.fingerprint import digest, digest_file
+from probekit.data.chat import check_template, render
 from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
+from probekit.data.token_choice import TokenChoice
 from probekit.errors import OptionError
 from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without_idle
 from probekit.tasks import Example
+from probekit.tasks.conversations import messages_of
 from probekit.tuning import Method
 
 # Not `token_dropout` (ESM), which scales embeddings when nothing is being trained, too.
@@ -294,6 +297,8 @@ class Inspection:
         max_length: int | None,
         overlong: str,
         masking: Mapping[str, Any] | None = None,
+        only: str | None = None,
+        conversations: bool = False,
     ) -> EncodedSplit:
         """Tokenise the examples of a task and cut them into windows.
 
@@ -303,6 +308,8 @@ class Inspection:
                 limit.
             overlong: ``stride``, ``truncate`` or ``error``.
             masking: for language modelling, what is predicted: options of ``encode_predicted``.
+            only: which tokens of a text have a row of their own (`TokenChoice`); None is all.
+            conversations: read the texts as messages, by the tokenizer's chat template.
 
         Raises:
             BackboneError: the tokenizer glues words together, or does not fit what is predicted.
@@ -321,7 +328,23 @@ class Inspection:
         if masking is not None:
             return encode_predicted(tokenizer, ids, texts, max_length=limit, **masking)
         if examples[0].text_pair is None:
-            return encode_texts(tokenizer, ids, texts, max_length=limit, overlong=overlong)
+            choice, turns = None if only is None else TokenChoice.parse(only), None
+            if conversations:
+                check_template(tokenizer, self.info.name)
+                rendered = [
+                    render(tokenizer, messages_of(text) or (), name)
+                    for name, text in zip(ids, texts, strict=True)
+                ]
+                texts, turns = [of.text for of in rendered], [of.turns for of in rendered]
+            return encode_texts(
+                tokenizer,
+                ids,
+                texts,
+                max_length=limit,
+                overlong=overlong,
+                only=choice,
+                turns=turns,
+            )
         seconds = [example.text_pair for example in examples if example.text_pair is not None]
         return encode_pairs(
             tokenizer,

@@ -49,6 +49,9 @@ ARRAYS: Mapping[str, Array] = {
 POOLED = tuple(name for name, array in ARRAYS.items() if array.per == "text")
 """The arrays with one row per text: first token, mean of all tokens, last token."""
 
+TOKENS = "tokens"
+"""The array with a row per token."""
+
 LAST_ONLY = tuple(name for name, array in ARRAYS.items() if array.last_only)
 """The arrays of the last layer alone, whichever layers the others have."""
 

@@ -30,7 +30,7 @@ T = TypeVar("T")
 GROUP = "probekit.plugins"
 """The group of entry points; each is called KIND.NAME, as ``head.mine``."""
 
-KINDS = ("head", "decoder", "normalization", "fitter", "metric", "task", "tracker")
+KINDS = ("head", "token_head", "decoder", "normalization", "fitter", "metric", "task", "tracker")
 """What can be added."""
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")

@@ -64,17 +64,17 @@ def tasks(
 
 
 def heads(json: arguments.Json = False) -> None:
-    """List heads, decoders, protocols and methods of fine-tuning, with their options."""
+    """List heads, token heads, decoders, methods of fine-tuning and protocols, with options."""
     words = not json
-    tables = (_heads(words), _decoders(words), _methods(words), _protocols())
-    for number, rows in enumerate(tables):
+    listed = (_heads, _token_heads, _decoders, _methods)
+    for number, rows in enumerate([*(table(words) for table in listed), _protocols()]):
         if number and not json:
             show()
         print_table(rows, json=json)
     if not json:
         show(
             "\nOptions follow the name: --head extra-layers:n=2, --decoder mlp:hidden=128, "
-            "--method lora:rank=4. "
+            "--token-head attention:heads=4, --method lora:rank=4. "
             "A protocol fills in what is not given on the command line.\n"
             "Rates are those of groups of parameters beside lr: --lr mixing=0.1."
         )
@@ -94,6 +94,20 @@ def _heads(words: bool) -> list[dict[str, Any]]:
             "source": _source(HEADS, name, head.source),
         }
         for name, head in HEADS.items()
+    ]
+
+
+def _token_heads(words: bool) -> list[dict[str, Any]]:
+    from probekit.probe.token_heads import TOKEN_HEADS
+
+    return [
+        {
+            "token-head": name,
+            "row =": head.formula,
+            "options": _defaults(head, words),
+            "source": _source(TOKEN_HEADS, name, head.source),
+        }
+        for name, head in TOKEN_HEADS.items()
     ]
 
 

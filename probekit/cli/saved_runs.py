@@ -14,6 +14,7 @@ from probekit.cli.spread import OptionsOf, spread
 
 if TYPE_CHECKING:
     from probekit.train.saved.items import Item
+    from probekit.train.saved.labelling import TokenPrediction
 
     Label = list[str] | str | float
     Probabilities = dict[str, float] | list[dict[str, float]]
@@ -39,6 +40,10 @@ def predict(
     *,
     run: arguments.ModelRun,
     of_files: Annotated[Mapping[str, Any], _OF_FILES],
+    tokens: Annotated[
+        bool,
+        typer.Option("--tokens", help="Of whole texts, say what the head finds in each token."),
+    ] = False,
     json: arguments.Json = False,
 ) -> None:
     """Label new text with a saved head: each word, each text or each pair of texts."""
@@ -46,6 +51,7 @@ def predict(
     from probekit.train.saved.head import TrainedHead
     from probekit.train.saved.items import file_items, line_items
     from probekit.train.saved.labelling import predict as label_texts
+    from probekit.train.saved.labelling import predict_tokens
 
     trained = TrainedHead.from_pretrained(head)
     options = TextOptions(**of_files)
@@ -54,6 +60,9 @@ def predict(
     else:
         items = file_items(Path(file), trained, options)
     how: dict[str, Any] = {"progress": progress_wanted(), **vars(run)}
+    if tokens:
+        _show_tokens(items, predict_tokens(trained, items, **how), json=json)
+        return
     if json and trained.labels:
         surely = label_texts(trained, items, probabilities=True, **how)
         print_json([_row(item, *astuple(pair)) for item, pair in zip(items, surely, strict=True)])
@@ -86,6 +95,27 @@ def _row(
     if isinstance(item, str):
         return {"text": item} | labelled
     return {"text": item[0], "text_pair": item[1]} | labelled
+
+
+def _show_tokens(
+    items: "Sequence[Item]", said: "Sequence[Sequence[TokenPrediction]]", *, json: bool
+) -> None:
+    """Print each token of texts with its label, and the probability of the first class named."""
+    rows = [
+        [{**vars(token), "probabilities": _rounded(token.probabilities)} for token in tokens]
+        for tokens in said
+    ]
+    if json:
+        texts = [item if isinstance(item, str) else list(item) for item in items]
+        print_json([{"text": t, "tokens": of} for t, of in zip(texts, rows, strict=True)])
+        return
+    for tokens in rows:
+        for token in tokens:
+            names = ";".join(token["label"]) if isinstance(token["label"], list) else token["label"]
+            known = token["probabilities"]
+            value = f"\t{known[names]:.3f}" if names in known else ""
+            show(f"{token['token'].strip()}\t{names}{value}")
+        show("")
 
 
 def _rounded(probabilities: Mapping[str, float]) -> dict[str, float]:

@@ -240,8 +240,11 @@ class _Run:
         # where each window starts in the batch's states seen as (B * T, D)
         starts = np.arange(len(windows)) * int(self.lengths[windows].max())
         if array.per == "subword":
-            positions = ragged_arange(starts, self.lengths[windows])
-            return Picks.of(positions, self._tokens(windows))
+            positions, tokens = ragged_arange(starts, self.lengths[windows]), self._tokens(windows)
+            if self._split.kept is None:
+                return Picks.of(positions, tokens)
+            kept = self._split.kept[self._span]
+            return Picks.of(positions[kept[tokens]], (np.cumsum(kept) - 1)[tokens[kept[tokens]]])
         if array.averages:
             return self._mean_picks(windows, starts)
         if array.per == "text":

@@ -24,11 +24,13 @@ class Subwords:
         words: the word within its example that each subword belongs to, never decreasing; -1 for
             one that belongs to none.
         bounds: example i holds the subwords ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
+        kept: whether each subword has a row in ``tokens``; None is all.
     """
 
     ids: Int32[np.ndarray, " subwords"]
     words: Int32[np.ndarray, " subwords"]
     bounds: Int64[np.ndarray, " bounds"]
+    kept: Bool[np.ndarray, " subwords"] | None = None
 
     @classmethod
     def gather(cls, examples: Iterable[tuple[Sequence[int], Sequence[int | None]]]) -> Self:
@@ -92,6 +94,7 @@ class EncodedSplit:
         example_words: example i has the word rows ``[i]`` to ``[i + 1]`` (excluded).
         token_types: which of two texts each subword belongs to, where the model is told.
         targets: for language modelling, the vocabulary id that each row is to predict.
+        kept: whether each subword has a row in ``tokens``; None is all.
         cut: by its name in a manifest, how much no window holds whole: ``truncated_words``, and
             of running texts ``truncated_examples``; an example table does not tell.
     """
@@ -104,6 +107,7 @@ class EncodedSplit:
     example_words: Int64[np.ndarray, " bounds"]
     token_types: Int32[np.ndarray, " tokens"] | None = None
     targets: Int32[np.ndarray, " words"] | None = None
+    kept: Bool[np.ndarray, " tokens"] | None = None
     cut: Mapping[str, int] = field(default_factory=dict)
 
     @cached_property
@@ -153,6 +157,11 @@ class EncodedSplit:
         averaged[inside] = chosen[word[inside]] == window[inside]
         return averaged
 
+    @property
+    def once(self) -> Bool[np.ndarray, " tokens"]:
+        """Which subwords are read of each text, each once though windows overlap."""
+        return np.ones(len(self.subwords), bool) if self.averaged is None else self.averaged
+
     def take(self, examples: Int64[np.ndarray, " taken"]) -> Self:
         """Return the split of some examples, in the order given; how much was cut is not told."""
 
@@ -171,16 +180,19 @@ class EncodedSplit:
             example_words=bounds_of(np.diff(self.example_words)[examples]),
             token_types=None if self.token_types is None else self.token_types[tokens],
             targets=None if self.targets is None else self.targets[of(self.example_words)],
+            kept=None if self.kept is None else self.kept[tokens],
         )
 
     @property
     def rows(self) -> dict[str, Int64[np.ndarray, " examples"]]:
         """Rows of each example in every array that can be made of the split."""
-        words = np.diff(self.example_words)
+        words, tokens = np.diff(self.example_words), self.example_tokens
         counts = {
             "word": words,
             "prediction": words,
-            "subword": np.diff(self.example_tokens),
+            "subword": np.diff(
+                tokens if self.kept is None else bounds_of(self.kept.astype(np.int64))[tokens]
+            ),
             "text": np.ones(len(self.ids), np.int64),
         }
         return {name: counts[array.per] for name, array in ARRAYS.items()}
@@ -242,7 +254,7 @@ def columns_of(encoded: EncodedSplit) -> dict[str, Any]:
         "id": list(encoded.ids),
         "n_rows": encoded.rows["words"].astype(np.int32),
         "valid": _column(encoded.valid, encoded.example_words),
-        "n_tokens": encoded.rows["tokens"].astype(np.int32),
+        "n_tokens": np.diff(encoded.example_tokens).astype(np.int32),
         "subwords": _column(encoded.subwords, encoded.example_tokens),
         "word_map": _column(encoded.word_map, encoded.example_tokens),
         "windows": _column(encoded.window_lengths, encoded.example_windows),
@@ -251,6 +263,8 @@ def columns_of(encoded: EncodedSplit) -> dict[str, Any]:
         columns["token_types"] = _column(encoded.token_types, encoded.example_tokens)
     if encoded.targets is not None:
         columns["targets"] = _column(encoded.targets, encoded.example_words)
+    if encoded.kept is not None:
+        columns["kept"] = _column(encoded.kept, encoded.example_tokens)
     return columns
 
 
@@ -269,6 +283,7 @@ def encoded_of(examples: ExampleTable) -> EncodedSplit:
         example_words=bounds_of(examples.n_rows),
         token_types=flat("token_types") if examples.has("token_types") else None,
         targets=flat("targets") if examples.has("targets") else None,
+        kept=examples.flat("kept") if examples.has("kept") else None,
     )
 
 

@@ -40,7 +40,7 @@ def row_sources(split: EncodedSplit, array: str, pooling: str) -> Ragged:
         One run per row, in the order of the examples: positions among the example's subwords, over
         all its windows. A row of a word that the tokenizer deletes has none; a mean has several.
     """
-    asked, counts = ARRAYS[array], split.rows["tokens"]
+    asked, counts = ARRAYS[array], np.diff(split.example_tokens)
     if asked.per != "text":
         return _words(split, pooling)
     if asked.averages:
@@ -65,7 +65,7 @@ def windows_of(
         pooling: see `row_sources`.
         rows: numbers of the rows, in the order of the examples.
     """
-    tokens = rows
+    tokens = rows if split.kept is None else np.flatnonzero(split.kept)[rows]
     if ARRAYS[array].per != "subword":
         sources = row_sources(split, array, pooling).take(rows)
         example = np.repeat(np.arange(len(split.ids)), split.rows[array])[rows]

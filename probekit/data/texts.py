@@ -9,7 +9,9 @@ from tokenizers import Encoding
 from transformers import PreTrainedTokenizerBase
 
 from probekit.data.alignment import backend, check_word_separation, encode_portions, learn_specials
-from probekit.data.encoded import EncodedSplit, Subwords
+from probekit.data.chat import Turn
+from probekit.data.encoded import EncodedSplit, Specials, Subwords
+from probekit.data.token_choice import TokenChoice, inside
 from probekit.data.windows import check_limits, encode_content, refuse_overlong
 
 
@@ -56,6 +58,8 @@ def encode_texts(
     *,
     max_length: int,
     overlong: str = "stride",
+    only: TokenChoice | None = None,
+    turns: Sequence[Sequence[Turn]] | None = None,
 ) -> EncodedSplit:
     """Tokenise running texts and cut them into windows, as ``encode_words`` does with words.
 
@@ -65,6 +69,8 @@ def encode_texts(
         texts: the texts.
         max_length: most subwords of a window, special tokens included.
         overlong: see ``encode_words``.
+        only: which tokens have a row; None is all.
+        turns: of conversations, where their messages stand; special tokens are in the texts then.
 
     Returns:
         The split, without word rows. Windows end between the tokenizer's own words.
@@ -76,15 +82,25 @@ def encode_texts(
             none of the three.
     """
     assert len(ids) == len(texts), f"{len(ids)} ids for {len(texts)} texts"
-    specials = learn_specials(tokenizer)
+    specials = learn_specials(tokenizer) if turns is None else Specials((), ())
     check_limits(max_length, len(specials), overlong)
     room = max_length - len(specials)
     encodings = encode_portions(backend(tokenizer), ids, texts)
-    content = Subwords.gather(
-        (encoding.ids, _short_words(encoding, text, room))
-        for encoding, text in zip(encodings, texts, strict=True)
-    )
-    return encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
+    kept: list[bool] = []
+
+    def content_of(
+        encoding: Encoding, text: str, own: Sequence[Turn]
+    ) -> tuple[Sequence[int], Sequence[int | None]]:
+        if only is not None:
+            kept.extend(inside(encoding.offsets, list(only.stretches(text, own))))
+        return encoding.ids, _short_words(encoding, text, room)
+
+    content = Subwords.gather(map(content_of, encodings, texts, turns or [()] * len(ids)))
+    if only is None:
+        return encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
+    content = replace(content, kept=np.array(kept, bool))
+    split = encode_content(content, specials, ids, max_length=max_length, overlong=overlong)
+    return replace(split, kept=only.kept(split))
 
 
 def _short_words(encoding: Encoding, text: str, room: int) -> Sequence[int | None]:

@@ -253,6 +253,10 @@ def assemble(
         subwords[bounds[1:] - offset] = special
     word_map = np.full(bounds[-1], -1, np.int32)
     word_map[inside] = content.words[source]
+    kept = None
+    if content.kept is not None:
+        kept = np.zeros(bounds[-1], bool)
+        kept[inside] = content.kept[source]
     return EncodedSplit(
         ids=tuple(ids),
         subwords=subwords,
@@ -261,5 +265,6 @@ def assemble(
         example_windows=bounds_of(windows.per_example),
         example_words=bounds_of(n_words),
         targets=targets,
+        kept=kept,
         cut=cut,
     )

@@ -79,6 +79,11 @@ class EntrySession(ABC):
     def output_head(self) -> OutputHead | None:
         """The output head that entries keep, if any."""
 
+    @property
+    def chat_template(self) -> str | None:
+        """The sha256 of what writes conversations for the model; None where none can be read."""
+        return None
+
     @abstractmethod
     def encode(self, split: Split) -> EncodedSplit:
         """Return a split as the states are of it, and say what a limit cuts."""
@@ -92,7 +97,15 @@ class EntrySession(ABC):
         request = self.request
         arrays = tuple(name for name in request.keep if name in ARRAYS)
         pooling = request.pooling or "first"  # a word of one row is that row in any way
-        return make_plan(self.encode(split), request.info, request.options, arrays, pooling)
+        of_layers = request.tokens_of_layers
+        return make_plan(
+            self.encode(split),
+            request.info,
+            request.options,
+            arrays,
+            pooling,
+            tokens_of_layers=of_layers,
+        )
 
     def extract(self, split: Split | SplitParts) -> Entry | None:
         """Return the entry of one split, complete; what exists is not computed again.
@@ -133,11 +146,12 @@ class EntrySession(ABC):
 
     def joined(self, split: SplitParts) -> Entry | None:
         """Return the entries of all parts as one; None where one is missing."""
-        asked = self.request.to_json(split.text_fingerprint())
+        asked, template = self.request.to_json(split.text_fingerprint()), self.chat_template
+        alike = (asked, {**asked, "chat_template": template})  # whichever the texts are
         for parts in parted_splits(
             folder
             for folder in list_entries(self.target.cache)
-            if folder.split == split.name and {**folder.asked, "text": asked["text"]} == asked
+            if folder.split == split.name and {**folder.asked, "text": asked["text"]} in alike
         ):
             if parts.source == asked["text"] and parts.whole:
                 return parts.open()
@@ -183,7 +197,8 @@ class EntrySession(ABC):
             OptionError: ``name`` is given, and the cache has the entry under another one.
         """
         target, task = self.target, self.request.task
-        asked = self.request.to_json(split.text_fingerprint())
+        template = self.chat_template if split.of_conversations else None
+        asked = self.request.to_json(split.text_fingerprint(), template)
         name, key = None if target.name is None else model_slug(target.name), digest(asked)
         moved = is_own(task) and target.examples is None  # those have no path to be known by
         existing = folder_of_key(target.cache, split.name, key, None if moved else task.slug)

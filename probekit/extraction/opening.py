@@ -15,11 +15,13 @@ import numpy as np
 from probekit.backbone import Backbone, Inspection, choose_device, inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.backbone.remembered import inspect_and_remember
+from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.machine import available_memory
 from probekit.base.replacing import workshop
 from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
+from probekit.data.token_choice import ROLES
 from probekit.errors import DataError, MissingFileError, OptionError, StorageError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
@@ -78,6 +80,12 @@ class Session(EntrySession):
             return self.backbone.tied_head()
         return read_output_head(self.inspection)
 
+    @property
+    def chat_template(self) -> str | None:
+        """The sha256 of the tokenizer's chat template, if it has one."""
+        template = self.inspection.text_tokenizer.chat_template
+        return digest(template) if template else None
+
     def encode(self, split: Split) -> EncodedSplit:
         """Tokenise a split, its words, its texts or blocks with predictions.
 
@@ -90,9 +98,27 @@ class Session(EntrySession):
         request, options = self.request, self.request.options
         masking, limit = request.masking, choose_max_length(options, request.info)
         encoded = self.inspection.encode(
-            split.examples, max_length=limit, overlong=options.overlong, masking=masking
+            split.examples,
+            max_length=limit,
+            overlong=options.overlong,
+            masking=masking,
+            only=options.only,
+            conversations=split.of_conversations,
         )
+        if options.only in ROLES and not split.of_conversations:
+            raise OptionError(
+                f"--only {options.only} is of conversations, and the texts of {split.origin} are "
+                "none: expected lists of messages with role and content. Leave it out."
+            )
         counts = encoded.counts
+        none = int((encoded.rows["tokens"] == 0).sum()) if options.only is not None else 0
+        if none == len(split.examples):
+            raise DataError(f"{split.origin}: --only {options.only} keeps no token of any text.")
+        if none:
+            logger.warning(
+                "%s: --only %s keeps no token of %d of %d texts; their row is zeros.",
+                *(split.title, options.only, none, len(split.examples)),
+            )
         if masking is not None and not counts["predicted"]:
             every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
             raise DataError(

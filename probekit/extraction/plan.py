@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Int64
 
 from probekit.backbone import BackboneInfo
-from probekit.base.kinds import ARRAYS, parse_layers
+from probekit.base.kinds import ARRAYS, LAST_ONLY, parse_layers
 from probekit.base.registry import choose
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
@@ -101,6 +101,8 @@ def make_plan(
     options: ExtractOptions,
     keep: Sequence[str],
     pooling: Pooling,
+    *,
+    tokens_of_layers: bool = False,
 ) -> Plan:
     """Lay out the arrays and units of an entry.
 
@@ -112,13 +114,15 @@ def make_plan(
         options: what is asked for.
         keep: the arrays to store, in their order.
         pooling: which subwords make a word's row.
+        tokens_of_layers: store every chosen layer of ``tokens``, not the last one alone.
 
     Raises:
         OptionError: a layer does not exist, or a process could not map so many files.
     """
     dtype = cast(FeatureDtype, "float16" if options.dtype == "auto" else options.dtype)
     chosen = parse_layers(options.layers, info.n_blocks)
-    layers = {name: (info.n_blocks,) if ARRAYS[name].last_only else chosen for name in keep}
+    last_only = () if tokens_of_layers else LAST_ONLY
+    layers = {name: (info.n_blocks,) if name in last_only else chosen for name in keep}
     rows = {name: encoded.rows[name] for name in keep}
     share = unit_share(len(encoded.subwords), info.n_blocks, info.dim)
     arrays, units = lay_out(rows, layers, info.dim, dtype, share)

@@ -42,7 +42,24 @@ class Request:
     masking: Mapping[str, Any] | None = None
     imported: Mapping[str, Any] | None = None
 
-    def to_json(self, text_fingerprint: str) -> dict[str, Any]:
+    @property
+    def layers(self) -> tuple[int, ...]:
+        """The layers that are stored, ascending.
+
+        Raises:
+            OptionError: one does not exist.
+        """
+        return parse_layers(self.options.layers, self.info.n_blocks)
+
+    @property
+    def tokens_of_layers(self) -> bool:
+        """Whether ``tokens`` are of all layers that are named, or chosen; else of the last one."""
+        if "tokens" not in self.keep or KINDS[self.task.kind].per != "text":
+            return False
+        named = self.options.layers != "all" and self.layers != (self.info.n_blocks,)
+        return named or self.options.only is not None
+
+    def to_json(self, text_fingerprint: str, template: str | None = None) -> dict[str, Any]:
         """Return what the key of a split's entry hashes, as JSON values.
 
         Equal requests name the same numbers, wherever the model came from and whatever computed
@@ -51,18 +68,21 @@ class Request:
 
         Args:
             text_fingerprint: of the split.
+            template: sha256 of the chat template, where the texts are conversations.
 
         Raises:
             OptionError: a layer does not exist.
         """
-        some = {"tie": self.options.tie, "imported": self.imported}
+        tokens = (self.options.only or "all") if self.tokens_of_layers else None
+        some = {"tie": self.options.tie, "tokens": tokens, "imported": self.imported}
+        some["chat_template"] = template
         return {
             "format_version": FORMAT_VERSION,
             "model": self.info.identity.to_json(),
             "text": text_fingerprint,
             **{name: getattr(self.options, name) for name in _AS_GIVEN},
             "keep": sorted(self.keep),
-            "layers": list(parse_layers(self.options.layers, self.info.n_blocks)),
+            "layers": list(self.layers),
             "pooling": self.pooling,
             "masking": self.masking,
             **{name: value for name, value in some.items() if value is not None},
@@ -91,6 +111,11 @@ def ask_model(inspection: Inspection, task: Task, options: ExtractOptions) -> Re
             f"{info.dim} wide",
         )
     keep = choose_kept(task, options, lacking)
+    if options.only is not None and (KINDS[task.kind].per != "text" or task.kind == "pair"):
+        raise OptionError(
+            f"--only {options.only} keeps some tokens of running texts, and those of {task.name} "
+            f"are {'pairs' if task.kind == 'pair' else 'not labelled as wholes'}. Leave it out."
+        )
     # a choice of output head that no entry can keep
     if options.tie is not None and OUTPUT_HEAD not in keep:
         raise OptionError(

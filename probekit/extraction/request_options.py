@@ -36,9 +36,13 @@ class ExtractOptions:
         keep: arrays to store: ``words`` (every chosen layer, one row per word), ``cls``, ``mean``
             and ``last`` (every chosen layer, one row per text: its first token, the mean of all,
             its last token), ``predicted`` (every chosen layer, one row per predicted token of
-            language modelling) and ``tokens`` (last layer, one row per subword of every window);
-            ``output-head`` is the model's own. None is what the task's labels need
-            (`choose_kept`).
+            language modelling) and ``tokens`` (one row per subword of every window: of texts at the
+            layers that are named, else at the last one); ``output-head`` is the model's own. None
+            is what the task's labels need (`choose_kept`).
+        only: of the ``tokens`` of texts, those that are kept: ``assistant``, ``user``, ``system``
+            or ``tool`` (the contents of these messages of a conversation), ``last:N``,
+            ``between:A:B`` (after each A, up to the next B) or ``regex:R`` (of which a part is
+            matched by a regular expression of Python).
         pooling: which subwords make a word's row; ``auto`` is the first subword for
             bidirectional models and the last one for causal models.
         overlong: what happens to texts longer than the limit: ``stride`` reads overlapping
@@ -71,8 +75,14 @@ class ExtractOptions:
     keep: tuple[str, ...] | None = option(
         None,
         "Arrays: words (a row per word), cls, mean, last (a row per text), predicted (a row per "
-        "predicted token), tokens (last layer's subwords), and output-head; what the task's "
-        "labels need if unset.",
+        "predicted token), tokens (a row per subword: of texts at --layers, if given; else at the "
+        "last layer), and output-head; what the task's labels need if unset.",
+        Panel.STORED,
+    )
+    only: str | None = option(
+        None,
+        "Of the tokens of texts, these alone: assistant, user, system or tool, of conversations; "
+        "last:N; between:A:B, after each A up to B; regex:R, what a regular expression matches.",
         Panel.STORED,
     )
     pooling: str = option(
@@ -126,6 +136,7 @@ class ExtractOptions:
             OptionError: a number is not positive, or no array is named.
             UnknownNameError: a value is none of the choices.
         """
+        from probekit.data.token_choice import TokenChoice
         from probekit.store.backends import BACKENDS
 
         choose("format", self.format, BACKENDS)
@@ -140,6 +151,10 @@ class ExtractOptions:
                 raise OptionError(f"--keep names no array. Choose from: {', '.join(ARRAYS)}.")
             # in the order of an entry's arrays: order and repetitions mean nothing
             object.__setattr__(self, "keep", tuple(name for name in KEEP if name in keep))
+        if self.only is not None:
+            TokenChoice.parse(self.only)
+            if self.keep is None or "tokens" not in self.keep:
+                raise OptionError(f"--only {self.only} is of tokens: add --keep tokens.")
         object.__setattr__(self, "layers", typed_layers(self.layers))
         for name in _COUNTS:
             if (count := getattr(self, name)) is not None and count < 1:

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 from probekit.backbone.checkpoint import local_path
 from probekit.backbone.remembered import identity_at
-from probekit.base.kinds import KINDS, POOLED, SPLITS, KindName
+from probekit.base.kinds import KINDS, POOLED, SPLITS, TOKENS, KindName
 from probekit.base.notices import warn_once
 from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import (
@@ -258,17 +258,20 @@ def find_split_entries(
     label: str | None,
     location: Location,
     fit_on: str,
+    *,
+    tokens: bool = False,
 ) -> tuple[Task, dict[str, Entry]]:
     """Return the task that is meant, and the entry of each split; that to fit on is train.
 
-    Args and errors are those of `open_features`.
+    Of several entries those with ``tokens`` are meant if these are to be read. The other args, and
+    errors, are those of `open_features`.
     """
     if isinstance(model, str | PathLike):
         if task is None:
             raise OptionError(f"{str(model)!r}: give a task, or entries instead of the model.")
         about = location.task(task, label)
         _check_labelled(about)
-        by_split = _entries(model, about, location, fit_on, label)
+        by_split = _entries(model, about, location, fit_on, label, tokens=tokens)
         if is_own(about):  # by one name, wherever its files lie and however their path is typed
             name = by_split["train"].manifest.task
             about = replace(about, name=name, slug=name)
@@ -287,15 +290,21 @@ def _check_labelled(task: Task) -> None:
 
 
 def _entries(
-    model: PathName, task: Task, location: Location, fit_on: str, label: str | None
+    model: PathName,
+    task: Task,
+    location: Location,
+    fit_on: str,
+    label: str | None,
+    *,
+    tokens: bool,
 ) -> dict[str, Entry]:
     known = dict.fromkeys((*SPLITS, *task.splits))
     choose(f"split of {task.name}", fit_on, known)
     root, wanted = typed_path(location.cache), location.wanted(model, task, label)
     folders = wanted.of_task(wanted.of_model(list_entries(root)))
     present = {folder.split for folder in folders} - {"train", fit_on}
-    array = KINDS[task.kinds[task.columns[0]]].own_rows
-    arrays = POOLED if array is None else (array,)
+    own = KINDS[task.kinds[task.columns[0]]].own_rows
+    arrays = (TOKENS,) if tokens else POOLED if own is None else (own,)
     find = partial(find_entries, root, wanted, entry=location.entry, arrays=arrays)
     by_split = {"train": find(fit_on)}
     for split in [name for name in known if name in present]:

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from probekit.base.kinds import KINDS, KindName
-from probekit.base.registry import PathName
-from probekit.errors import DataError
+from probekit.base.registry import PathName, parse
+from probekit.errors import DataError, OptionError
 from probekit.features.location import Location, find_split_entries
 from probekit.features.sentence_groups import SentenceGroups, load_documents, split_groups
 from probekit.features.split_labels import (
@@ -17,6 +17,7 @@ from probekit.features.split_labels import (
     warn_unseen,
 )
 from probekit.features.splits import Splits
+from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.store import Entry
 from probekit.store.labels import labels_for
 from probekit.tasks import Split, Task, is_own
@@ -33,6 +34,7 @@ def open_features(
     fit_on: str = "train",
     group: str | None = None,
     drop_duplicates: bool = False,
+    token_head: str | None = None,
     classes: Sequence[str] = (),
 ) -> Splits:
     """Find the entries of a model and task, and read their labels.
@@ -51,21 +53,30 @@ def open_features(
             ``phrases``, of texts that hold one another.
         drop_duplicates: runs draw no train example with a text of another labelled split, and
             examples with a text in common are one group.
+        token_head: what makes a row of the tokens of each text, which the entries keep, such as
+            ``max`` or ``rolling-max:window=5``; ``None`` reads stored rows of whole texts.
         classes: label names of a saved head that runs go on from; they are the classes if they
             hold all of train's.
 
     Raises:
         EntryNotFoundError: no entry of train, or several match.
         OptionError: control labels for a column that does not label words; entries that do not
-            belong together.
+            belong together; a token head for labels of words.
         DataError: train has no labels in that column, or labels and rows do not fit; or a split
             has no groups.
         UnknownNameError: no such task or column.
     """
     location = Location() if location is None else location
-    about, entries = find_split_entries(model, task, label, location, fit_on)
+    pool = None if token_head is None else parse("token head", token_head, TOKEN_HEADS)
+    tokens = pool is not None
+    about, entries = find_split_entries(model, task, label, location, fit_on, tokens=tokens)
     column = about.columns[0]  # the one asked for, by the name that an index stands for
     kind = about.kinds[column]
+    if pool is not None and KINDS[kind].per != "text":
+        raise OptionError(
+            f"--token-head {token_head} makes one row of a whole text, and these labels ({kind}) "
+            "have rows of their own. Leave it out."
+        )
     labels, documents = {}, {}
     for split, entry in entries.items():
         fresh = _fresh(entry, about, kind, location)
@@ -96,6 +107,7 @@ def open_features(
         groups=groups,
         resampled=resampled,
         drop_duplicates=drop_duplicates,
+        token_head=pool,
         task=about,
         column=column,
         entries=entries,

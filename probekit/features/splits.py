@@ -10,12 +10,14 @@ import numpy as np
 from jaxtyping import Bool, Int64
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import ARRAYS, KINDS, KindName
+from probekit.base.kinds import KINDS, KindName
 from probekit.base.markup import html_pairs, html_table, html_view
 from probekit.base.notices import human_list
 from probekit.base.numbers import bounds_of
 from probekit.base.registry import choose
+from probekit.errors import OptionError
 from probekit.features.duplicates import Wording, hashed_wordings, left_of_train
+from probekit.features.pooled_tokens import PooledTokens
 from probekit.features.rows import (
     EntryRows,
     LayerRows,
@@ -30,7 +32,9 @@ from probekit.features.split_labels import LabelMap, SplitLabels, as_numbers
 from probekit.features.view import FeatureView, Targets, choose_array, cut_passages
 from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import RowFacts
+from probekit.probe.token_heads.contract import TokenHeadSpec
 from probekit.store import Entry
+from probekit.store.feature_array import FeatureArray
 from probekit.store.manifest import Manifest
 from probekit.tasks import Task
 
@@ -60,6 +64,7 @@ class Splits:
         resampled: what intervals resample together, by labelled split: groups, else documents;
             those of which neither is known are left out.
         drop_duplicates: as for `open_features`.
+        token_head: what makes a row of the tokens of each text; None reads stored rows.
     """
 
     task: Task
@@ -75,6 +80,7 @@ class Splits:
     groups: Mapping[str, Sequence[str]] = field(default_factory=dict, repr=False)
     resampled: Mapping[str, SentenceGroups] = field(default_factory=dict, repr=False)
     drop_duplicates: bool = False
+    token_head: TokenHeadSpec | None = None
 
     def _repr_html_(self) -> str:
         """Return what is predicted, and of every split how much there is, for a notebook."""
@@ -217,9 +223,15 @@ class Splits:
         choose(f"split with labels of {self.task.name}", split, self.labels)
         entry, labels = self.entries[split], self.labels[split]
         examples, manifest, per = entry.examples, entry.manifest, KINDS[self.kind].per
-        name = choose_array(entry, self.kind, pooling)
-        if ARRAYS[name].per == "text":
+        if self.token_head is not None:
+            if pooling is not None:
+                raise OptionError(f"pooling {pooling!r} has no effect beside a token head.")
+            array: FeatureArray = PooledTokens(entry, self.token_head)
+            rows = np.arange(len(examples))
+        else:
+            array = entry.arrays[choose_array(entry, self.kind, pooling)]
             rows = examples.pooled_start.astype(np.int64)
+        if per == "text":
             bounds, valid = np.arange(len(rows) + 1), np.ones(len(rows), bool)
         else:
             rows, bounds, valid = examples.rows, bounds_of(examples.n_rows), examples.valid
@@ -239,7 +251,7 @@ class Splits:
             ids = tuple(ids[position] for position in positions)
         return FeatureView(
             entry=entry,
-            array=entry.arrays[name],
+            array=array,
             kind=self.kind,
             rows=rows[keep],
             offsets=offsets,

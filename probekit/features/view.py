@@ -9,7 +9,7 @@ from typing import Self
 import numpy as np
 from jaxtyping import Bool, Float64, Int8, Int64
 
-from probekit.base.kinds import KINDS, POOLED, KindName
+from probekit.base.kinds import KINDS, POOLED, TOKENS, KindName
 from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.registry import choose
 from probekit.errors import DataError, OptionError
@@ -191,13 +191,15 @@ def choose_array(entry: Entry, kind: KindName, pooling: str | None) -> str:
         choose("--pooling", pooling, dict.fromkeys(POOLED))
     array = fixed or pooling or ("last" if entry.manifest.causal else "mean")
     if array not in entry.arrays:
-        raise DataError(f"the cache has no {array!r} rows: {missing_array(entry, array)}")
+        held = f"the cache has no {array!r} rows: {missing_array(entry, array)}"
+        tokens = TOKENS in entry.arrays and fixed is None
+        raise DataError(f"{held} Or give --token-head {array}." if tokens else held)
     return array
 
 
-def settled_array(kind: KindName, pooling: str | None) -> str:
+def settled_array(kind: KindName, pooling: str | None, token_head: str | None) -> str:
     """Return the array of a run's rows, given the row of whole texts that was settled, if any."""
-    array = pooling or KINDS[kind].own_rows
+    array = TOKENS if token_head is not None else pooling or KINDS[kind].own_rows
     assert array is not None, "a pooling is settled for labels of whole texts"
     return array
 

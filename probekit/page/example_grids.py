@@ -22,6 +22,7 @@ from probekit.results.record import Record
 from probekit.results.summaries.grouping import grouped, series, without_baselines
 from probekit.results.summaries.scored import reported_split
 from probekit.results.summaries.wording import layer_text
+from probekit.tasks.conversations import readable
 
 MOST = 254
 """What the byte of a probability of 1 is: probabilities go in steps of 1/254."""
@@ -83,7 +84,7 @@ class ExampleGrid:
         predicted = np.stack([probe.predicted[rows] for probe in self.found])
         sentences = {
             "ids": [first.ids[sentence] for sentence in kept],
-            "texts": [first.texts[sentence] for sentence in kept] if first.texts else [],
+            "texts": [_readable(first.texts[sentence]) for sentence in kept] if first.texts else [],
             "lengths": np.diff(first.offsets)[kept].tolist(),
             "of": len(first.ids),
             "names": list(first.names),
@@ -211,6 +212,10 @@ def _heads(records: Sequence[Record]) -> Iterator[_Columns]:
         more = {name: value for name, value in amount.items() if value is not None}
         title = f"heads: {task_title(group[0], **more)}"
         yield _Columns(title, "head", first, _seed_text(seeds))
+
+
+def _readable(text: str | tuple[str, ...]) -> str | tuple[str, ...]:
+    return readable(text) if isinstance(text, str) else text
 
 
 def _seed_text(seeds: Sequence[int]) -> str:

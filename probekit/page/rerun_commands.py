@@ -134,7 +134,8 @@ def extract_command(
     given = {name: made[name] for name, value in usual.items() if made.get(name, value) != value}
     if asked["layers"] != list(range(manifest.n_blocks + 1)):
         given["layers"] = ",".join(map(str, asked["layers"]))
-    given |= {"limit": manifest.limit, "revision": manifest.model_info.get("revision")}
+    given |= {"only": manifest.only, "limit": manifest.limit}
+    given |= {"revision": manifest.model_info.get("revision")}
     given |= {name: asked["model"].get(name) for name in _OF_MODEL}
     if random_init is not None:  # of the model that a run trained, its base is drawn anew
         words[0] = argument(str(manifest.model_info.get("base", words[0])))

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from probekit.base.fingerprint import digest
+from probekit.base.kinds import LAST_ONLY
 from probekit.errors import (
     EXTRACT_AGAIN,
     EntryError,
@@ -59,6 +60,8 @@ _REQUEST = {
     ),
     "max_length": types.optional(_COUNT),
     "overlong": types.text,
+    "tokens": types.text,
+    "chat_template": types.text,
     "through": types.list_of(types.one_of(*FEATURE_DTYPES)),
     "imported": types.fields_of(
         {
@@ -201,6 +204,17 @@ class Manifest:
     def imported(self) -> Mapping[str, Any] | None:
         """What tells states that another program computed; None where probekit did."""
         return self.request.get("imported")
+
+    @property
+    def only(self) -> str | None:
+        """The rule that says which tokens of a text have a row; None where all have."""
+        rule = self.request.get("tokens", "all")
+        return None if rule == "all" else rule
+
+    @property
+    def last_only(self) -> tuple[str, ...]:
+        """The arrays that hold the last layer alone, whichever were asked for."""
+        return () if "tokens" in self.request else LAST_ONLY
 
     @property
     def states_from(self) -> str:

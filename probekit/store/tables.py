@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from jaxtyping import Int64
 
 from probekit.base.kinds import ARRAYS
-from probekit.base.numbers import ragged_arange
+from probekit.base.numbers import bounds_of, ragged_arange
 from probekit.base.packed_files import read_parquet
 from probekit.errors import EXTRACT_AGAIN, EntryError, reason_of
 from probekit.store.files import checksum
@@ -40,6 +40,7 @@ OPTIONAL_SCHEMA = pa.schema(
         ("pooled_start", pa.int64()),
         ("token_types", pa.list_(pa.int32())),
         ("targets", pa.list_(pa.int32())),
+        ("kept", pa.list_(pa.bool_())),
     ]
 )
 """Columns that only those entries have which need them; an absent one is null, or -1."""
@@ -127,6 +128,14 @@ class ExampleTable:
         return self.flat("n_tokens")
 
     @cached_property
+    def token_rows(self) -> np.ndarray:
+        """Rows of each example in ``tokens``, int64 (N,): its subwords, or those that are kept."""
+        if not self.has("kept"):
+            return self.n_tokens.astype(np.int64)
+        kept = bounds_of(self.flat("kept").astype(np.int64))
+        return np.diff(kept[bounds_of(self.n_tokens)])
+
+    @cached_property
     def pooled_start(self) -> np.ndarray:
         """Row of each example in ``cls``, ``mean`` and ``last``, int64 (N,); -1 if none is kept."""
         if not self.has("pooled_start"):
@@ -207,7 +216,7 @@ class ExampleTable:
         Raises:
             EntryError: something is not said, or of rows that there are not.
         """
-        present = sorted({*EXAMPLE_SCHEMA.names, *filter(self.has, STARTS)})
+        present = sorted({*EXAMPLE_SCHEMA.names, *filter(self.has, (*STARTS, "kept"))})
         columns = {name: self.table[name].combine_chunks() for name in present}
         damaged = [
             name
@@ -216,6 +225,7 @@ class ExampleTable:
         ]
         if not damaged:
             stated = {"valid": self.n_rows, "subwords": self.n_tokens, "word_map": self.n_tokens}
+            stated |= {"kept": self.n_tokens} if self.has("kept") else {}
             damaged = [
                 name
                 for name, counts in stated.items()
@@ -224,7 +234,7 @@ class ExampleTable:
         if damaged:
             raise EntryError(f"{where}: column {damaged[0]!r} is damaged. {EXTRACT_AGAIN}")
         once = np.ones(len(self), np.int32)
-        counted = zip(STARTS.items(), (self.n_rows, self.n_tokens, once), strict=True)
+        counted = zip(STARTS.items(), (self.n_rows, self.token_rows, once), strict=True)
         for (column, names), counts in counted:
             starts = getattr(self, column)
             slots = min((rows[name] for name in names if name in rows), default=None)

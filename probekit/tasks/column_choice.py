@@ -20,7 +20,10 @@ PAIRS = (
     ("question1", "question2"), ("question", "sentence"), ("question", "answer"),
     ("query", "passage"), ("text", "text_pair"), ("text1", "text2"), ("text_a", "text_b"),
 )  # fmt: skip
-TEXTS = ("text", "sentence", "utterance", "document", "content")
+TEXTS = (
+    *("text", "sentence", "utterance", "document", "content"),
+    *("messages", "conversation", "conversations"),
+)
 LABELS = (
     "label", "labels", "class", "category", "target", "score", "rating", "stars", "sentiment",
     "intent", "gold_label", "similarity",

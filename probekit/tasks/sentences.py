@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Protocol, Self
 
 from probekit.base.fingerprint import digest, digest_stream
 from probekit.base.registry import choose
 from probekit.errors import DataError
+from probekit.tasks.conversations import are_conversations
 from probekit.tasks.formats.file_parts import File
 
 DOCUMENT = "document"
@@ -220,6 +222,16 @@ class Split:
     documents: tuple[str, ...] = ()
     limit: int | None = None
     part: PartOf | None = None
+
+    @cached_property
+    def of_conversations(self) -> bool:
+        """Whether the texts are conversations.
+
+        Raises:
+            DataError: some are, and some are not.
+        """
+        single = [example.text for example in self.examples if example.text_pair is None]
+        return are_conversations(single)
 
     @property
     def title(self) -> str:

@@ -12,3 +12,5 @@ from .other_checks import TRACKER_CHECKS as TRACKER_CHECKS
 from .other_checks import check_fitter as check_fitter
 from .other_checks import check_task as check_task
 from .other_checks import check_tracker as check_tracker
+from .token_head_checks import TOKEN_HEAD_CHECKS as TOKEN_HEAD_CHECKS
+from .token_head_checks import check_token_head as check_token_head

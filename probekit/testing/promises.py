@@ -14,6 +14,7 @@ from probekit.errors import OptionError, PluginError, clause_of, reason_of
 from probekit.probe.decoders.contract import Decoder, DecoderSpec
 from probekit.probe.heads.contract import FusionHead, HeadSpec
 from probekit.probe.model_parts import WEIGHTS
+from probekit.probe.token_heads.contract import TokenHeadSpec
 
 T = TypeVar("T")
 
@@ -150,7 +151,7 @@ def seeded_generator(seed: int = 0) -> torch.Generator:
     return torch.Generator().manual_seed(seed)
 
 
-def demand_value(kind: str, spec: HeadSpec | DecoderSpec) -> None:
+def demand_value(kind: str, spec: HeadSpec | TokenHeadSpec | DecoderSpec) -> None:
     """Go on if the dict form of a spec is JSON, gives an equal spec, and takes no other option."""
     registry = {spec.name: type(spec)}
     value = json.loads(json.dumps(spec.to_json()))

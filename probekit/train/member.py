@@ -21,7 +21,7 @@ from probekit.metrics import Metric
 from probekit.metrics.number_metrics import ENDLESS
 from probekit.probe.decoders import DecoderSpec
 from probekit.probe.decoders.contract import Decoder, Losses, Targets
-from probekit.probe.heads.contract import FusionHead, HeadInput, HeadSpec, TokenStates
+from probekit.probe.heads.contract import FusionHead, HeadInput, HeadSpec
 from probekit.probe.normalization import NORMALIZATIONS, Normalization, normalization_from_json
 from probekit.train.option_groups import Descent
 from probekit.tuning import Tuned
@@ -78,10 +78,10 @@ class Probe(nn.Module):
 
     def _run(self, logits: Callable[[HeadInput], Tensor], z: HeadInput) -> Tensor:
         """Return the logits of z, a heavy probe's by products in bfloat16 where it is native."""
-        device = z.hidden.device if isinstance(z, TokenStates) else z.device
+        device = z.device
         enabled = self.heavy and native_bfloat16(str(device))
         with torch.autocast(device.type, torch.bfloat16, enabled=enabled):
-            if not enabled or isinstance(z, TokenStates) or device.type != "cpu":
+            if not enabled or not isinstance(z, Tensor) or device.type != "cpu":
                 return logits(z)
             # oneDNN compiles its kernels for every number of rows, of which training has hundreds
             # (`benchmarks/kernels_kept.py`): the last row is repeated up to a multiple.

@@ -4,7 +4,7 @@ Everything here is layer-major: (layers, rows, D), one contiguous block per laye
 that reads one layer touches one block and a weighted sum over layers is one product.
 """
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field, replace
@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Float, Int64, Shaped
 from torch import Tensor
 
-from probekit.base.kinds import ARRAYS
+from probekit.base.kinds import ARRAYS, TOKENS
 from probekit.base.machine import Heap
 from probekit.base.numbers import Ragged, block_bounds, bounds_of, ragged_arange
 from probekit.base.registry import choose
@@ -23,12 +23,11 @@ from probekit.data.encoded import encoded_of, window_lengths
 from probekit.data.pooling import row_sources
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
-from probekit.probe.heads.contract import HeadInput, TokenStates
+from probekit.features.pooled_tokens import token_rows
+from probekit.probe.heads.contract import HeadInput, Reads, TextTokens, TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.tuning import Tuned
-
-SUBWORDS = "tokens"
 
 
 class TokenLayout:
@@ -52,9 +51,14 @@ class TokenLayout:
             DataError: the entry does not keep subwords.
         """
         entry, examples = rows.entry, rows.entry.examples
-        if stored and SUBWORDS not in entry.arrays:
-            held = missing_array(entry, SUBWORDS)
+        if stored and TOKENS not in entry.arrays:
+            held = missing_array(entry, TOKENS)
             raise DataError(f"this head reads the subwords of whole texts: {held}")
+        if stored and examples.has("kept"):
+            raise DataError(
+                f"this head reads the subwords of whole texts, and {entry.path} holds some alone "
+                f"(--only {entry.manifest.only}). Extract without --only."
+            )
         self._rows = rows
         sources = row_sources(encoded_of(examples), rows.array.spec.name, entry.manifest.pooling)
         sources = sources.take(_ordinals(rows))
@@ -76,19 +80,19 @@ class TokenLayout:
         starts = examples.token_start[rows.positions] + tokens[first] - text_start
         self.view = replace(
             rows,
-            array=entry.arrays[SUBWORDS] if stored else rows.array,
+            array=entry.arrays[TOKENS] if stored else rows.array,
             rows=ragged_arange(starts, counts),
             offsets=bounds_of(counts),
             targets=np.zeros(int(counts.sum()), np.int64),
         )
 
     def states(
-        self, hidden: Float[Tensor, "tokens dim"], examples: Int64[np.ndarray, " some"]
+        self, z: Float[Tensor, "layers tokens dim"], examples: Int64[np.ndarray, " some"]
     ) -> TokenStates:
         """Return the subwords of some examples of the view, in the order given.
 
         Args:
-            hidden: their states.
+            z: their states, of one layer.
             examples: as positions in the view.
         """
         # Of two sentences, the first one asked for has 3 subwords and one word, at place 1; the
@@ -96,12 +100,42 @@ class TokenLayout:
         places = self._rows.places(examples)
         sources = self._sources.take(places)
         return TokenStates.of(
-            hidden,
+            z[0],
             windows=self._windows.take(examples).values,
             sources=sources,
             starts=bounds_of(self.view.lengths[examples])[:-1],
             rows=self._rows.lengths[examples],
         )
+
+
+class TextLayout:
+    """The tokens of whole texts, each of them once.
+
+    Attributes:
+        view: the same texts, with their tokens as rows (and no targets).
+    """
+
+    def __init__(self, texts: FeatureView) -> None:
+        """Look up the tokens of each text."""
+        tokens = token_rows(texts.entry.examples).take(texts.positions)
+        self.view = replace(
+            texts,
+            array=texts.entry.arrays[TOKENS],
+            rows=tokens.values,
+            offsets=tokens.bounds,
+            targets=np.zeros(len(tokens.values), np.int64),
+        )
+
+    def states(
+        self, z: Float[Tensor, "layers tokens dim"], examples: Int64[np.ndarray, " some"]
+    ) -> Int64[Tensor, " bounds"]:
+        """Return where each of some texts begins and ends, in the order given."""
+        return send(torch.from_numpy(bounds_of(self.view.lengths[examples])), z.device)
+
+
+Layout = TokenLayout | TextLayout
+LAYOUTS: Mapping[Reads, type[Layout]] = {"tokens": TokenLayout, "texts": TextLayout}
+"""By what a head reads besides rows."""
 
 
 def _needed_windows(
@@ -159,19 +193,20 @@ class Inputs:
         layers: the numbers along axis 0.
         targets: class number or value of each row that is predicted, or 1 or 0 for each label.
         offsets: bounds of the examples in them.
-        tokens: says of subwords which windows they form and which rows they make.
+        tokens: says of subwords which windows they form and which rows they make; of the tokens
+            of whole texts where each text begins and ends. None of rows.
     """
 
     z: Float[Tensor, "layers rows dim"]
     layers: Sequence[int]
     targets: Shaped[Tensor, "targets ..."]
     offsets: Int64[Tensor, " bounds"]
-    tokens: TokenStates | None = None
+    tokens: TokenStates | Int64[Tensor, " bounds"] | None = None
     _normalised: dict[Normalization, Tensor] = field(default_factory=dict)
     _cut: dict[tuple[Normalization, tuple[int, ...]], Tensor] = field(default_factory=dict)
 
     def of(self, normalization: Normalization, layers: tuple[int, ...]) -> HeadInput:
-        """Return normalised rows of some layers, layer-major in memory, or the subwords of one."""
+        """Return normalised rows of some layers, layer-major in memory, or their tokens."""
         key = (normalization, layers)
         if key not in self._cut:
             if normalization not in self._normalised:
@@ -179,7 +214,11 @@ class Inputs:
                 self._normalised[normalization] = normalization(z).transpose(0, 1)
             self._cut[key] = select(self._normalised[normalization], normalization.layers, layers)
         z = self._cut[key]
-        return z.transpose(0, 1) if self.tokens is None else replace(self.tokens, hidden=z[0])
+        if self.tokens is None:
+            return z.transpose(0, 1)
+        if isinstance(self.tokens, TokenStates):
+            return replace(self.tokens, hidden=z[0])
+        return TextTokens(states=z.transpose(0, 1), bounds=self.tokens)
 
 
 def select(
@@ -217,7 +256,7 @@ class Source:
         device: torch.device,
         resident: bool,
         decoded: bool = False,
-        layout: TokenLayout | None = None,
+        layout: Layout | None = None,
     ) -> None:
         """Choose rows and layers; load them when ``resident``.
 
@@ -266,7 +305,7 @@ class Source:
         """Return what was read of some examples, with their targets."""
         places = send(torch.from_numpy(self.view.places(examples)), self.device)
         offsets = send(torch.from_numpy(bounds_of(self.view.lengths[examples])), self.device)
-        tokens = None if self._layout is None else self._layout.states(z[0], examples)
+        tokens = None if self._layout is None else self._layout.states(z, examples)
         return Inputs(z, self.layers, self._targets[places], offsets, tokens)
 
     def blocks(self) -> Iterator[Inputs]:

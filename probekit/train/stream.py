@@ -24,7 +24,7 @@ from probekit.probe.fitters import solves
 from probekit.probe.heads.contract import Reads
 from probekit.train.member import Member, MemberSpec, taken_over
 from probekit.train.option_groups import DEFAULT_BATCH_SIZE, DEFAULT_EPOCHS, DEFAULT_EVALS, Steps
-from probekit.train.source import Inputs, Source, Step, TokenLayout
+from probekit.train.source import LAYOUTS, Inputs, Source, Step
 from probekit.train.steps import Stepper, steps_of
 
 BLOCK_ROWS = 512
@@ -298,7 +298,7 @@ class Residency:
         key = (id(view), reads, layers)
         if key in self._known:
             return self._known[key]
-        layout = TokenLayout(view) if reads == "tokens" else None
+        layout = LAYOUTS[reads](view) if reads in LAYOUTS else None
         read = view if layout is None else layout.view
         stored, decoded = resident_bytes(read, len(layers))
         decode = self.device.type == "cpu" and stored < decoded <= _DECODED_SHARE * self.left

@@ -5,12 +5,16 @@ import pytest
 from probekit.base.registry import parse
 from probekit.probe.decoders import DECODERS
 from probekit.probe.heads import HEADS
+from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.tasks import TASKS
 from probekit.train.sweeps.protocols import PROTOCOLS
 from probekit.tuning import METHODS
 from tests.cli.console import done
 
-REGISTRIES = {"head": HEADS, "decoder": DECODERS, "method": METHODS, "protocol": PROTOCOLS}
+REGISTRIES = {
+    "head": HEADS, "token-head": TOKEN_HEADS, "decoder": DECODERS, "method": METHODS,
+    "protocol": PROTOCOLS,
+}  # fmt: skip
 
 
 def test_tasks():
@@ -42,7 +46,7 @@ def test_heads_decoders_and_protocols_as_json():
     assert pooler["options"] == ["dropout=0.1"]
 
 
-@pytest.mark.parametrize("registry", ["head", "decoder", "method"])
+@pytest.mark.parametrize("registry", ["head", "token-head", "decoder", "method"])
 def test_the_options_that_are_listed_can_be_typed(registry):
     rows = [row for row in done("heads", "--json").rows if registry in row]
     assert any(row["options"] for row in rows)

@@ -33,15 +33,19 @@ OVERTHINKING = "probekit.results.overthinking"
 EXTRACTION = "probekit.extraction"
 
 CALLS = {
-    "extract m conll": (
-        "probekit.tasks.get_task",
-        *(f"{EXTRACTION}.{n}" for n in ("open_session", "forecast", "extract_splits")),
+    **dict.fromkeys(
+        ("extract m conll", "extract m conll --keep tokens"),
+        (
+            "probekit.tasks.get_task",
+            *(f"{EXTRACTION}.{n}" for n in ("open_session", "forecast", "extract_splits")),
+        ),
     ),
     **dict.fromkeys((f"{name} m own.csv --out r" for name in ("train", "sweep", "depth")), TRAIN),
     "predict head data.csv": (
         "probekit.train.saved.head.TrainedHead.from_pretrained",
         "probekit.train.saved.items.file_items",
         "probekit.train.saved.labelling.predict",
+        "probekit.train.saved.labelling.predict_tokens",
     ),
     **{
         f"plot {kind} r": (RECORDS, f"probekit.plots.{kind}.plot_{kind}", FIGURE)
@@ -114,7 +118,8 @@ VALUES = {
     "overlong": "error", "quantize": "4bit", "special_tokens": "absent", "last_layer": "raw",
     "metric": "loss", "samples": "300", "along": "epoch", "overlay": "model", "where": "shots=8",
     "layer_ids": "0:4", "examples": "7", "tolerance": "0.02", "start": "saved", "fit": "adam",
-    "width": "3", "font_size": "9", "lr": "0.5", "skip": "blank", "control": "3",
+    "width": "3", "only": "last:2", "token_head": "max", "font_size": "9", "lr": "0.5",
+    "skip": "blank", "control": "3",
 }  # fmt: skip
 """What is typed for an option where a number or a word does not do."""
 

@@ -73,7 +73,8 @@ def test_the_key_is_the_one_that_the_readme_describes(bert, tmp_path):
     assert entry.manifest.request == request
     assert entry.manifest.key == sha256(request)
     assert entry.path.name == f"train-{sha256(request)[:8]}"
-    assert request.keys() | {"tie", "through", "imported"} == fields_of("The key is the sha256")
+    later = {"tie", "tokens", "chat_template", "through", "imported"}
+    assert request.keys() | later == fields_of("The key is the sha256")
     assert identity.keys() | {"part", "code", "quantize", "method", "tuned"} == fields_of(
         "The identity holds"
     )

@@ -186,7 +186,7 @@ def test_layers_tokens_and_one_array_alone(bert, made, root, tmp_path):
     whole = made["texts"]
     narrow = run(bert, root / "texts", tmp_path, layers="0,-1", keep=("tokens", "mean"))
     assert [(name, array.layers) for name, array in narrow.arrays.items()] == [
-        ("mean", (0, 3)), ("tokens", (3,)),
+        ("mean", (0, 3)), ("tokens", (0, 3)),
     ]  # fmt: skip
     rows = torch.from_numpy(narrow.examples.pooled_start)
     torch.testing.assert_close(
@@ -195,7 +195,7 @@ def test_layers_tokens_and_one_array_alone(bert, made, root, tmp_path):
     start = int(narrow.examples.token_start[4])
     tokens = narrow.arrays["tokens"].read(slice(start, start + int(narrow.examples.n_tokens[4])))
     torch.testing.assert_close(
-        tokens[:, 0].mean(0), pooled(whole)["mean"][4, -1], rtol=1e-4, atol=1e-5
+        tokens[:, 1].mean(0), pooled(whole)["mean"][4, -1], rtol=1e-4, atol=1e-5
     )
 
 

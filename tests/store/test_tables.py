@@ -29,6 +29,7 @@ BASE = {
 MORE = {
     "text": ["one", "two"], "text_pair": ["three", None], "pooled_start": [0, 16],
     "token_types": [[0, 0, 1], [0, 0]], "targets": [[7, 8], [9]],
+    "kept": [[True, False, True], [False, True]],
 }  # fmt: skip
 
 

@@ -79,7 +79,7 @@ def test_subwords_make_the_rows_of_their_examples(splits, valid_only):
         some = np.array([3, 1, 4])
         rows = layout.view.rows[layout.view.places(some)]
         stored = layout.view.array.read(torch.from_numpy(rows))[:, 0]
-        tokens = layout.states(stored, some)
+        tokens = layout.states(stored[None], some)
         assert tokens.n_rows == sum(int(view.lengths[n]) for n in some)
         assert int(tokens.lengths.sum()) == len(stored)
         found = tokens.pool(tokens.hidden)

@@ -10,7 +10,7 @@ from jaxtyping import Int64
 from probekit.backbone import BackboneInfo, Inspection
 from probekit.backbone.facts import Identity
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY, OUTPUT_HEAD, parse_layers
+from probekit.base.kinds import KINDS, LAST_ONLY, OUTPUT_HEAD, KindName, parse_layers
 from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import Pooling
@@ -229,7 +229,7 @@ def ask_states(
         compute_dtype=str(sequences.shape.dtype).removeprefix("torch."),
         overlong="stride" if sequences.form == "words" else "truncate",
     )
-    lacking = _lacking(sequences, matched, info, layers)
+    lacking = _lacking(sequences, matched, info, layers, task.kind)
     keep = choose_kept(task, asked, lacking)
     if not keep:
         reasons = "; ".join(dict.fromkeys(lacking.values()))
@@ -304,11 +304,15 @@ def _is_raw(
 
 
 def _lacking(
-    sequences: Sequences, matched: Matched, info: BackboneInfo, layers: tuple[int, ...]
+    sequences: Sequences,
+    matched: Matched,
+    info: BackboneInfo,
+    layers: tuple[int, ...],
+    kind: KindName,
 ) -> dict[str, str]:
     """Return what there is not beside the states, or of what they have no rows, and why."""
     lacking = {OUTPUT_HEAD: "an import reads no weights of the model"}
-    if info.n_blocks not in layers:
+    if info.n_blocks not in layers and KINDS[kind].per != "text":
         lacking |= dict.fromkeys(LAST_ONLY, f"it is of layer {info.n_blocks}, which is not stored")
     if sequences.form == "words":
         lacking |= dict.fromkeys(LAST_ONLY, "rows are words, not subwords")

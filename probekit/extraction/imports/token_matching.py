@@ -101,7 +101,12 @@ class _TokenMatching:
         self._split, self._sequences, self._inspection = split, sequences, inspection
         self._said = special_tokens
         # in full, as the tokenizer reads it
-        self._expected = inspection.encode(split.examples, max_length=_ENDLESS, overlong="truncate")
+        self._expected = inspection.encode(
+            split.examples,
+            max_length=_ENDLESS,
+            overlong="truncate",
+            conversations=split.of_conversations,
+        )
         self._longest = int(sequences.lengths.max(initial=0))
         self._used: set[int] = set()
         if sequences.ordered:

@@ -317,7 +317,7 @@ class RecodedRows:
         by_what = {
             "word": examples.n_rows.astype(np.int64),
             "prediction": examples.n_rows.astype(np.int64),
-            "subword": examples.n_tokens.astype(np.int64),
+            "subword": examples.token_rows,
             "text": np.ones(len(examples), np.int64),
         }
         counts = {}
@@ -334,7 +334,7 @@ class RecodedRows:
             {spec.name: spec.layers for spec in manifest.arrays},
             manifest.dim,
             dtype,
-            unit_share(int(by_what["subword"].sum()), manifest.n_blocks, manifest.dim),
+            unit_share(int(examples.n_tokens.sum()), manifest.n_blocks, manifest.dim),
         )
         return cls(source=source, arrays=arrays, laid_out=units, counts=counts)
 

@@ -7,7 +7,7 @@ from functools import partial
 import pyarrow as pa
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import LAST_ONLY, parse_layers
+from probekit.base.kinds import parse_layers
 from probekit.errors import OptionError
 from probekit.store.builder import EntryBuilder
 from probekit.store.checksums import ChunkSum
@@ -106,7 +106,7 @@ def asked_arrays(
             f"{', '.join(spec.name for spec in named)} of {manifest.task} {manifest.split}, which "
             f"hold {sorted(held)}."
         )
-    return _with_layers(named, asked, [name for name in LAST_ONLY if name in arrays])
+    return _with_layers(named, asked, [name for name in manifest.last_only if name in arrays])
 
 
 def arrays_without(
@@ -127,13 +127,15 @@ def arrays_without(
         manifest.array(name)
     left = tuple(spec for spec in manifest.arrays if spec.name not in arrays)
     if layers is not None:
-        gone, held = set(parse_layers(layers, manifest.n_blocks)), _chosen_layers(left)
+        gone = set(parse_layers(layers, manifest.n_blocks))
+        held = _chosen_layers(manifest, left)
         if not gone <= held:
+            but = f" but {', '.join(manifest.last_only)}, which keeps its own"
             raise OptionError(
-                f"--layers {layers}: layer {min(gone - held)} is in no array that is left but "
-                f"{', '.join(LAST_ONLY)}, which keeps its own; there are {sorted(held)}."
+                f"--layers {layers}: layer {min(gone - held)} is in no array that is left"
+                f"{but if manifest.last_only else ''}; there are {sorted(held)}."
             )
-        left = _with_layers(left, held - gone, LAST_ONLY)
+        left = _with_layers(left, held - gone, manifest.last_only)
     if not left:
         raise OptionError("nothing would be left: remove the whole entry with probekit cache rm.")
     return left
@@ -152,8 +154,11 @@ def part_manifest(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
     gone = {spec.name for spec in manifest.arrays} - names
     request = dict(manifest.request)
     request["keep"] = sorted({*request["keep"], *names} - gone)
-    if chosen := _chosen_layers(kept):
+    if chosen := _chosen_layers(manifest, kept):
         request["layers"] = sorted(chosen)
+    # an extraction says it only where another could be meant: see `Request.tokens_of_layers`
+    if "tokens" not in names or (chosen == {manifest.n_blocks} and manifest.only is None):
+        request.pop("tokens", None)
     return replace(
         manifest,
         key=digest(request),
@@ -168,9 +173,10 @@ def part_manifest(manifest: Manifest, kept: tuple[ArraySpec, ...]) -> Manifest:
     )
 
 
-def _chosen_layers(arrays: Iterable[ArraySpec]) -> set[int]:
+def _chosen_layers(manifest: Manifest, arrays: Iterable[ArraySpec]) -> set[int]:
     """Return the layers of the arrays that hold every layer that was chosen."""
-    return {layer for spec in arrays if spec.name not in LAST_ONLY for layer in spec.layers}
+    whole = manifest.last_only
+    return {layer for spec in arrays if spec.name not in whole for layer in spec.layers}
 
 
 def _with_layers(

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from probekit.backbone import Backbone, as_given, load_again, read_arrays
 from probekit.backbone.placement import DeviceMap
-from probekit.base.kinds import LAST_ONLY, POOLED
+from probekit.base.kinds import ARRAYS, POOLED
 from probekit.base.numbers import bounds_of, numpy_generator, ragged_arange
 from probekit.base.registry import PathName
 from probekit.data.alignment import learn_specials
@@ -55,7 +55,7 @@ def sample_rows(entry: Entry, count: int, seed: int) -> dict[str, ArraySample]:
         EntryError: the entry keeps nothing but subwords, there is no valid row, or the manifest
             does not say how rows were computed.
     """
-    arrays = [name for name in entry.arrays if name not in LAST_ONLY]
+    arrays = [name for name in entry.arrays if name not in entry.manifest.last_only]
     valid = {name: _valid_places(entry.examples, name) for name in arrays}
     bounds = bounds_of(np.array([len(rows.example) for rows in valid.values()], np.int64))
     total = int(bounds[-1])
@@ -130,9 +130,12 @@ def _valid_places(examples: ExampleTable, array: str) -> ArraySample:
     if array in POOLED:
         read = np.flatnonzero(examples.n_tokens)
         return ArraySample(read, np.zeros_like(read))
-    counts = examples.n_rows.astype(np.int64)
+    of_tokens = ARRAYS[array].per == "subword"
+    counts = examples.token_rows if of_tokens else examples.n_rows.astype(np.int64)
     owner = np.repeat(np.arange(len(counts)), counts)
     within = ragged_arange(np.zeros_like(counts), counts)
+    if of_tokens:
+        return ArraySample(owner, within)
     return ArraySample(owner[examples.valid], within[examples.valid])
 
 
@@ -143,7 +146,7 @@ _COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
 _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
 TAIL = 10
 _MODEL = ("name", "revision", "identity")
-_SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "masking")
+_SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "tokens", "masking")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -353,7 +356,11 @@ def _encoded(backbone: Backbone, entry: Entry, example: int) -> EncodedSplit:
         id=examples.ids[example], words=examples.words(example), text=text, text_pair=text_pair
     )
     return backbone.inspection.encode(
-        [again], max_length=request["max_length"], overlong=request["overlong"]
+        [again],
+        max_length=request["max_length"],
+        overlong=request["overlong"],
+        only=entry.manifest.only,
+        conversations="chat_template" in request,
     )
 
 

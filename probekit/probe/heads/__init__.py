@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from probekit.base.plugins import Registry
 from probekit.base.registry import LazyRegistry, revive
+from probekit.probe.token_heads import token_head_from_json
 
 if TYPE_CHECKING:
     from probekit.probe.heads.contract import HeadSpec
@@ -66,4 +67,9 @@ def head_from_json(value: Mapping[str, Any]) -> "HeadSpec":
         UnknownNameError: no head has this name.
         OptionError: a hyper-parameter that the head does not have, or a value it refuses.
     """
-    return revive("head", value, HEADS)
+    if (token_head := value.get("token_head")) is None:
+        return revive("head", value, HEADS)
+    from probekit.probe.heads.over_tokens import OverTokens  # which loads torch
+
+    own = {name: of for name, of in value.items() if name != "token_head"}
+    return OverTokens(head=revive("head", own, HEADS), token_head=token_head_from_json(token_head))

@@ -36,6 +36,11 @@ class TokenStates:
     row: Int64[Tensor, " P"]
     n_rows: int
 
+    @property
+    def device(self) -> torch.device:
+        """Where the states are."""
+        return self.hidden.device
+
     @classmethod
     def of(
         cls,
@@ -78,9 +83,32 @@ class TokenStates:
         return total / count.clamp(min=1).unsqueeze(1)
 
 
-Reads = Literal["rows", "tokens"]
+@dataclass(frozen=True, kw_only=True, eq=False)
+class TextTokens:
+    """States of the tokens of some texts, one text after the other.
+
+    Attributes:
+        states: of each token, the layers; layer-major in memory.
+        bounds: text i has the tokens ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
+    """
+
+    states: Float[Tensor, "T layers dim"]
+    bounds: Int64[Tensor, " bounds"]
+
+    @property
+    def device(self) -> torch.device:
+        """Where the states are."""
+        return self.states.device
+
+    @property
+    def n_rows(self) -> int:
+        """The number of texts."""
+        return len(self.bounds) - 1
+
+
+Reads = Literal["rows", "tokens", "texts"]
 Trains = Literal["nothing", "mixture", "maps"]
-HeadInput = Float[Tensor, "rows layers dim"] | TokenStates
+HeadInput = Float[Tensor, "rows layers dim"] | TokenStates | TextTokens
 """What a head's ``forward`` takes, by its ``reads``."""
 
 
@@ -166,7 +194,8 @@ class FusionHead(nn.Module, ABC):
     """
 
     reads: ClassVar[Reads] = "rows"
-    """What ``forward`` takes: "rows" (`RowHead`) or "tokens" (`TokenHead`)."""
+    """What ``forward`` takes: "rows" (`RowHead`), "tokens" (`SubwordHead`), or "texts", all layers
+    of the tokens of whole texts (`TextTokens`)."""
 
     per_row: ClassVar[bool] = False
     """Whether layer weights depend on the input, so that `layer_weights` needs z."""
@@ -326,7 +355,7 @@ class RowHead(FusionHead):
         """Return the layer weights for layer-major z; None unless ``per_row``."""
 
     def _layer_major(self, z: HeadInput) -> Tensor:
-        if isinstance(z, TokenStates):
+        if not isinstance(z, Tensor):
             raise OptionError("this head reads word rows; found the subwords of whole windows.")
         if z.shape[1:] != (len(self.layers), self.dim):
             raise OptionError(
@@ -336,7 +365,7 @@ class RowHead(FusionHead):
         return z.transpose(0, 1)
 
 
-class TokenHead(FusionHead):
+class SubwordHead(FusionHead):
     """Turns the subwords of whole windows into one vector per row; it reads one layer."""
 
     reads = "tokens"

@@ -14,7 +14,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from probekit.base.numbers import seeded
 from probekit.errors import OptionError, reason_of
-from probekit.probe.heads.contract import BackboneFacts, HeadSpec, Reads, TokenHead
+from probekit.probe.heads.contract import BackboneFacts, HeadSpec, Reads, SubwordHead
 from probekit.probe.model_parts import OUTPUTS, PROVENANCE
 
 _PLAIN = 512
@@ -221,7 +221,7 @@ class ExtraLayers(HeadSpec):
         n = self.n if self.n is not None else 1 if facts.n_blocks <= 12 else 2
         return replace(self, n=n, config=essential(facts.config))
 
-    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> TokenHead:
+    def build(self, layers: tuple[int, ...], dim: int, generator: torch.Generator) -> SubwordHead:
         """Create the module; the blocks start as transformers would start the backbone's own.
 
         Raises:
@@ -235,7 +235,7 @@ class ExtraLayers(HeadSpec):
         return ExtraLayersHead(layers, dim, self.n, self.config, generator)
 
 
-class ExtraLayersHead(TokenHead):
+class ExtraLayersHead(SubwordHead):
     """Module of `ExtraLayers`."""
 
     def __init__(

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
 from probekit.errors import DataError, MissingFileError
+from probekit.tasks.conversations import conversation_text
 from probekit.tasks.formats.file_parts import File, FilePart
 from probekit.tasks.schemes import by_name, names_of, trim, written_names
 from probekit.tasks.sentences import Sentence, Sentences, origin_of
@@ -40,7 +41,8 @@ class Fields:
 
     def __post_init__(self) -> None:
         names = trim_names(self.where, self.values)
-        object.__setattr__(self, "values", dict(zip(names, self.values.values(), strict=True)))
+        columns = map(_as_texts, self.values.values())
+        object.__setattr__(self, "values", dict(zip(names, columns, strict=True)))
 
     @classmethod
     def of_file(
@@ -98,6 +100,14 @@ class Fields:
     def fault(self, number: int, text: str) -> DataError:
         """Return the error of a fault in an example, which names its file and line."""
         return DataError(f"{self.where}, {self.unit} {self.lines[number]}: {text}")
+
+
+def _as_texts(column: Sequence[Any]) -> Sequence[Any]:
+    """Return a column of conversations as one of texts; any other as it is."""
+    first = next((value for value in column if value), None)
+    if conversation_text(first) is None:
+        return column
+    return [conversation_text(value) or value for value in column]
 
 
 class _Cells(Mapping[str, str]):

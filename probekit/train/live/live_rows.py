@@ -7,13 +7,13 @@ import numpy as np
 import torch
 from jaxtyping import Int64
 
-from probekit.base.kinds import ARRAYS
+from probekit.base.kinds import ARRAYS, TOKENS
 from probekit.base.numbers import bounds_of
 from probekit.data.encoded import EncodedSplit, encoded_of
 from probekit.features import FeatureView
 from probekit.probe.heads.contract import Reads
 from probekit.store import StoredRows
-from probekit.train.source import SUBWORDS, Inputs, Source, Step, TokenLayout
+from probekit.train.source import Inputs, Source, Step, TokenLayout
 from probekit.train.stream import Residency
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class LiveSource(Source):
         device = live.backbone.device
         super().__init__(view, layers, device=device, resident=False, layout=layout)
         self._live, self.tuned, self._encoded = live, live.tuned, encoded
-        self._array = view.array.spec.name if layout is None else SUBWORDS
+        self._array = view.array.spec.name if layout is None else TOKENS
         # two texts of three words and one: row 3 of the entry is place 0 of the text 1
         read, per = self.read_view, ARRAYS[self._array].per
         self._owners = read.owners

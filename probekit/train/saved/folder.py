@@ -95,6 +95,9 @@ class HeadFeatures(_Form):
         compute_dtype: of the backbone.
         max_length: tokens of a window; None is the model's most.
         overlong: what becomes of longer texts.
+        only: which of a text's tokens are read; None is all.
+        conversations: whether the texts are conversations.
+        token_head: dict form of what makes rows of tokens, where it is not trained.
         entry: key of the cache entry of train.
     """
 
@@ -108,6 +111,9 @@ class HeadFeatures(_Form):
     compute_dtype: str
     max_length: int | None
     overlong: str
+    only: str | None = None
+    conversations: bool = False
+    token_head: Mapping[str, Any] | None = None
     entry: str
 
 

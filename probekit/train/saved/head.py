@@ -18,7 +18,7 @@ from probekit.base.registry import PathName
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
-from probekit.probe.heads.contract import FusionHead, HeadInput, Reads, TokenStates
+from probekit.probe.heads.contract import FusionHead, HeadInput, Reads, TextTokens, TokenStates
 from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.member import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved
@@ -127,6 +127,11 @@ class TrainedHead:
         return self.saved.features.array
 
     @property
+    def of_tokens(self) -> bool:
+        """Whether each of its rows is made of the tokens of a text, by a token head."""
+        return self.reads == "texts" or self.saved.features.token_head is not None
+
+    @property
     def config(self) -> dict[str, Any]:
         """Everything in ``config.json``."""
         return self.saved.to_json()
@@ -203,16 +208,20 @@ class TrainedHead:
 
     def _treat(self, z: HeadInput) -> HeadInput:
         """Return the states in float32, each layer treated as in training."""
-        n_layers, dim = (1, z.hidden.shape[1]) if isinstance(z, TokenStates) else z.shape[1:]
+        if isinstance(z, TokenStates):
+            rows = z.hidden.unsqueeze(1)
+        else:
+            rows = z.states if isinstance(z, TextTokens) else z
+        n_layers, dim = rows.shape[1:]
         if (n_layers, dim) != (len(self.layers), self._probe.head.dim):
             raise OptionError(
                 f"this head reads {len(self.layers)} layers of width {self._probe.head.dim}; "
                 f"found {n_layers} layers of width {dim}."
             )
+        rows = self._normalization(rows.transpose(0, 1).float().contiguous().transpose(0, 1))
         if isinstance(z, TokenStates):
-            hidden = self._normalization(z.hidden.float().unsqueeze(1)).squeeze(1)
-            return replace(z, hidden=hidden)
-        return self._normalization(z.transpose(0, 1).float().contiguous().transpose(0, 1))
+            return replace(z, hidden=rows.squeeze(1))
+        return replace(z, states=rows) if isinstance(z, TextTokens) else rows
 
 
 def _build(saved: SavedHead) -> dict[str, Any]:
@@ -250,7 +259,7 @@ def _bounds(
     z: HeadInput, offsets: Int64[Tensor, " bounds"] | None
 ) -> Int64[Tensor, " bounds"] | None:
     """Return the bounds of the sentences, one if none are given; None where there are no rows."""
-    n_rows = z.n_rows if isinstance(z, TokenStates) else len(z)
+    n_rows = len(z) if isinstance(z, Tensor) else z.n_rows
     if not n_rows:
         return None
     return torch.tensor([0, n_rows]) if offsets is None else offsets

@@ -1,8 +1,8 @@
 """Run a saved head on new text, with the very steps that made its training rows."""
 
 import itertools
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +13,16 @@ from torch import Tensor
 
 from probekit.backbone import Backbone, as_given, load_again, read_arrays, tuned_backbone
 from probekit.backbone.placement import DeviceMap
-from probekit.base.kinds import KINDS
+from probekit.base.kinds import KINDS, TOKENS
 from probekit.base.notices import ProgressBar
 from probekit.base.numbers import Ragged, bounds_of
 from probekit.base.registry import PathName
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import row_sources
 from probekit.errors import OptionError, StateRangeError
-from probekit.probe.heads.contract import HeadInput, TokenStates
+from probekit.probe.heads.contract import HeadInput, TextTokens, TokenStates
+from probekit.probe.token_heads import token_head_from_json
+from probekit.probe.token_heads.contract import TokenPool
 from probekit.store.codec import READ_DTYPES
 from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples
@@ -47,13 +49,29 @@ class HeadReader:
             as_examples(texts, head.text_kind),
             max_length=min(features.max_length or most, most),
             overlong=features.overlong,
+            only=features.only,
+            conversations=features.conversations,
         )
+        of_rows = KINDS[head.kind].per == "text" and head.reads != "tokens"
+        if of_rows and encoded.kept is None:  # a token that two windows show is one of its text
+            encoded = replace(encoded, kept=encoded.once)
         return cls(head, backbone, encoded)
 
     @cached_property
     def bounds(self) -> Int64[np.ndarray, " bounds"]:
         """Where the rows of each text begin, and where they end."""
+        if self.head.of_tokens:
+            return np.arange(len(self.encoded.ids) + 1)
         return bounds_of(self.encoded.rows[self.head.array])
+
+    @cached_property
+    def _pool(self) -> TokenPool | None:
+        """What makes rows of tokens without having been trained."""
+        value, features = self.head.saved.features.token_head, self.head.saved.features
+        if value is None:
+            return None
+        spec = token_head_from_json(value)
+        return spec.build(len(self.head.layers), features.dim, torch.Generator())
 
     def read(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the examples ``start`` to ``stop`` (excluded).
@@ -63,7 +81,21 @@ class HeadReader:
         """
         if self.head.reads == "tokens":
             return self._tokens(start, stop, self._rows("tokens", start, stop)[:, 0])
-        return self._rows(self.head.array, start, stop)
+        rows = self._rows(self.head.array, start, stop)
+        if not self.head.of_tokens:
+            return rows
+        bounds = torch.from_numpy(bounds_of(self.encoded.rows[TOKENS][start:stop]))
+        if self._pool is None:
+            return TextTokens(states=rows, bounds=bounds)
+        pooled: Tensor = self._pool(rows.transpose(0, 1), bounds)
+        return pooled.transpose(0, 1)
+
+    def read_tokens(self, start: int, stop: int) -> HeadInput:
+        """Return the head's input for the tokens of examples, as if each were a whole text."""
+        rows = self._rows(TOKENS, start, stop)
+        if self.head.reads != "texts":  # any average or maximum of one token is that token
+            return rows
+        return TextTokens(states=rows, bounds=torch.arange(len(rows) + 1))
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
         features = self.head.saved.features
@@ -122,6 +154,21 @@ class Prediction:
     probabilities: dict[str, float] | list[dict[str, float]]
 
 
+@dataclass(frozen=True, kw_only=True)
+class TokenPrediction:
+    """What a head says of one token of a text.
+
+    Attributes:
+        token: as the tokenizer writes it.
+        label: the label name, the list of labels, or the number.
+        probabilities: of the classes by name; empty of a number.
+    """
+
+    token: str
+    label: Any
+    probabilities: Mapping[str, float]
+
+
 def predict(
     head: PathName | TrainedHead,
     texts: Sequence[Item],
@@ -170,6 +217,63 @@ def predict(
     trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
     if probabilities and KINDS[trained.kind].targets not in ("classes", "sets"):
         raise OptionError(NO_PROBABILITIES)
+    how: dict[str, Any] = {"device": device, "device_map": device_map}
+    how["trust_remote_code"] = trust_remote_code
+    reader = _reader(trained, texts, model, tokenizer, **how)
+    labelled: list[Any] = []
+    for start, stop in _blocks(len(texts), progress):
+        labelled += _label(reader, start, stop, probabilities)
+    return labelled
+
+
+def predict_tokens(
+    head: PathName | TrainedHead,
+    texts: Sequence[Item],
+    *,
+    model: "PathName | PreTrainedModel | None" = None,
+    tokenizer: "PreTrainedTokenizerFast | None" = None,
+    device: str = "auto",
+    device_map: DeviceMap | None = None,
+    progress: bool = False,
+    trust_remote_code: bool = False,
+) -> list[list[TokenPrediction]]:
+    """Say what a head of whole texts finds in each token, read as if it were the whole text.
+
+    These are the tokens that its rows are made of, each once; a label of the text need not be that
+    of any token.
+
+    Args, and errors but for those of ``probabilities``, are those of `predict`.
+
+    Raises:
+        OptionError: the head labels words, or reads the subwords of whole windows.
+    """
+    trained = head if isinstance(head, TrainedHead) else TrainedHead.from_pretrained(head)
+    if KINDS[trained.kind].per != "text" or trained.reads == "tokens":
+        raise OptionError(
+            "--tokens is for heads that label whole texts by a row of them; this one "
+            f"{'labels words' if KINDS[trained.kind].per == 'word' else 'reads all tokens at once'}"
+            ". Leave it out."
+        )
+    how: dict[str, Any] = {"device": device, "device_map": device_map}
+    how["trust_remote_code"] = trust_remote_code
+    reader = _reader(trained, texts, model, tokenizer, **how)
+    labelled: list[list[TokenPrediction]] = []
+    for start, stop in _blocks(len(texts), progress):
+        labelled += _label_tokens(reader, start, stop)
+    return labelled
+
+
+def _reader(
+    trained: TrainedHead,
+    texts: Sequence[Item],
+    model: "PathName | PreTrainedModel | None",
+    tokenizer: "PreTrainedTokenizerFast | None",
+    *,
+    device: str,
+    device_map: DeviceMap | None,
+    trust_remote_code: bool,
+) -> HeadReader:
+    """Load the backbone of a head, and tokenise texts; args and errors are those of `predict`."""
     run = trained.run
     if run is not None and device_map is not None:
         raise OptionError(
@@ -189,14 +293,16 @@ def predict(
     )
     if run is not None:
         backbone = tuned_backbone(backbone, run)
-    reader = HeadReader.of(trained, backbone, texts)
-    labelled: list[Any] = []
-    with ProgressBar(total=len(texts), desc="predict", unit="text", shown=progress) as bar:
-        for start in range(0, len(texts), _EXAMPLES):
-            stop = min(start + _EXAMPLES, len(texts))
-            labelled += _label(reader, start, stop, probabilities)
+    return HeadReader.of(trained, backbone, texts)
+
+
+def _blocks(count: int, progress: bool) -> Iterator[tuple[int, int]]:
+    """Yield runs of so many texts, and show how many are done."""
+    with ProgressBar(total=count, desc="predict", unit="text", shown=progress) as bar:
+        for start in range(0, count, _EXAMPLES):
+            stop = min(start + _EXAMPLES, count)
+            yield start, stop
             bar.report(stop - start)
-    return labelled
 
 
 def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> list[Any]:
@@ -217,3 +323,24 @@ def _label(reader: HeadReader, start: int, stop: int, probabilities: bool) -> li
         return labels
     pairs = zip(labels, said, strict=True)
     return [Prediction(label=label, probabilities=by_name) for label, by_name in pairs]
+
+
+def _label_tokens(reader: HeadReader, start: int, stop: int) -> list[list[TokenPrediction]]:
+    """Return what a head says of each token of the texts ``start`` to ``stop`` (excluded)."""
+    head, encoded, z = reader.head, reader.encoded, reader.read_tokens(start, stop)
+    each = torch.arange(int(encoded.rows[TOKENS][start:stop].sum()) + 1)
+    labels: Sequence[Any] = head.predict(z, each)
+    said: list[dict[str, float]] = [{} for _ in labels]
+    if head.labels:
+        labels, said = head.probabilities(z, each)
+    span = slice(int(encoded.example_tokens[start]), int(encoded.example_tokens[stop]))
+    assert encoded.kept is not None, "the tokens of a reader are each there once"
+    ids = encoded.subwords[span][encoded.kept[span]].tolist()
+    decode = reader.backbone.inspection.text_tokenizer.decode
+    names = [str(decode([number])) for number in ids]
+    tokens = [
+        TokenPrediction(token=name, label=label, probabilities=by_name)
+        for name, label, by_name in zip(names, labels, said, strict=True)
+    ]
+    bounds = bounds_of(encoded.rows[TOKENS][start:stop]).tolist()
+    return [tokens[first:last] for first, last in itertools.pairwise(bounds)]

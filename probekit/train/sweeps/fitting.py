@@ -275,7 +275,11 @@ def open_start(
         "normalization": (saved.normalization["name"], spec.normalize),
     }
     if spec.init_from is not None:
-        asked["rows"] = (saved.features.array, settled_array(splits.kind, spec.pooling))
+        array = settled_array(splits.kind, spec.pooling, spec.token_head)
+        asked["rows"] = (saved.features.array, array)
+        pool = splits.token_head
+        fixed = pool.to_json() if pool is not None and pool.fixed else None
+        asked["token head"] = (saved.features.token_head, fixed)
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for part, (before, wanted) in asked.items():
         if before != wanted:

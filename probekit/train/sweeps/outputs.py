@@ -277,7 +277,7 @@ _REBUILT = ("head", "decoder", "normalization")
 
 def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
     """Return what is known of a trained head besides its tensors."""
-    options, manifest = run.options, splits.manifest
+    options, manifest, pool = run.options, splits.manifest, splits.token_head
     # what the head reads: the texts of a regression are single ones or pairs
     kind, paired = KINDS[manifest.kind], splits.entries["train"].examples.has("text_pair")
     text_kind = kind.name if len(kind.texts) == 1 else "pair" if paired else "sentence"
@@ -294,13 +294,16 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "n_blocks": manifest.n_blocks,
                 "kind": splits.kind,
                 "text_kind": text_kind,
-                "array": settled_array(splits.kind, options.spec.pooling),
+                "array": settled_array(splits.kind, options.spec.pooling, options.spec.token_head),
                 "pooling": manifest.pooling,
                 # what a model that learns makes is rounded to nothing
                 "dtype": "float32" if options.spec.tunes else manifest.dtype,
                 "compute_dtype": manifest.compute_dtype,
                 "max_length": manifest.request.get("max_length"),
                 "overlong": manifest.request.get("overlong", "stride"),
+                "only": manifest.only,
+                "conversations": "chat_template" in manifest.request,
+                "token_head": None if pool is None or not pool.fixed else pool.to_json(),
                 "entry": manifest.key,
             }
         ),

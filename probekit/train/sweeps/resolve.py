@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Int64
 
 from probekit.base.fingerprint import PluginOrigin, digest
-from probekit.base.kinds import ARRAYS, KINDS, parse_layers, up_to_depth
+from probekit.base.kinds import ARRAYS, KINDS, TOKENS, parse_layers, up_to_depth
 from probekit.base.registry import parse
 from probekit.base.selection import RANDOM, SOLVED
 from probekit.errors import DataError, OptionError
@@ -24,8 +24,11 @@ from probekit.probe.decoders.linear import Linear
 from probekit.probe.fitters import FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import BackboneFacts, HeadSpec
+from probekit.probe.heads.over_tokens import OverTokens, check_reads_rows
 from probekit.probe.model_parts import KeptBackbone
 from probekit.probe.normalization import NORMALIZATIONS
+from probekit.probe.token_heads import TOKEN_HEADS
+from probekit.probe.token_heads.contract import TokenHeadSpec
 from probekit.store.json_types import read_object
 from probekit.train.member import MemberSpec, count_parameters
 from probekit.train.option_groups import Descent, Steps
@@ -107,6 +110,10 @@ def resolve(
     config = KeptBackbone(entry.backbone).config
     facts = BackboneFacts(n_blocks=manifest.n_blocks, dim=manifest.dim, config=config)
     head = parse("head", spec.head, HEADS).bind(facts)
+    if (token_head := splits.token_head) is not None and token_head.fixed:
+        check_reads_rows(head, token_head)
+    elif token_head is not None:
+        head = OverTokens(head=head, token_head=token_head)
     layers = choose_layers(spec, head, manifest.n_blocks)
     drawn = sample(spec, splits) if drawn is None else drawn
     n_rows = splits.n_rows("train") * len(drawn) / len(splits.drawable)
@@ -120,8 +127,11 @@ def resolve(
     # CoNLL both read words, and there is nothing to choose.
     published = spec.as_published or decoder.name == "pooler"
     by_first = published and not manifest.causal and kind.per == "text"
-    array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
-    pooling = array if ARRAYS[array].per == "text" else None
+    if token_head is None:
+        array = choose_array(entry, splits.kind, spec.pooling or ("cls" if by_first else None))
+        pooling = array if ARRAYS[array].per == "text" else None
+    else:
+        array, pooling = TOKENS, None
     filled = replace(settled, label=splits.column, decoder=named, pooling=pooling)
     filled = _check_draw(spec, filled, splits, drawn)
     if filled.group is not None:
@@ -146,7 +156,7 @@ def resolve(
         numerics=FITTERS[filled.fit].numerics_of(head, frozen=filled.freeze_fusion),
         start=start.fingerprint,
         groups=splits.cut_fingerprint if filled.group or filled.drop_duplicates else None,
-        plugins=_used_plugins(filled, head, decoder, splits.metric),
+        plugins=_used_plugins(filled, head, splits.token_head, decoder, splits.metric),
         dropout=_dropout(filled, config),
     )
     planned = _planned(options, head, decoder, start, splits, drawn, n_values)
@@ -363,7 +373,7 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
         absent = sorted(set(layers) - set(stored))
         if absent:
             remedy = "Extract with all layers, or choose others with --layers."
-            if array == "tokens":
+            if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
             raise OptionError(
                 f"the head reads layer {absent[0]}, but {array!r} of {entry.path} holds layers "
@@ -386,11 +396,16 @@ def count_decoder(name: str, backbone: Path, width: int, n_outputs: int) -> int:
 
 
 def _used_plugins(
-    spec: TrainSpec, head: HeadSpec, decoder: DecoderSpec, metric: str
+    spec: TrainSpec,
+    head: HeadSpec,
+    token_head: TokenHeadSpec | None,
+    decoder: DecoderSpec,
+    metric: str,
 ) -> dict[str, dict[str, str]]:
     """Return the origin of each plug-in that is not probekit's own, by kind."""
     origins: dict[str, PluginOrigin | None] = {
         "head": HEADS.origin(head.name),
+        "token_head": None if token_head is None else TOKEN_HEADS.origin(token_head.name),
         "decoder": DECODERS.origin(decoder.name),
         "normalization": NORMALIZATIONS.origin(spec.normalize or "none"),
         "fitter": FITTERS.origin(spec.fit),

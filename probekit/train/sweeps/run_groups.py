@@ -118,7 +118,7 @@ def cost(run: Run) -> float:
         return run.n_values * parts * (_SOLVED if run.linear else _MIXTURE)
     head, n_layers = run.member.head, len(run.options.layers)
     overhead = _LINEAR_OVERHEAD if run.linear else _OVERHEAD
-    per_token = _OF_TOKENS if head.reads == "tokens" else 1
+    per_token = 1 if head.reads == "rows" else _OF_TOKENS
     values = run.n_params * per_token * (n_layers if head.recurrent else 1)
     return run.steps * (values + n_layers * 20_000 + overhead)
 

@@ -41,6 +41,8 @@ class Data(Group):
         drop_duplicates: leave out of train every text that another labelled split holds too, and
             keep equal ones together as a group does. Texts are compared once they are normalised
             (``features.duplicates``); a pair counts by each of its texts.
+        token_head: name of the token head that makes a row of the tokens of a text, with options
+            where they differ from the default; ``None`` reads the rows that ``pooling`` names.
     """
 
     PANEL = Panel.SENTENCES
@@ -61,6 +63,13 @@ class Data(Group):
     )
     drop_duplicates: bool = option(
         False, "Leave out train texts that also occur in dev or test; keep equal ones together."
+    )
+    token_head: str | None = option(
+        None,
+        "For labels of whole texts whose tokens are kept: what makes a row of them (see `probekit "
+        "heads`): mean, max, last, attention, multimax, with options: attention:heads=4.",
+        Panel.TRAINED,
+        each=str,
     )
 
     def __post_init__(self) -> None:

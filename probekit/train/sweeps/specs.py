@@ -16,6 +16,7 @@ from probekit.probe.fitters import AUTO, FITTERS, solves
 from probekit.probe.heads import HEADS
 from probekit.probe.model_parts import WEIGHTS
 from probekit.probe.normalization import NORMALIZATIONS
+from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.train.option_groups import Descent, Steps, as_typed
 from probekit.train.sweeps.run_options import (
     GROUPS,
@@ -47,6 +48,8 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         """Check every value, in each group and across them; take their normal forms."""
         values = {name: v for group in GROUPS for name, v in vars(self.of(group)).items()}
         values["head"] = normal_form("head", self.head, HEADS)
+        if self.token_head is not None:
+            values["token_head"] = normal_form("token head", self.token_head, TOKEN_HEADS)
         if self.decoder is not None:
             values["decoder"] = normal_form("decoder", self.decoder, DECODERS)
         if self.method is not None:
@@ -67,6 +70,12 @@ class TrainSpec(Data, ProbeOptions, Tuning, Sample, Steps, Descent, Fitting, Sta
         for name, rate in self.rates:
             if name == WEIGHTS:
                 raise OptionError(f"--lr {name}={rate}: write the number alone, --lr {rate}.")
+        if self.token_head is not None and (self.pooling or self.method):
+            other = "--pooling" if self.pooling else "--method"
+            raise OptionError(
+                f"--token-head {self.token_head} makes the rows of texts from their cached tokens, "
+                f"so {other} has nothing to do: leave one of them out."
+            )
         if self.select == HELD_OUT and self.hold_out is None:
             raise OptionError(
                 f"--select {HELD_OUT} needs a held-out split: give --hold-out F as well."

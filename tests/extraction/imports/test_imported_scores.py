@@ -12,6 +12,7 @@ from probekit.extraction import extract
 from probekit.extraction.imports import ImportOptions, import_states
 from probekit.extraction.maintenance import check_chunks, verify_rows
 from probekit.features import Location
+from probekit.features.pooled_tokens import token_rows
 from probekit.train.sweeps.run import sweep
 from probekit.train.sweeps.specs import TrainSpec
 from tests import tiny
@@ -192,3 +193,23 @@ def test_states_of_the_encoder_of_an_encoder_decoder(tmp_path):
     with pytest.raises(OptionError, match="--part encoder"):
         options = dataclasses.replace(options, part=None)
         import_states(folder, "mine", states, options=options, **given)
+
+
+def test_tokens_of_texts_are_those_of_every_layer(bert, exporter, tmp_path):
+    examples = {"train": texts(8)}
+    states = [exporter.tokens(text) for text, _ in examples["train"]]
+    chosen = {"keep": ("tokens",)}
+    expected = native(
+        bert, examples, tmp_path / "native", dataclasses.replace(NATIVE, layers="0,1,2", **chosen)
+    )
+    ids, rows = zip(*((ids, rows[:, :3]) for ids, rows in states), strict=True)
+    imported = import_states(
+        bert, "mine", rows, token_ids=ids, examples=examples, cache=tmp_path / "imported",
+        options=dataclasses.replace(PLAIN, layer_ids="0:3", **chosen),
+    )  # fmt: skip
+    assert imported[0].arrays["tokens"].layers == (0, 1, 2)
+    ours, theirs = (
+        of.arrays["tokens"].read(token_rows(of.examples).values) for (of,) in (imported, expected)
+    )
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    assert verify_rows(imported[0], 8, device="cpu").passed

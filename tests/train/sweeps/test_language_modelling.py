@@ -179,7 +179,7 @@ def test_new_layers_read_the_windows_that_a_piece_predicts_from(place, tmp_path,
     some = np.array([5, 0, 3])
     tokens = layout.view.array.read(torch.from_numpy(layout.view.rows[layout.view.places(some)]))
     own = view.array.read(torch.from_numpy(view.rows[view.places(some)]), [last])
-    found = layout.states(tokens[:, 0], some)
+    found = layout.states(tokens[None, :, 0], some)
     assert torch.equal(found.pool(found.hidden), own[:, 0])
     windows = view.entry.examples.table["windows"].to_pylist()
     assert max(map(len, windows)) > 2 and layout.view.lengths.max() < max(map(sum, windows))

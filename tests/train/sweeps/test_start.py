@@ -314,7 +314,7 @@ def check_scores(record, folder, location):
                 one = np.array([number])
                 places = layout.view.rows[layout.view.places(one)]
                 hidden = layout.view.array.read(torch.from_numpy(places), head.layers)[:, 0]
-                z = layout.states(hidden.float(), one)
+                z = layout.states(hidden.float()[None], one)
             else:
                 z = view.array.read(torch.from_numpy(view.rows[start:stop]), head.layers)
             predicted.append(head.predict(z))

@@ -1,0 +1,128 @@
+"""What every token head promises: the tokens of a text in, one row for each layer out."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, ClassVar, Literal
+
+import torch
+from jaxtyping import Float, Int64
+from torch import Tensor, nn
+
+from probekit.base.tensors import full
+
+Order = Literal["tokens-first", "layers-first"]
+
+
+class TokenPool(nn.Module, ABC):
+    """Turns the tokens of texts into one row of each layer.
+
+    Attributes:
+        width: of a row that is made of states of ``dim`` channels.
+    """
+
+    def __init__(self, dim: int) -> None:
+        """Keep the width, which is that of the states."""
+        super().__init__()
+        self.width = dim
+
+    def forward(
+        self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+    ) -> Float[Tensor, "layers texts width"]:
+        """Return a row of each text in float32; that of a text without tokens is zeros.
+
+        Args:
+            z: states of all texts, one text after the other.
+            bounds: text i has the tokens ``bounds[i]`` to ``bounds[i + 1]`` (excluded).
+        """
+        some = bounds.diff() > 0
+        if bool(some.all()) and len(some):
+            return self.pool(full(z), bounds)
+        out = full(z).new_zeros(len(z), len(some), self.width)
+        if bool(some.any()):
+            out[:, some] = self.pool(full(z), torch.cat([bounds[:1], bounds[1:][some]]))
+        return out
+
+    @abstractmethod
+    def pool(
+        self, z: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+    ) -> Float[Tensor, "layers texts width"]:
+        """Return a row of each text, all of which have tokens."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TokenHeadSpec(ABC):
+    """A token head's name and options: a value that builds the module.
+
+    Attributes:
+        order: ``tokens-first`` makes a row of each layer, which the head over layers fuses;
+            ``layers-first`` lets that head fuse the layers of each token.
+        name: key in ``TOKEN_HEADS``.
+        trains: whether its module has parameters.
+        source: where it is from.
+        summary: one line for people.
+        formula: the row in one line, of the states z_t of a text's n tokens.
+    """
+
+    order: Order = "tokens-first"
+
+    name: ClassVar[str]
+    trains: ClassVar[bool] = False
+    source: ClassVar[str]
+    summary: ClassVar[str]
+    formula: ClassVar[str]
+
+    @property
+    def fixed(self) -> bool:
+        """Whether its rows are the same before any training, so that a solver can read them."""
+        return not self.trains and self.order == "tokens-first"
+
+    def to_json(self) -> Mapping[str, Any]:
+        """Return the name and the options; ``token_head_from_json`` is the inverse."""
+        return {"name": self.name, **asdict(self)}
+
+    @abstractmethod
+    def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
+        """Create the module.
+
+        Args:
+            n_layers: how many layers it makes rows of, each on its own.
+            dim: width of the states.
+            generator: the only source of randomness, on the CPU.
+        """
+
+
+def owners(bounds: Int64[Tensor, " bounds"]) -> Int64[Tensor, " tokens"]:
+    """Return the text of each token."""
+    texts = torch.arange(len(bounds) - 1, device=bounds.device)
+    return texts.repeat_interleave(bounds.diff())
+
+
+def segment_sum(
+    values: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+) -> Float[Tensor, "layers texts dim"]:
+    """Return the sums over the tokens of each text."""
+    return _reduced(values, bounds, "sum")
+
+
+def segment_max(
+    values: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+) -> Float[Tensor, "layers texts dim"]:
+    """Return the maximum of each channel over the tokens of each text, all of which have some."""
+    return _reduced(values, bounds, "max")
+
+
+def segment_softmax(
+    scores: Float[Tensor, "layers tokens dim"], bounds: Int64[Tensor, " bounds"]
+) -> Float[Tensor, "layers tokens dim"]:
+    """Return the softmax of each channel over the tokens of each text."""
+    of = owners(bounds)
+    largest = segment_max(scores.detach(), bounds)
+    powers = (scores - largest.index_select(1, of)).exp()
+    return powers / segment_sum(powers, bounds).index_select(1, of)
+
+
+def _reduced(values: Tensor, bounds: Tensor, how: str) -> Tensor:
+    lengths = bounds.diff()
+    layers = [torch.segment_reduce(layer, how, lengths=lengths, axis=0) for layer in values]
+    return torch.stack(layers)

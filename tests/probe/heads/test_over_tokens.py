@@ -1,0 +1,89 @@
+"""A head over layers with a token head, in both orders, against the two one after the other."""
+
+import json
+
+import pytest
+import torch
+
+from probekit.errors import OptionError
+from probekit.probe.heads import HEADS, head_from_json
+from probekit.probe.heads.contract import TextTokens
+from probekit.probe.heads.over_tokens import OverTokens
+from probekit.probe.token_heads import TOKEN_HEADS
+
+LAYERS, DIM = (1, 2, 5), 8
+BOUNDS = torch.tensor([0, 3, 3, 10])
+
+
+@pytest.fixture
+def tokens():
+    z = torch.randn(len(LAYERS), int(BOUNDS[-1]), DIM, generator=torch.Generator().manual_seed(1))
+    return TextTokens(states=z.transpose(0, 1), bounds=BOUNDS)
+
+
+def made(head, token_head, order):
+    spec = OverTokens(head=HEADS[head](), token_head=TOKEN_HEADS[token_head](order=order))
+    module = spec.build(LAYERS, DIM, torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        for values in module.parameters():
+            values.add_(torch.randn(values.shape), alpha=0.3)
+    return spec, module.eval()
+
+
+@pytest.mark.parametrize("token_head", ["max", "attention", "multimax"])
+@pytest.mark.parametrize("head", ["mean", "p32", "attention-fusion", "concat", "dwatt"])
+def test_tokens_first_is_the_head_over_rows(head, token_head, tokens):
+    spec, module = made(head, token_head, "tokens-first")
+    rows = module.pool(tokens.states.transpose(0, 1), BOUNDS)
+    h = module(tokens)
+    assert torch.equal(h, module.head(rows.transpose(0, 1)))
+    assert h.shape == (3, module.width)
+    values = sum(values.numel() for of in module.parameter_groups().values() for values in of)
+    assert values == sum(values.numel() for values in module.parameters())
+    assert spec.name == head and spec.learning_rate == HEADS[head].learning_rate
+
+
+@pytest.mark.parametrize("token_head", ["max", "attention", "multimax"])
+@pytest.mark.parametrize("head", ["mean", "p32", "attention-fusion", "concat"])
+def test_layers_first_is_the_token_head_over_what_is_fused(head, token_head, tokens):
+    _, module = made(head, token_head, "layers-first")
+    fused = module.head(tokens.states)
+    assert torch.equal(module(tokens), module.pool(fused[None], BOUNDS)[0])
+
+
+@pytest.mark.parametrize("order", ["tokens-first", "layers-first"])
+def test_layers_are_weighed_as_the_head_weighs_them(order, tokens):
+    _, module = made("attention-fusion", "max", order)
+    weights = module.layer_weights(tokens).weights
+    if order == "layers-first":
+        of_tokens = module.head.layer_weights(tokens.states).weights
+        expected = torch.stack(
+            [of_tokens[:3].mean(0), torch.full((3,), 1 / 3), of_tokens[3:].mean(0)]
+        )
+    else:
+        rows = module.pool(tokens.states.transpose(0, 1), BOUNDS).transpose(0, 1)
+        expected = module.head.layer_weights(rows).weights
+    torch.testing.assert_close(weights, expected)
+    _, shared = made("p32", "max", order)
+    assert torch.equal(shared.layer_weights().weights, shared.head.layer_weights().weights)
+
+
+@pytest.mark.parametrize("order", ["tokens-first", "layers-first"])
+def test_its_dict_form_brings_it_back(order):
+    spec, module = made("p32", "attention", order)
+    again = head_from_json(json.loads(json.dumps(spec.to_json())))
+    assert again == spec
+    again.build(LAYERS, DIM, torch.Generator()).load_state_dict(module.state_dict())
+
+
+def test_a_head_that_reads_tokens_itself_is_refused():
+    with pytest.raises(OptionError, match="extra-layers reads the tokens of texts itself"):
+        made("extra-layers", "max", "tokens-first")
+
+
+def test_rows_are_refused(tokens):
+    _, module = made("mean", "max", "tokens-first")
+    with pytest.raises(OptionError, match="reads the tokens of texts"):
+        module(tokens.states)
+    with pytest.raises(OptionError, match="reads word rows"):
+        module.head(tokens)

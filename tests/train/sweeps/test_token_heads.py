@@ -1,0 +1,219 @@
+"""Token heads in training: what they find, what they make of disk and memory, what they save."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from probekit import Location, TrainSpec, open_features, predict, predict_tokens, sweep
+from probekit.errors import DataError, OptionError
+from probekit.metrics import alarm_threshold
+from probekit.probe.heads.contract import TextTokens
+from probekit.results.predictions import read_predicted
+from probekit.results.summaries.scored import scored_by
+from probekit.results.tables.scores import score_table
+from probekit.train.saved.head import TrainedHead
+from tests import tiny
+from tests.extraction import extracted
+from tests.extraction.extracted import entries_of
+from tests.extraction.test_texts import states_of
+from tests.planted import MODEL as PLANTED
+from tests.planted import TASK, plant_all
+
+MODEL, LAYERS = "tiny", "1,2,3"
+OWN = {"kind": "sentence", "text": "text", "label": "label"}
+WORDS = ("cat", "mat", "dog", "tree", "house", "river", "moon", "bread")
+
+
+def write(folder, sizes=(("train", 240), ("dev", 80), ("test", 80)), longest=24):
+    """Write texts whose label is one word of up to 25, wherever it stands: yes or no."""
+    rng = np.random.default_rng(5)
+    folder.mkdir(parents=True)
+    for split, count in sizes:
+        rows = []
+        for n in range(count):
+            words = list(rng.choice(WORDS, rng.integers(10, longest)))
+            words.insert(int(rng.integers(len(words))), "yes" if n % 2 else "no")
+            rows.append(json.dumps({"text": " ".join(words), "label": "ab"[n % 2]}))
+        (folder / f"{split}.jsonl").write_text("\n".join(rows) + "\n", "utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def planted(tmp_path_factory):
+    """Return the folder of the texts and the cache root."""
+    root = tmp_path_factory.mktemp("tokens")
+    model = tiny.build("bert", root / MODEL)
+    texts = write(root / "texts")
+    splits = ("train", "dev", "test")
+    entries_of(model, texts, root / "cache", splits, keep=("tokens", "mean"), layers=LAYERS, **OWN)
+    return texts, root / "cache"
+
+
+def train(planted, out, heads, **more):
+    texts, cache = planted
+    location = Location(cache=cache, kind="sentence", text="text")
+    shared = {"model": MODEL, "task": str(texts), "head": "last", "layers": "3", "label": "label"}
+    memory, options = more.pop("memory", None), {"predictions": more.pop("predictions", None)}
+    options |= {} if memory is None else {"memory": memory}
+    specs = [TrainSpec(**{**shared, "token_head": head, **more}) for head in heads]
+    return sweep(specs, out=out / "runs.jsonl", location=location, **options)
+
+
+STEPS = {"fit": "adam", "epochs": 30, "lr": 0.02, "decoder": "linear:dropout=0"}
+
+
+def test_a_planted_token_is_found_by_attention_and_not_by_the_average(planted, tmp_path):
+    heads = ("mean", "attention", "multimax")
+    mean, attention, multimax = train(planted, tmp_path, heads, **STEPS)
+    assert attention.test_score > 0.9 and multimax.test_score > 0.9
+    assert mean.test_score < attention.test_score - 0.15
+    assert attention.spec["token_head"] == "attention" and mean.key != attention.key
+
+
+def test_the_mean_is_solved_as_the_stored_means_are(planted, tmp_path):
+    tokens, stored = train(planted, tmp_path, ("mean", None), pooling=None)
+    assert tokens.fitter == stored.fitter == "lbfgs"
+    assert tokens.test_score == stored.test_score
+    assert tokens.scores["dev/loss"] == pytest.approx(stored.scores["dev/loss"], rel=1e-3)
+
+
+@pytest.mark.parametrize("head", ["max", "attention", "mean:order=layers-first"])
+def test_memory_changes_no_number(planted, tmp_path, head):
+    given = {**STEPS, "epochs": 2, "head": "p32", "layers": LAYERS}
+    (held,) = train(planted, tmp_path / "held", [head], **given)
+    (read,) = train(planted, tmp_path / "read", [head], memory=0, **given)
+    assert held.scores == read.scores and held.weights == read.weights
+
+
+@pytest.mark.parametrize(
+    "head", ["max", "rolling-max:window=3", "attention:heads=2", "multimax:order=layers-first"]
+)
+def test_a_saved_head_labels_new_texts_as_it_was_scored(planted, tmp_path, head):
+    texts, cache = planted
+    location = Location(cache=cache, kind="sentence", text="text")
+    spec = TrainSpec(
+        model=MODEL, task=str(texts), label="label", head="mean", layers=LAYERS, token_head=head,
+        fit="adam", epochs=4, lr=0.02,
+    )  # fmt: skip
+    (record,) = sweep(
+        [spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads"
+    )
+    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    rows = [json.loads(line) for line in (texts / "test.jsonl").read_text("utf-8").splitlines()]
+    labels = predict(folder, [row["text"] for row in rows])
+    right = np.mean([label == row["label"] for label, row in zip(labels, rows, strict=True)])
+    assert right == pytest.approx(record.test_score)
+
+
+def test_rows_in_python_are_those_of_training(planted):
+    texts, cache = planted
+    location = Location(cache=cache, kind="sentence", text="text")
+    X, y, words = open_features(MODEL, str(texts), "label", location, token_head="mean").numpy(
+        "train", 2
+    )
+    stored = open_features(MODEL, str(texts), "label", location).numpy("train", 2, pooling="mean")
+    np.testing.assert_allclose(X, stored.X, rtol=1e-4, atol=1e-5)
+    assert (y == stored.y).all() and (words == stored.words).all()
+    learned = open_features(MODEL, str(texts), "label", location, token_head="attention")
+    with pytest.raises(OptionError, match="is trained with a head"):
+        learned.numpy("train", 2)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"head": "extra-layers", "layers": None}, "reads the tokens of texts itself"),
+        ({"pooling": "cls"}, "--pooling has nothing to do"),
+        ({"method": "full"}, "--method has nothing to do"),
+        ({"layers": "0,1"}, "holds layers"),
+    ],
+)
+def test_what_does_not_go_together_is_told(planted, tmp_path, options, message):
+    with pytest.raises(OptionError, match=message):
+        train(planted, tmp_path, ["max"], **options)
+
+
+def test_an_entry_without_tokens_is_told(planted, tmp_path):
+    texts, _ = planted
+    model = tiny.build("bert", tmp_path / MODEL)
+    extracted.run(model, texts, tmp_path / "cache", keep=("mean",), **OWN)
+    extracted.run(model, texts, tmp_path / "cache", "dev", keep=("mean",), **OWN)
+    with pytest.raises(DataError, match=r"--token-head max reads tokens: .* --keep mean,tokens"):
+        train((texts, tmp_path / "cache"), tmp_path, ["max"])
+
+
+def test_what_only_keeps_is_what_is_read_again(planted, tmp_path):
+    """A head over the last two tokens finds nothing but what they say, and reads them again."""
+    texts, _ = planted
+    model = tiny.build("bert", tmp_path / MODEL)
+    splits = ("train", "dev")
+    entries_of(
+        model, texts, tmp_path / "cache", splits, keep=("tokens",), layers="3", only="last:2", **OWN
+    )
+    location = Location(cache=tmp_path / "cache", kind="sentence", text="text")
+    spec = TrainSpec(
+        model=MODEL, task=str(texts), label="label", head="last", layers="3", token_head="mean"
+    )
+    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
+    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    config = json.loads((folder / "config.json").read_text("utf-8"))
+    assert config["features"]["only"] == "last:2"
+    one, other = "cat dog moon river bread", "yes dog moon river bread"
+    said = predict(folder, [one, other], probabilities=True)
+    assert torch.tensor([one in said[0].label for one in "ab"]).any()
+
+
+@pytest.mark.parametrize("token_head", ["attention", "max", None])
+def test_a_token_is_labelled_as_a_text_of_its_own_would_be(planted, tmp_path, token_head):
+    """Its row is what the model makes of it among the others, with no token beside it."""
+    texts, cache = planted
+    location = Location(cache=cache, kind="sentence", text="text")
+    spec = TrainSpec(
+        model=MODEL, task=str(texts), label="label", head="p32", layers=LAYERS, fit="adam",
+        token_head=token_head, epochs=20, lr=0.02,
+    )  # fmt: skip
+    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
+    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    head, items = TrainedHead.from_pretrained(folder), ["cat yes dog", "mat", "no moon"]
+    said = predict_tokens(folder, items)
+    tokenizer = AutoTokenizer.from_pretrained(cache.parent / MODEL)
+    for text, tokens in zip(items, said, strict=True):
+        inputs = tokenizer(text, return_tensors="pt")
+        assert [token.token for token in tokens] == list(
+            map(tokenizer.decode, inputs["input_ids"][0][:, None])
+        )
+        (states,) = states_of(cache.parent / MODEL, [inputs])
+        rows = states[1:].transpose(0, 1)
+        each = torch.arange(len(rows) + 1)
+        z = TextTokens(states=rows, bounds=each) if token_head == "attention" else rows
+        labels, odds = head.probabilities(z, each)
+        assert [token.label for token in tokens] == labels
+        for token, expected in zip(tokens, odds, strict=True):
+            assert token.probabilities == pytest.approx(expected, abs=1e-4)
+
+
+def test_words_have_labels_of_their_own(tmp_path):
+    location = Location(cache=plant_all(tmp_path / "cache"))
+    spec = TrainSpec(model=PLANTED, task=TASK, head="last")
+    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
+    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    with pytest.raises(OptionError, match="labels words"):
+        predict_tokens(folder, [["a", "b"]])
+
+
+def test_a_monitor_is_judged_at_the_threshold_that_dev_chose(planted, tmp_path):
+    (record,) = train(planted, tmp_path, ["mean"], predictions=True)
+    _, splits = read_predicted(tmp_path / "runs-predictions" / f"{record.key[:16]}.parquet")
+    odds = {split: splits[split].odds[:, 1].astype(float) for split in ("dev", "test")}
+    has = {split: splits[split].gold == 1 for split in ("dev", "test")}
+    above = odds["test"] > alarm_threshold(has["dev"], odds["dev"])
+    assert record.scores["test/alarm-recall"] == above[has["test"]].mean() > 0
+    assert record.scores["test/alarm-fpr"] == above[~has["test"]].mean()
+    of_alarms, plain = (
+        {column.heading for column in score_table(records).columns}
+        for records in (scored_by([record], "recall-at-1-fpr"), [record])
+    )
+    assert {"recall at dev's threshold", "false positives there"} <= of_alarms - plain

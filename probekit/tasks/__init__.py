@@ -13,6 +13,7 @@ from probekit.base.registry import PathName, choose, typed_name
 from probekit.errors import MissingFileError, OptionError, UnknownNameError
 from probekit.tasks.corpora.entities import conll, demo_ner, wikiann, wnut17
 from probekit.tasks.corpora.glue import GLUE, glue
+from probekit.tasks.corpora.sae_probes import sae_probes, tags
 from probekit.tasks.corpora.slots import matis, slots
 from probekit.tasks.corpora.ud import treebanks, ud
 from probekit.tasks.corpora.wikitext import wikitext2
@@ -65,6 +66,13 @@ _OWN: Mapping[str, Family] = {
         example="rte",
         variants=tuple(GLUE),
         summary="GLUE, one or two sentences",
+    ),
+    "sae-probes": Family(
+        build=sae_probes,
+        variant="TAG",
+        example="5_hist_fig_ismale",
+        listed=tags,
+        summary="sae-probes, 113 binary tasks of single texts",
     ),
     "wikitext2": Family(build=wikitext2, summary="WikiText-2, articles of the English Wikipedia"),
     "demo-ner": Family(build=demo_ner, summary="the corpus shipped with probekit"),

@@ -1,0 +1,135 @@
+"""sae-probes: 113 binary tasks of single texts (Kantamneni et al. 2025, arXiv 2502.16681).
+
+The tables lie in the package ``sae-probes`` of PyPI, one for each task, without splits. Train and
+test are those of its own runner: balanced, at most 1,024 texts of train, drawn with the seed 42.
+"""
+
+import io
+import math
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from probekit.errors import DataError, MissingFileError, reason_of
+from probekit.tasks.corpora.published import Published
+from probekit.tasks.schemes import class_text
+from probekit.tasks.sentences import Sentences, plain_text
+from probekit.tasks.task import Task
+
+if TYPE_CHECKING:
+    import numpy as np
+    import pandas
+    from jaxtyping import Int64
+
+OBTAIN = "the package sae-probes 0.4.2 of PyPI, its folder sae_probes/data/cleaned_data"
+SEED = 42
+MOST_TRAINED, LEAST_TESTED = 1024, 100
+_MASTER = "probing_datasets_MASTER.csv.zst"
+
+
+class _Drawn(Published):
+    """Tables that hold no splits: these are drawn."""
+
+    def __call__(self, split: str, data: Path | None) -> Sentences:
+        """Read ``split`` from ``data``; a tag has "_" for the blanks in the name of its file."""
+        names, folder = self.files[split], Path() if data is None else data
+        spaced = [path.name for path in folder.glob("* *") if path.name.replace(" ", "_") in names]
+        files = {split: (*names, *spaced)}
+        own = {"files": files, "parse": partial(_parse, split=split)}
+        return Published(**vars(self) | own)(split, data)
+
+
+def sae_probes(tag: str) -> Task:
+    """Return the task ``sae-probes/<tag>`` ("sae-probes/5_hist_fig_ismale")."""
+    corpus = _Drawn(
+        task=f"sae-probes/{tag}",
+        files=dict.fromkeys(("train", "test"), (f"{tag}.csv.zst", f"{tag}.csv")),
+        parse=partial(_parse, split="train"),
+        obtain=OBTAIN,
+    )
+    return corpus.labelled({"target": "accuracy"}, kind="sentence")
+
+
+def tags(data: Path | None) -> list[str]:
+    """Return the tags of the binary tasks of a folder.
+
+    Raises:
+        MissingFileError: there is no folder, or no list of tasks in it or above it.
+        DataError: the list cannot be read.
+    """
+    folders = [] if data is None else [data, data.parent]
+    path = next((folder / _MASTER for folder in folders if (folder / _MASTER).is_file()), None)
+    if path is None:
+        raise MissingFileError(
+            f"the list of tasks, {_MASTER}, is not there. Give --data DIR: {OBTAIN}."
+        )
+    table = _read(path, ("Data type", "Dataset save name"))
+    binary = table[table["Data type"] == "Binary Classification"]
+    names = [Path(name).name.removesuffix(".csv") for name in binary["Dataset save name"]]
+    return [name.replace(" ", "_") for name in names]
+
+
+def _read(path: Path, needed: tuple[str, ...]) -> "pandas.DataFrame":
+    """Return a table, packed or not.
+
+    Raises:
+        DataError: it cannot be read, or lacks a column.
+    """
+    import pandas
+    import pyarrow as pa
+
+    try:
+        with pa.input_stream(path, compression="zstd" if path.suffix == ".zst" else None) as stream:
+            table = pandas.read_csv(io.BytesIO(stream.read()))
+    except (OSError, ValueError) as error:
+        raise DataError(f"{path}: not a table of sae-probes ({reason_of(error)}).") from error
+    if missing := [name for name in needed if name not in table.columns]:
+        raise DataError(f"{path} has no column {missing[0]!r}; is it a table of sae-probes?")
+    return table
+
+
+def _parse(path: Path, split: str) -> Sentences:
+    import numpy as np
+
+    table = _read(path, ("prompt", "target"))
+    classes, numbers = np.unique(table["target"].to_numpy(), return_inverse=True)
+    if len(classes) != 2:
+        raise DataError(f"{path} has {len(classes)} classes, and tasks of sae-probes have two.")
+    rows = draw(numbers.astype(np.int64), str(path))[split == "test"]
+    names = [str(class_text(name)) for name in classes.tolist()]
+    texts = table["prompt"].astype(str).tolist()
+    return Sentences.of_file(
+        path,
+        (
+            plain_text((texts[row],), {"target": names[numbers[row]]}, row + 2, f"row-{row}")
+            for row in rows.tolist()
+        ),
+    )
+
+
+def draw(
+    numbers: "Int64[np.ndarray, ' texts']", where: str
+) -> "tuple[Int64[np.ndarray, ' train'], Int64[np.ndarray, ' test']]":
+    """Return the rows of train and of test, as the runner of sae-probes draws them.
+
+    Args:
+        numbers: the class of each row, 0 or 1.
+        where: the file, for the message.
+
+    Raises:
+        DataError: a class has too few rows.
+    """
+    import numpy as np
+
+    n_train = min(len(numbers) - LEAST_TESTED, MOST_TRAINED)
+    left = {number: np.flatnonzero(numbers == number) for number in (1, 0)}
+    random, parts = np.random.RandomState(SEED), []
+    for size in (n_train, len(numbers) - n_train - 1):
+        sizes = {1: math.ceil(size / 2), 0: size // 2}
+        if any(not 0 < sizes[number] <= len(left[number]) for number in left):
+            raise DataError(f"{where}: too few texts of a class for {n_train} of train and a test.")
+        drawn = {n: random.choice(left[n], size=sizes[n], replace=False) for n in left}
+        left = {n: np.setdiff1d(left[n], drawn[n]) for n in left}
+        parts.append(np.concatenate([*drawn.values()]))
+    train, test = map(random.permutation, parts)
+    return train, test

@@ -23,7 +23,8 @@ class TokenChoice:
     Attributes:
         role: whose messages of a conversation are kept; None of the other rules.
         last: how many of a text's last tokens are kept; None of the other rules.
-        pattern: finds the stretches of a text (its first group) whose tokens are kept.
+        pattern: finds the stretches of a text whose tokens are kept: all of a match, or of it the
+            group ``kept``.
     """
 
     role: str | None = None
@@ -44,17 +45,19 @@ class TokenChoice:
             return cls(last=int(rest))
         if form == "between" and all(marks := rest.partition(":")[::2]):
             before, after = map(re.escape, marks)
-            return cls(pattern=re.compile(f"{before}(.*?){after}", re.DOTALL))
+            return cls(pattern=re.compile(f"{before}(?P<kept>.*?){after}", re.DOTALL))
         if form == "regex" and rest:
             try:
-                pattern = re.compile(f"({rest})")
+                pattern = re.compile(rest)
             except re.error as error:
                 raise OptionError(
                     f"--only {text}: not a regular expression ({error}). Mend it."
                 ) from None
             if pattern.fullmatch("") is None:
                 return cls(pattern=pattern)
-            raise OptionError(f"--only {text}: it matches nothing at all, too. Ask for more.")
+            raise OptionError(
+                f"--only {text}: it matches empty text, too. Ask for a character or more."
+            )
         raise OptionError(f"--only {text}: expected {_FORMS}.")
 
     def stretches(self, text: str, turns: Sequence[Turn] = ()) -> Iterator[tuple[int, int]]:
@@ -66,7 +69,8 @@ class TokenChoice:
         """
         yield from ((start, stop) for role, start, stop in turns if role == self.role)
         if self.pattern is not None:
-            yield from (match.span(1) for match in self.pattern.finditer(text))
+            group = "kept" if "kept" in self.pattern.groupindex else 0
+            yield from (match.span(group) for match in self.pattern.finditer(text))
 
     def kept(self, split: EncodedSplit) -> Bool[np.ndarray, " tokens"]:
         """Return which subwords of the windows of a split are kept, each once."""

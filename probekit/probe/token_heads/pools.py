@@ -114,41 +114,46 @@ class _Softmax(TokenPool):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExponentialAverage(TokenHeadSpec):
-    """What an exponential moving average, begun at the first token, is at the last one.
+class EMA(TokenHeadSpec):
+    """The largest value of each channel's exponential moving average, which begins at 0.
 
     Attributes:
-        decay: what the average keeps of itself at each token.
+        alpha: share of a token in the average behind it.
     """
 
-    decay: float = 0.9
+    alpha: float = 0.5
 
-    name: ClassVar[str] = "exponential"
-    source: ClassVar[str] = "-"
-    summary: ClassVar[str] = "an exponential moving average, at the last token"
-    formula: ClassVar[str] = "e_n, where e_t = decay e_(t-1) + (1 - decay) z_t and e_1 = z_1"
+    name: ClassVar[str] = "ema"
+    source: ClassVar[str] = "exponential moving average: arXiv 2601.11516"
+    summary: ClassVar[str] = "the largest exponential moving average, by channel"
+    formula: ClassVar[str] = "max_t e_t, where e_t = (1 - alpha) e_(t-1) + alpha z_t and e_0 = 0"
 
     def __post_init__(self) -> None:
-        """Check the decay."""
-        if not 0 <= self.decay < 1:
-            raise OptionError(f"exponential: a decay is from 0 to below 1; found {self.decay}.")
+        """Check the share."""
+        if not 0 < self.alpha <= 1:
+            raise OptionError(f"ema: alpha is above 0 and at most 1; found {self.alpha}.")
 
     def build(self, n_layers: int, dim: int, generator: torch.Generator) -> TokenPool:
         """Create the module, which draws nothing."""
-        return _Exponential(dim, self.decay)
+        return _EMA(dim, self.alpha)
 
 
-class _Exponential(TokenPool):
-    def __init__(self, dim: int, decay: float) -> None:
+class _EMA(TokenPool):
+    def __init__(self, dim: int, alpha: float) -> None:
         super().__init__(dim)
-        self.decay = decay
+        self.alpha = alpha
 
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
-        # of three tokens decay^2, (1 - decay) decay and 1 - decay
-        after = bounds[1:][owners(bounds)] - 1 - torch.arange(z.shape[1], device=z.device)
-        share = torch.full_like(after, 1 - self.decay, dtype=z.dtype)
-        share[bounds[:-1]] = 1.0
-        return segment_sum(z * (share * self.decay ** after.to(z.dtype))[:, None], bounds)
+        # e_t sums (1 - alpha)^k alpha z_(t-k) over the tokens up to t. Of the last 1, 2, 4, ...
+        # of them it is, with twice as many each time, the sum of as many and of those before.
+        place = torch.arange(z.shape[1], device=z.device) - bounds[:-1][owners(bounds)]
+        average, count = self.alpha * z, 1
+        while count < int(bounds.diff().max()):
+            share = (1 - self.alpha) ** count * (place[count:] >= count).to(z.dtype)
+            before = average[:, :-count] * share[:, None]
+            average = torch.cat([average[:, :count], average[:, count:] + before], 1)
+            count *= 2
+        return segment_max(average, bounds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +161,7 @@ class RollingMax(TokenHeadSpec):
     """The largest average of some neighbouring tokens, channel by channel.
 
     Attributes:
-        window: how many; all tokens of a text that has fewer.
+        window: how many; at the beginning of a text those that there are.
     """
 
     window: int = 10
@@ -164,7 +169,7 @@ class RollingMax(TokenHeadSpec):
     name: ClassVar[str] = "rolling-max"
     source: ClassVar[str] = "max of rolling means, without attention: arXiv 2601.11516"
     summary: ClassVar[str] = "the largest average of `window` neighbouring tokens, by channel"
-    formula: ClassVar[str] = "max_t 1/window (z_t + ... + z_(t+window-1))"
+    formula: ClassVar[str] = "max_t 1/w (z_(t-w+1) + ... + z_t), w = min(window, t)"
 
     def __post_init__(self) -> None:
         """Check the window."""
@@ -182,14 +187,9 @@ class _RollingMax(TokenPool):
         self.window = window
 
     def pool(self, z: Tokens, bounds: Bounds) -> Rows:
-        # Of a window of 3, a text of 2 tokens and one of 4 (bounds 0 2 6) have 1 and 2 averages:
-        #   sizes   2 3      starts  0 | 2 3      ends  2 | 5 6      rows  0 1 3
-        sizes = bounds.diff().clamp(max=self.window)
-        counts = bounds.diff() - sizes + 1
-        rows = torch.cat([counts.new_zeros(1), counts.cumsum(0)])
-        of = owners(rows)
-        starts = bounds[:-1][of] + torch.arange(len(of), device=z.device) - rows[:-1][of]
+        stops = torch.arange(z.shape[1], device=z.device) + 1
+        starts = torch.maximum(stops - self.window, bounds[:-1][owners(bounds)])
         # in double precision: of a long text the sums are much larger than their differences
         sums = torch.cat([z.new_zeros(len(z), 1, z.shape[2]), z], 1).double().cumsum(1)
-        totals = sums.index_select(1, starts + sizes[of]) - sums.index_select(1, starts)
-        return segment_max((totals / sizes[of][:, None]).to(z.dtype), rows)
+        totals = sums.index_select(1, stops) - sums.index_select(1, starts)
+        return segment_max((totals / (stops - starts)[:, None]).to(z.dtype), bounds)

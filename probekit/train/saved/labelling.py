@@ -84,18 +84,21 @@ class HeadReader:
         rows = self._rows(self.head.array, start, stop)
         if not self.head.of_tokens:
             return rows
-        bounds = torch.from_numpy(bounds_of(self.encoded.rows[TOKENS][start:stop]))
-        if self._pool is None:
-            return TextTokens(states=rows, bounds=bounds)
-        pooled: Tensor = self._pool(rows.transpose(0, 1), bounds)
-        return pooled.transpose(0, 1)
+        return self._of_tokens(rows, bounds_of(self.encoded.rows[TOKENS][start:stop]))
 
     def read_tokens(self, start: int, stop: int) -> HeadInput:
         """Return the head's input for the tokens of examples, as if each were a whole text."""
         rows = self._rows(TOKENS, start, stop)
-        if self.head.reads != "texts":  # any average or maximum of one token is that token
-            return rows
-        return TextTokens(states=rows, bounds=torch.arange(len(rows) + 1))
+        return self._of_tokens(rows, np.arange(len(rows) + 1)) if self.head.of_tokens else rows
+
+    def _of_tokens(
+        self, rows: Float[Tensor, "tokens layers dim"], bounds: Int64[np.ndarray, " bounds"]
+    ) -> HeadInput:
+        """Return the head's input for texts whose tokens are some rows."""
+        if self._pool is None:
+            return TextTokens(states=rows, bounds=torch.from_numpy(bounds))
+        pooled: Tensor = self._pool(rows.transpose(0, 1), torch.from_numpy(bounds))
+        return pooled.transpose(0, 1)
 
     def _rows(self, array: str, start: int, stop: int) -> Float[Tensor, "rows layers dim"]:
         features = self.head.saved.features

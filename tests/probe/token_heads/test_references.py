@@ -5,6 +5,7 @@ import itertools
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.signal
 import scipy.special
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -20,16 +21,22 @@ LENGTHS = (1, 2, 0, 9, 10, 11, 300)
 
 
 def rolling(z, window):
-    """The rolling mean of pandas, which begins where the window is full."""
-    return pd.DataFrame(z).rolling(min(window, len(z))).mean().max().to_numpy()
+    """The rolling mean of pandas."""
+    return pd.DataFrame(z).rolling(window, min_periods=1).mean().max().to_numpy()
+
+
+def ema(z, alpha):
+    """What scipy's recursive filter reaches."""
+    return scipy.signal.lfilter([alpha], [1, alpha - 1], z, axis=0).max(0)
 
 
 REFERENCES = {
     "mean": lambda z: z.mean(0),
     "max": lambda z: z.max(0),
     "last": lambda z: z[-1],
-    "exponential": lambda z: pd.DataFrame(z).ewm(alpha=0.1, adjust=False).mean().iloc[-1],
-    "exponential:decay=0.5": lambda z: pd.DataFrame(z).ewm(alpha=0.5, adjust=False).mean().iloc[-1],
+    "ema": lambda z: ema(z, 0.5),
+    "ema:alpha=0.05": lambda z: ema(z, 0.05),
+    "ema:alpha=1": lambda z: z.max(0),
     "rolling-max": lambda z: rolling(z, 10),
     "rolling-max:window=1": lambda z: z.max(0),
     "softmax": lambda z: (scipy.special.softmax(z, 0) * z).sum(0),
@@ -123,7 +130,7 @@ def test_its_dict_form_brings_it_back(text):
     [
         ("attention:heads=0", "it has 1 head or more"),
         ("rolling-max:window=0", "a window is 1 or more"),
-        ("exponential:decay=1", "from 0 to below 1"),
+        ("ema:alpha=0", "above 0 and at most 1"),
         ("softmax:temperature=0", "above 0"),
         ("mean:order=sideways", "order"),
         ("meen", "Did you mean 'mean'"),

@@ -166,7 +166,7 @@ def test_what_only_keeps_is_what_is_read_again(planted, tmp_path):
     assert torch.tensor([one in said[0].label for one in "ab"]).any()
 
 
-@pytest.mark.parametrize("token_head", ["attention", "max", None])
+@pytest.mark.parametrize("token_head", ["attention", "max", "ema", None])
 def test_a_token_is_labelled_as_a_text_of_its_own_would_be(planted, tmp_path, token_head):
     """Its row is what the model makes of it among the others, with no token beside it."""
     texts, cache = planted
@@ -188,7 +188,8 @@ def test_a_token_is_labelled_as_a_text_of_its_own_would_be(planted, tmp_path, to
         (states,) = states_of(cache.parent / MODEL, [inputs])
         rows = states[1:].transpose(0, 1)
         each = torch.arange(len(rows) + 1)
-        z = TextTokens(states=rows, bounds=each) if token_head == "attention" else rows
+        z = rows / 2 if token_head == "ema" else rows  # begun at 0, with a share of a half
+        z = TextTokens(states=rows, bounds=each) if token_head == "attention" else z
         labels, odds = head.probabilities(z, each)
         assert [token.label for token in tokens] == labels
         for token, expected in zip(tokens, odds, strict=True):

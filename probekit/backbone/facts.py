@@ -22,7 +22,7 @@ from probekit.data.encoded import EncodedSplit
 from probekit.data.predicted import encode_predicted
 from probekit.data.texts import encode_pairs, encode_texts, encode_words
 from probekit.data.token_choice import TokenChoice
-from probekit.errors import OptionError
+from probekit.errors import BackboneError, DataError, OptionError
 from probekit.probe.model_parts import OUTPUTS, PROVENANCE, differing_entries, without_idle
 from probekit.tasks import Example
 from probekit.tasks.conversations import messages_of
@@ -290,6 +290,29 @@ class Inspection:
         """Return the configuration as JSON values."""
         return plain_config(self.config)
 
+    @property
+    def chat_template(self) -> str | None:
+        """The sha256 of the template that writes conversations; None where there is none."""
+        template = self.text_tokenizer.chat_template
+        return digest(template) if template else None
+
+    def check_template(self, wanted: str | None, made: str) -> None:
+        """Refuse another chat template than that of what was made with the model before.
+
+        Args:
+            wanted: its sha256; None of texts that are no conversations.
+            made: what was made, for the message.
+
+        Raises:
+            BackboneError: it is another one.
+        """
+        if wanted not in (None, self.chat_template):
+            raise BackboneError(
+                f"model {self.info.name!r}: its chat template is another one than when {made} was "
+                "made, so conversations read otherwise now. Put the template of then beside the "
+                "model, or extract again."
+            )
+
     def encode(
         self,
         examples: Sequence[Example],
@@ -331,10 +354,14 @@ class Inspection:
             choice, turns = None if only is None else TokenChoice.parse(only), None
             if conversations:
                 check_template(tokenizer, self.info.name)
-                rendered = [
-                    render(tokenizer, messages_of(text) or (), name)
-                    for name, text in zip(ids, texts, strict=True)
-                ]
+                rendered = []
+                for name, text in zip(ids, texts, strict=True):
+                    if (messages := messages_of(text)) is None:
+                        raise DataError(
+                            f"{name}: expected a conversation, a list of messages with role and "
+                            f"content; found the text {text[:40]!r}."
+                        )
+                    rendered.append(render(tokenizer, messages, name))
                 texts, turns = [of.text for of in rendered], [of.turns for of in rendered]
             return encode_texts(
                 tokenizer,

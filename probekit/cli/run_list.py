@@ -153,7 +153,10 @@ class Target:
     def check_cached(self, asked: Mapping[str, Any]) -> None:
         """Refuse what the cache knows nothing of; torch is not imported for that."""
         label = first_label(asked)
-        self.location.check_cached(self.model, self.about(label), label, asked["fit_on"])
+        tokens = asked.get("token_head") is not None
+        self.location.check_cached(
+            self.model, self.about(label), label, asked["fit_on"], tokens=tokens
+        )
 
     def splits(self, label: str | None, fit_on: str) -> "Splits":
         """Return the features, as they are in the cache."""

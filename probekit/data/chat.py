@@ -1,7 +1,9 @@
 """Conversations as a model's own chat template writes them, and where each message stands."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -39,7 +41,7 @@ def check_template(tokenizer: PreTrainedTokenizerBase, model: str) -> None:
 
 
 def render(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], name: str
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], name: str
 ) -> Rendered:
     """Write a conversation by the tokenizer's chat template, without a prompt for an answer.
 
@@ -53,14 +55,15 @@ def render(
     """
     text = _apply(tokenizer, messages, name)
     # with a sign of its own in place of each content, the template shows where contents go
-    signs = [f"\ue000{number}\ue001" for number in range(len(messages))]
-    marked = [{**m, "content": sign} for m, sign in zip(messages, signs, strict=True)]
-    turns = _by_signs(_apply(tokenizer, marked, name), text, signs, messages)
-    return Rendered(text, turns or _by_search(text, messages, name))
+    filled = [m for m in messages if (m.get("content") or "").strip()]
+    signs = {id(m): f"\ue000{number}\ue001" for number, m in enumerate(filled)}
+    marked = [{**m, "content": signs.get(id(m), m.get("content"))} for m in messages]
+    turns = _by_signs(_apply(tokenizer, marked, name), text, [*signs.values()], filled)
+    return Rendered(text, _by_search(text, filled, name) if turns is None else turns)
 
 
 def _apply(
-    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, str]], name: str
+    tokenizer: PreTrainedTokenizerBase, messages: Sequence[Mapping[str, Any]], name: str
 ) -> str:
     try:
         text = tokenizer.apply_chat_template([dict(m) for m in messages], tokenize=False)
@@ -72,9 +75,9 @@ def _apply(
 
 
 def _by_signs(
-    marked: str, text: str, signs: Sequence[str], messages: Sequence[Mapping[str, str]]
-) -> tuple[Turn, ...]:
-    """Return where contents stand; nothing if the template treats them by what they are."""
+    marked: str, text: str, signs: Sequence[str], messages: Sequence[Mapping[str, Any]]
+) -> tuple[Turn, ...] | None:
+    """Return where contents stand; None if the template treats them by what they are."""
     turns, at, behind = list[Turn](), 0, marked
     for sign, message in zip(signs, messages, strict=True):
         before, found, behind = behind.partition(sign)
@@ -82,21 +85,23 @@ def _by_signs(
         written = (message["content"], message["content"].strip())
         content = next((form for form in written if text.startswith(form, at)), None)
         if not found or content is None or not text.startswith(before, at - len(before)):
-            return ()
+            return None
         turns.append((message["role"], at, at + len(content)))
         at += len(content)
-    return tuple(turns) if text[at:] == behind else ()
+    return tuple(turns) if text[at:] == behind else None
 
 
-def _by_search(text: str, messages: Sequence[Mapping[str, str]], name: str) -> tuple[Turn, ...]:
-    """Return where contents stand, each after the one before it."""
+def _by_search(text: str, messages: Sequence[Mapping[str, Any]], name: str) -> tuple[Turn, ...]:
+    """Return where contents stand, if nothing else in the text reads like one of them."""
     turns, at = list[Turn](), 0
+    contents = Counter(message["content"].strip() for message in messages)
     for message in messages:
         content = message["content"].strip()
-        if (start := text.find(content, at)) < 0:
+        start = text.find(content, at)
+        if start < 0 or text.count(content) != contents[content]:
             raise DataError(
-                f"{name}: the model's chat template does not write a message of the role "
-                f"{message['role']!r} as it is, so its tokens cannot be told from others."
+                f"{name}: the model's chat template does not write messages as they are, so the "
+                f"tokens of {content[:40]!r} ({message['role']}) cannot be told from others."
             )
         at = start + len(content)
         turns.append((message["role"], start, at))

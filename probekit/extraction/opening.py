@@ -15,7 +15,6 @@ import numpy as np
 from probekit.backbone import Backbone, Inspection, choose_device, inspect_backbone, load_backbone
 from probekit.backbone.final_parts import read_output_head
 from probekit.backbone.remembered import inspect_and_remember
-from probekit.base.fingerprint import digest
 from probekit.base.kinds import ARRAYS, OUTPUT_HEAD
 from probekit.base.machine import available_memory
 from probekit.base.replacing import workshop
@@ -83,8 +82,7 @@ class Session(EntrySession):
     @property
     def chat_template(self) -> str | None:
         """The sha256 of the tokenizer's chat template, if it has one."""
-        template = self.inspection.text_tokenizer.chat_template
-        return digest(template) if template else None
+        return self.inspection.chat_template
 
     def encode(self, split: Split) -> EncodedSplit:
         """Tokenise a split, its words, its texts or blocks with predictions.
@@ -105,6 +103,11 @@ class Session(EntrySession):
             only=options.only,
             conversations=split.of_conversations,
         )
+        if masking is not None and split.of_conversations:
+            raise DataError(
+                f"{split.origin}: language modelling reads plain text, and these are "
+                "conversations. Put what is to be read into a column of text."
+            )
         if options.only in ROLES and not split.of_conversations:
             raise OptionError(
                 f"--only {options.only} is of conversations, and the texts of {split.origin} are "

@@ -117,7 +117,9 @@ class Location(TextOptions):
             return get_task(first.manifest.task, label=label)
         return task_of_entries(first.path.parent.name, entries, label)
 
-    def check_cached(self, model: str, task: Task, label: str | None, split: str) -> None:
+    def check_cached(
+        self, model: str, task: Task, label: str | None, split: str, *, tokens: bool = False
+    ) -> None:
         """Refuse a model, or one of probekit's tasks, that is not in the cache, without torch.
 
         Args:
@@ -125,6 +127,7 @@ class Location(TextOptions):
             task: from ``task``.
             label: the label column that was named.
             split: the one to fit on.
+            tokens: whether tokens are read.
 
         Raises:
             EntryNotFoundError: there is no entry of it; the message says what to type.
@@ -132,7 +135,7 @@ class Location(TextOptions):
         wanted, root = self.wanted(model, task, label), typed_path(self.cache)
         folders = wanted.of_model(list_entries(root))
         if not (folders if wanted.text else wanted.of_task(folders)):  # own text is not read here
-            find_entries(root, wanted, split, self.entry)
+            find_entries(root, wanted, split, self.entry, arrays=(TOKENS,) if tokens else ())
 
     def wanted(self, model: PathName, task: Task, label: str | None = None) -> Wanted:
         """Return whose entries are meant.

@@ -317,6 +317,8 @@ class Metric(ABC):
             score (`ROW_SCORES`, `LossGold`).
         of_sets: whether a score per label against `LabelSets` is scored too: a row is said to have
             the labels whose scores are above 0.
+        jumps: whether a single example may move the score far, as at an operating point; leaving
+            each out in turn then tells nothing of its spread, and there is no interval.
         gold: the gold side of the split.
     """
 
@@ -326,6 +328,7 @@ class Metric(ABC):
     scale: ClassVar[Scale] = Scale()
     consumes: ClassVar[Consumes] = "classes"
     of_sets: ClassVar[bool] = False
+    jumps: ClassVar[bool] = False
 
     def __init__(self, gold: AnyGold) -> None:
         """Keep the gold side; subclasses then find what they need of it, once.

@@ -240,6 +240,7 @@ class RecallAtFPR(Ranking):
     text: ClassVar[str] = "recall at 1 % false positives"
     summary: ClassVar[str] = "largest recall at a false positive rate of 1 % or less"
     undefined: ClassVar[float] = 0.0
+    jumps: ClassVar[bool] = True
     most: ClassVar[float] = 0.01
     """The false positive rate that is allowed."""
 

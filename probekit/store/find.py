@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from probekit.base.fingerprint import digest
-from probekit.base.kinds import EXAMPLES_IN_MEMORY
+from probekit.base.kinds import EXAMPLES_IN_MEMORY, TOKENS
 from probekit.base.notices import info_once, warn_once
 from probekit.base.registry import PathName, typed_name
 from probekit.errors import EntryNotFoundError
@@ -155,7 +155,8 @@ def find_entries(
             about = entry_found.manifest
             info_once(logger, "%s: its states were %s", entry_found.path, about.states_from)
         return entry_found
-    raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders))
+    more = ("--keep", TOKENS, "--layers", "0:") if tuple(arrays) == (TOKENS,) else ()
+    raise EntryNotFoundError(_why_none(root, wanted, split, entry, of_task, folders, more))
 
 
 def _newest(every: Sequence[PartedSplit], wanted: Wanted) -> dict[EntryFolder, PartedSplit]:
@@ -281,6 +282,12 @@ def _described(folder: EntryFolder, manifest: Manifest, names: Sequence[str]) ->
             words.append(f"{folder.model} {folder.task}")
         elif name in _AS_IT_IS:
             words.append(str(value))
+        elif name == "tokens":
+            words.append(
+                {None: "no tokens of these layers", "all": "all tokens"}.get(
+                    value, f"--only {value}"
+                )
+            )
         else:
             text = ",".join(map(str, value)) if isinstance(value, list) else str(value)
             words.append(f"{name} {text if len(text) <= 40 else f'{text[:12]}...'}")
@@ -294,10 +301,11 @@ def _why_none(
     entry: str | None,
     of_task: Sequence[EntryFolder],
     folders: Sequence[EntryFolder],
+    more: Sequence[str],
 ) -> str:
     model, task, slug = wanted.model, wanted.task, model_slug(wanted.model)
     of_model = wanted.of_model(folders)
-    command = extraction_of(root, wanted, of_model)
+    command = extraction_of(root, wanted, of_model, more=more)
     if entry is not None and of_task:
         keys = ", ".join(f.path.name for f in of_task)
         return (
@@ -317,7 +325,7 @@ def _why_none(
         )
         return (
             f"no entry of {model} {task} for split {split} in {root} (there is: {splits}). "
-            f"Type: {extraction_of(root, wanted, of_model, split)}{other}"
+            f"Type: {extraction_of(root, wanted, of_model, split, more)}{other}"
         )
     by_name = any((f.model, f.task) == (slug, wanted.slug) for f in folders)
     if by_name and wanted.identity is not None:

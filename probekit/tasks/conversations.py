@@ -15,13 +15,19 @@ def conversation_text(value: Any) -> str | None:
 
     Args:
         value: a list of messages, each with its ``role`` and ``content`` (or ``from`` and
-            ``value``); a content may be a list of texts.
+            ``value``); a content may be a list of texts, or null beside ``tool_calls``. What else
+            they say is kept, since a chat template may write it.
     """
     messages = _messages(value)
-    return None if messages is None else json.dumps(messages, ensure_ascii=False)
+    if messages is None:
+        return None
+    try:
+        return json.dumps(messages, ensure_ascii=False)
+    except (TypeError, ValueError):
+        return None
 
 
-def messages_of(text: str) -> list[dict[str, str]] | None:
+def messages_of(text: str) -> list[dict[str, Any]] | None:
     """Return the messages of a conversation; None of a text that is none."""
     if not text.startswith("[{"):
         return None
@@ -34,7 +40,7 @@ def messages_of(text: str) -> list[dict[str, str]] | None:
 def readable(text: str) -> str:
     """Return a conversation as people write one down, a message a line; any other text as it is."""
     messages = messages_of(text) or ()
-    return "\n".join(f"{m['role']}: {m['content']}" for m in messages) or text
+    return "\n".join(f"{m['role']}: {m['content'] or ''}" for m in messages) or text
 
 
 def are_conversations(texts: Sequence[str | None]) -> bool:
@@ -53,7 +59,7 @@ def are_conversations(texts: Sequence[str | None]) -> bool:
     return any(known)
 
 
-def _messages(value: Any) -> list[dict[str, str]] | None:
+def _messages(value: Any) -> list[dict[str, Any]] | None:
     if not isinstance(value, list | tuple) or not value:
         return None
     messages = [_message(item) for item in value]
@@ -61,16 +67,18 @@ def _messages(value: Any) -> list[dict[str, str]] | None:
     return whole if len(whole) == len(messages) else None
 
 
-def _message(item: Any) -> dict[str, str] | None:
+def _message(item: Any) -> dict[str, Any] | None:
     if not isinstance(item, Mapping):
         return None
-    role, content = item.get("role"), item.get("content")
+    role, content, said = item.get("role"), item.get("content"), dict(item)
     if role is None and content is None:
-        role, content = item.get("from"), item.get("value")
+        role, content = said.pop("from", None), said.pop("value", None)
         role = _SHARED.get(str(role), role)
     if isinstance(content, list):
         parts = [part.get("text") for part in content if isinstance(part, Mapping)]
         content = "".join(map(str, parts)) if len(parts) == len(content) and all(parts) else None
-    if not isinstance(role, str) or not isinstance(content, str):
+    calls = content is None and bool(item.get("tool_calls"))
+    if not isinstance(role, str) or not (calls or isinstance(content, str)):
         return None
-    return {"role": role, "content": content}
+    named = {name: value for name, value in said.items() if value is not None}  # Arrow fills up
+    return {**named, "role": role, "content": content}

@@ -235,5 +235,10 @@ def test_another_template_is_another_entry(models, talks, tmp_path):
     tokenizer.chat_template = TRIMMED
     tokenizer.save_pretrained(models["llama"])
     assert first.manifest.key != second.manifest.key
+    with pytest.raises(BackboneError, match="its chat template is another one than when"):
+        verify_rows(second, 5, model=str(models["llama"]))
+    with pytest.raises(DataError, match="language modelling reads plain text"):
+        modelling = {"kind": "language-modelling", "text": "messages", "label": None}
+        extracted.run(models["llama"], talks, tmp_path / "four", **modelling)
     with pytest.raises(BackboneError, match="no chat template"):
         extracted.run(models["bert"], talks, tmp_path / "three", **TALKING)

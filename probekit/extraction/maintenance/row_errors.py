@@ -146,7 +146,17 @@ _COMPUTE_TOLERANCE = {"float32": 1e-3, "bfloat16": 2e-2, "float16": 5e-3}
 _STORE_TOLERANCE = {"float32": 0.0, "float16": 0.0, "bfloat16": 4e-3, "int8": 1e-2}
 TAIL = 10
 _MODEL = ("name", "revision", "identity")
-_SAME = ("model", "text", "max_length", "overlong", "pooling", "layers", "tokens", "masking")
+_SAME = (
+    "model",
+    "text",
+    "max_length",
+    "overlong",
+    "pooling",
+    "layers",
+    "tokens",
+    "chat_template",
+    "masking",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -234,6 +244,8 @@ def verify_rows(
         made=str(entry.path),
         trust_remote_code=trust_remote_code,
     )
+    template = entry.manifest.request.get("chat_template")
+    backbone.inspection.check_template(template, str(entry.path))
     sample = sample_rows(entry, count, seed)
     if _of_import(entry, "last_layer") == "raw":
         backbone = replace(backbone, unnormed=True)

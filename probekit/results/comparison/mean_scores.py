@@ -39,13 +39,12 @@ def mean_score(group: Sequence[Record], score: Score, what: str) -> Interval:
         return over_seeds if over_seeds.half else replace(over_seeds, why_not=lacks)
     try:
         (beside,) = put_beside([RecordedRun.of(what, group)], _SPLIT_OF[score])
+        scorer, predicted = beside.scorer, [*beside.by_seed.values()]
+        values = pseudo_values(scorer, predicted, beside.groups)
     except ProbekitError as error:
         return replace(over_seeds, why_not=clause_of(error))
-    scorer, predicted = beside.scorer, [*beside.by_seed.values()]
     scores = [scorer.score(of_seed)[scorer.name] for of_seed in predicted]
-    over_both = crossed(
-        scores, pseudo_values(scorer, predicted, beside.groups), beside.groups.drawn
-    )
+    over_both = crossed(scores, values, beside.groups.drawn)
     why_not = None if over_both.half else "all sentences scored alike"
     return replace(over_both.interval, mean=over_seeds.mean, why_not=why_not)
 

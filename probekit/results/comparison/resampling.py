@@ -291,7 +291,15 @@ def pseudo_values(scorer: Metric, predicted: Sequence[np.ndarray], groups: Group
         scorer: the metric, prepared for the split.
         predicted: of each seed, as the metric wants it.
         groups: of the split's sentences.
+
+    Raises:
+        OptionError: the metric jumps.
     """
+    if scorer.jumps:
+        raise OptionError(
+            f"{scorer.name} may jump with a single text, so no interval is computed; "
+            "partial-auroc has one."
+        )
     # three sentences, two of them right: accuracy 2/3, without a right one 1/2, without the wrong
     # one 1; N score - (N - 1) left out is 2 - 1 = 1 of a right one, 2 - 2 = 0 of the wrong one
     rows = []

@@ -96,7 +96,7 @@ class HeadFeatures(_Form):
         max_length: tokens of a window; None is the model's most.
         overlong: what becomes of longer texts.
         only: which of a text's tokens are read; None is all.
-        conversations: whether the texts are conversations.
+        chat_template: sha256 of the template that wrote conversations; None of other texts.
         token_head: dict form of what makes rows of tokens, where it is not trained.
         entry: key of the cache entry of train.
     """
@@ -112,7 +112,7 @@ class HeadFeatures(_Form):
     max_length: int | None
     overlong: str
     only: str | None = None
-    conversations: bool = False
+    chat_template: str | None = None
     token_head: Mapping[str, Any] | None = None
     entry: str
 

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from probekit.probe.heads.contract import HeadInput, TextTokens, TokenStates
 from probekit.probe.token_heads import token_head_from_json
 from probekit.probe.token_heads.contract import TokenPool
 from probekit.store.codec import READ_DTYPES
+from probekit.tasks.conversations import conversation_text
 from probekit.train.saved.head import NO_PROBABILITIES, TrainedHead
 from probekit.train.saved.items import Item, as_examples
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerFast
 
 BATCH_TOKENS = 4096
+
+Conversation = Sequence[Mapping[str, Any]]
+"""Messages, each with its role and content."""
 
 
 @dataclass
@@ -42,15 +46,18 @@ class HeadReader:
     encoded: EncodedSplit
 
     @classmethod
-    def of(cls, head: TrainedHead, backbone: Backbone, texts: Sequence[Item]) -> "HeadReader":
+    def of(
+        cls, head: TrainedHead, backbone: Backbone, texts: Sequence[Item | Conversation]
+    ) -> "HeadReader":
         """Tokenise texts as those that the head was trained on."""
         features, most = head.saved.features, backbone.info.identity.max_length
+        backbone.inspection.check_template(features.chat_template, "the head")
         encoded = backbone.inspection.encode(
-            as_examples(texts, head.text_kind),
+            as_examples([_written(text) for text in texts], head.text_kind),
             max_length=min(features.max_length or most, most),
             overlong=features.overlong,
             only=features.only,
-            conversations=features.conversations,
+            conversations=features.chat_template is not None,
         )
         of_rows = KINDS[head.kind].per == "text" and head.reads != "tokens"
         if of_rows and encoded.kept is None:  # a token that two windows show is one of its text
@@ -140,6 +147,11 @@ class HeadReader:
         return row_sources(self.encoded, self.head.array, self.head.saved.features.pooling)
 
 
+def _written(text: Item | Conversation) -> Item:
+    """Return a conversation as its text; other texts as they are."""
+    return conversation_text(text) or cast(Item, text)
+
+
 _EXAMPLES = 256
 
 
@@ -174,7 +186,7 @@ class TokenPrediction:
 
 def predict(
     head: PathName | TrainedHead,
-    texts: Sequence[Item],
+    texts: Sequence[Item | Conversation],
     *,
     probabilities: bool = False,
     model: "PathName | PreTrainedModel | None" = None,
@@ -193,8 +205,8 @@ def predict(
     Args:
         head: a saved head, or its folder.
         texts: as in the head's training: the words of a sentence (a list), a running text (a
-            string), or a pair of texts (two strings). A string is split at spaces where words
-            are expected.
+            string), a pair of texts (two strings), or a conversation (a list of messages). A string
+            is split at spaces where words are expected.
         probabilities: say how probable each class is, too.
         model: where the backbone is now, or the backbone in memory; ``None`` is where it was when
             the cache was made.
@@ -231,7 +243,7 @@ def predict(
 
 def predict_tokens(
     head: PathName | TrainedHead,
-    texts: Sequence[Item],
+    texts: Sequence[Item | Conversation],
     *,
     model: "PathName | PreTrainedModel | None" = None,
     tokenizer: "PreTrainedTokenizerFast | None" = None,
@@ -268,7 +280,7 @@ def predict_tokens(
 
 def _reader(
     trained: TrainedHead,
-    texts: Sequence[Item],
+    texts: Sequence[Item | Conversation],
     model: "PathName | PreTrainedModel | None",
     tokenizer: "PreTrainedTokenizerFast | None",
     *,

@@ -267,19 +267,19 @@ def open_start(
     option = f"--start {spec.of(Start).typed}"
     asked = {
         # Settings that came after a head was saved have their default.
-        "head": (_without_config(head_from_json(saved.head)), _without_config(head)),
+        "head": (_alone(head_from_json(saved.head)), _alone(head)),
         "backbone configuration": _differing(saved.head, head.to_json()),
         "width of the states": (saved.features.dim, splits.manifest.dim),
         "blocks of the backbone": (saved.features.n_blocks, splits.manifest.n_blocks),
         "layers": (list(saved.layers), list(layers)),
         "normalization": (saved.normalization["name"], spec.normalize),
     }
+    pool = splits.token_head
+    before = saved.features.token_head or saved.head.get("token_head")
+    asked["token head"] = (before, None if pool is None else pool.to_json())
     if spec.init_from is not None:
         array = settled_array(splits.kind, spec.pooling, spec.token_head)
         asked["rows"] = (saved.features.array, array)
-        pool = splits.token_head
-        fixed = pool.to_json() if pool is not None and pool.fixed else None
-        asked["token head"] = (saved.features.token_head, fixed)
         asked["decoder"] = (saved.decoder, decoder.to_json())
     for part, (before, wanted) in asked.items():
         if before != wanted:
@@ -318,8 +318,10 @@ def saved_classes(spec: TrainSpec) -> tuple[str, ...]:
     return () if spec.init_from is None else open_saved(spec.init_from)[0].labels
 
 
-def _without_config(head: HeadSpec) -> dict[str, Any]:
-    return {name: value for name, value in head.to_json().items() if name != "config"}
+def _alone(head: HeadSpec) -> dict[str, Any]:
+    """Return the dict form of a head over layers, without the backbone's configuration."""
+    values = head.to_json().items()
+    return {name: value for name, value in values if name not in ("config", "token_head")}
 
 
 def _differing(

@@ -302,7 +302,7 @@ def _described(run: Run, result: FitResult, splits: Splits) -> SavedHead:
                 "max_length": manifest.request.get("max_length"),
                 "overlong": manifest.request.get("overlong", "stride"),
                 "only": manifest.only,
-                "conversations": "chat_template" in manifest.request,
+                "chat_template": manifest.request.get("chat_template"),
                 "token_head": None if pool is None or not pool.fixed else pool.to_json(),
                 "entry": manifest.key,
             }

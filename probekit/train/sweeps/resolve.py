@@ -372,7 +372,8 @@ def _check_stored(layers: tuple[int, ...], head: HeadSpec, splits: Splits, array
         stored = entry.arrays[array].layers
         absent = sorted(set(layers) - set(stored))
         if absent:
-            remedy = "Extract with all layers, or choose others with --layers."
+            layers_option = " (--layers 0:)" if array == TOKENS else ""
+            remedy = f"Extract with all layers{layers_option}, or choose others with --layers."
             if head.reads == "tokens":
                 remedy = "Leave out --depth and --layers."
             raise OptionError(

@@ -128,6 +128,12 @@ class Sweeping:
                 f"single one ({', '.join(alone)}). Give a head that reads several, such as --head "
                 "p32 or --head dwatt, or leave --ablate out."
             )
+        made = [run.spec.token_head for run in several if run.member.head.reads == "texts"]
+        if way == BY_MEAN and made:
+            raise OptionError(
+                f"--ablate {BY_MEAN} puts a layer's mean in the place of its rows, and those of "
+                f"--token-head {made[0]} are made by what is trained: give --ablate {BY_REFIT}."
+            )
         if way == BY_REFIT and any(run.spec.fusion_from or run.spec.init_from for run in several):
             raise OptionError(
                 f"--ablate {BY_REFIT} refits the head on fewer layers, which a run that starts "

@@ -8,14 +8,19 @@ import torch
 from transformers import AutoTokenizer
 
 from probekit import Location, TrainSpec, open_features, predict, predict_tokens, sweep
-from probekit.errors import DataError, OptionError
+from probekit.errors import BackboneError, DataError, OptionError
 from probekit.metrics import alarm_threshold
+from probekit.probe.heads import HEADS
 from probekit.probe.heads.contract import TextTokens
+from probekit.probe.heads.over_tokens import OverTokens
+from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.results.predictions import read_predicted
 from probekit.results.summaries.scored import scored_by
 from probekit.results.tables.scores import score_table
 from probekit.train.saved.head import TrainedHead
+from probekit.train.source import Source, TextLayout
 from tests import tiny
+from tests.data.test_chat import TRIMMED
 from tests.extraction import extracted
 from tests.extraction.extracted import entries_of
 from tests.extraction.test_texts import states_of
@@ -56,7 +61,8 @@ def train(planted, out, heads, **more):
     texts, cache = planted
     location = Location(cache=cache, kind="sentence", text="text")
     shared = {"model": MODEL, "task": str(texts), "head": "last", "layers": "3", "label": "label"}
-    memory, options = more.pop("memory", None), {"predictions": more.pop("predictions", None)}
+    options = {name: more.pop(name) for name in ("predictions", "save") if name in more}
+    memory = more.pop("memory", None)
     options |= {} if memory is None else {"memory": memory}
     specs = [TrainSpec(**{**shared, "token_head": head, **more}) for head in heads]
     return sweep(specs, out=out / "runs.jsonl", location=location, **options)
@@ -218,3 +224,77 @@ def test_a_monitor_is_judged_at_the_threshold_that_dev_chose(planted, tmp_path):
         for records in (scored_by([record], "recall-at-1-fpr"), [record])
     )
     assert {"recall at dev's threshold", "false positives there"} <= of_alarms - plain
+
+
+@pytest.mark.parametrize("resident", [True, False])
+def test_texts_without_any_token_are_scored(tmp_path, resident):
+    texts = write(tmp_path / "texts", (("train", 40),))
+    model, cache = tiny.build("bert", tmp_path / MODEL), tmp_path / "cache"
+    kept = {"keep": ("tokens",), "layers": "3", "only": "regex:yes"}
+    entries_of(model, texts, cache, ("train",), **kept, **OWN)
+    location = Location(cache=cache, kind="sentence", text="text")
+    view = open_features(MODEL, str(texts), "label", location, token_head="attention").view("train")
+    none = view.take(np.arange(0, 40, 2))  # they say "no"
+    layout = TextLayout(none)
+    source = Source(none, [3], device=torch.device("cpu"), resident=resident, layout=layout)
+    (block,) = source.blocks()
+    assert len(block.targets) == 20 and block.z.shape == (1, 0, view.array.dim)
+    rows = block.of(source.fitted("none"), (3,))
+    spec = OverTokens(head=HEADS["mean"](), token_head=TOKEN_HEADS["attention"]())
+    assert not spec.build((3,), view.array.dim, torch.Generator())(rows).any()
+
+
+def test_what_is_made_by_training_has_no_mean(planted, tmp_path):
+    texts, cache = planted
+    location = Location(cache=cache, kind="sentence", text="text")
+    spec = TrainSpec(
+        model=MODEL, task=str(texts), label="label", head="p32", layers=LAYERS, fit="adam",
+        token_head="attention", epochs=1,
+    )  # fmt: skip
+    with pytest.raises(OptionError, match=r"--ablate mean .* --token-head attention .*refit"):
+        sweep([spec], out=tmp_path / "runs.jsonl", location=location, ablate="mean")
+
+
+def test_a_start_has_the_same_token_head(planted, tmp_path):
+    (_,) = train(planted, tmp_path, ["attention"], **STEPS | {"epochs": 1}, save=tmp_path / "heads")
+    (folder,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    with pytest.raises(OptionError, match=r"token head attention:order=.* this run has max"):
+        train(planted, tmp_path, ["max"], init_from=str(folder), decoder=STEPS["decoder"])
+    (more,) = train(
+        planted, tmp_path, ["attention"], init_from=str(folder), shots=0, decoder=STEPS["decoder"]
+    )
+    assert more.init
+
+
+def test_a_conversation_is_given_as_messages(tmp_path):
+    model = tiny.build("llama", tmp_path / MODEL)
+    tokenizer = AutoTokenizer.from_pretrained(model)
+    tokenizer.chat_template = TRIMMED
+    tokenizer.save_pretrained(model)
+    talks = [
+        ([{"role": "user", "content": word}, {"role": "assistant", "content": "yes"}], label)
+        for word, label in (("cat", "a"), ("dog", "b")) * 10
+    ]
+    folder = tmp_path / "talks"
+    folder.mkdir()
+    for split in ("train", "dev"):
+        lines = [json.dumps({"messages": talk, "label": label}) for talk, label in talks]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines), "utf-8")
+    kept = {"keep": ("tokens",), "layers": "3", "only": "user"}
+    entries_of(
+        model, folder, tmp_path / "cache", ("train", "dev"), kind="sentence", label="label", **kept
+    )
+    location = Location(cache=tmp_path / "cache", kind="sentence")
+    spec = TrainSpec(
+        model=MODEL, task=str(folder), label="label", head="last", layers="3", token_head="mean"
+    )
+    sweep([spec], out=tmp_path / "runs.jsonl", location=location, save=tmp_path / "heads")
+    (saved,) = [path.parent for path in (tmp_path / "heads").rglob("config.json")]
+    given = [talk for talk, _ in talks[:4]]
+    assert predict(saved, given) == predict(saved, list(map(json.dumps, given)))
+    with pytest.raises(DataError, match=r"expected a conversation, .* found the text 'cat'"):
+        predict(saved, ["cat"])
+    tokenizer.chat_template = TRIMMED + "!"
+    tokenizer.save_pretrained(model)
+    with pytest.raises(BackboneError, match="another one than when the head was made"):
+        predict(saved, given)

@@ -5,14 +5,19 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from probekit.backbone import StateSource
+from probekit.base.kinds import TOKENS
 from probekit.base.notices import human_bytes, human_time, short_time
 from probekit.data.batches import TokenBatch
+from probekit.data.encoded import EncodedSplit
+from probekit.data.token_choice import ROLES
+from probekit.errors import DataError, OptionError
 from probekit.extraction.compute import batches_of
 from probekit.extraction.extract_target import EntryAddress
 from probekit.extraction.plan import Plan
 from probekit.extraction.units import Unit
 from probekit.store.files import check_room, disk_bytes
 from probekit.store.layout import PARTIAL, beside
+from probekit.tasks import Split
 
 _MOST_TOKENS = 512
 """Tokens of the measured pass on a CPU, where more take long and go no faster."""
@@ -84,6 +89,43 @@ def describe_work(
         f"({human_bytes(plan.nbytes)}) to {folder} in about "
         f"{human_time(seconds)} ({speed:,.0f} tokens/s{of_units}){there}"
     )
+
+
+def check_conversations(split: Split, *, predicted: bool, only: str | None) -> None:
+    """Refuse conversations where plain text is read, and the other way round.
+
+    Args:
+        split: of texts.
+        predicted: whether its tokens are predicted.
+        only: which of them are kept.
+
+    Raises:
+        DataError: conversations for language modelling.
+        OptionError: tokens of a role are kept, and the texts are no conversations.
+    """
+    if predicted and split.of_conversations:
+        raise DataError(
+            f"{split.origin}: language modelling reads plain text, and these are conversations. "
+            "Put what is to be read into a column of text."
+        )
+    if only in ROLES and not split.of_conversations:
+        raise OptionError(
+            f"--only {only} is of conversations, and the texts of {split.origin} are none: "
+            "expected lists of messages with role and content. Leave it out."
+        )
+
+
+def describe_without(split: Split, encoded: EncodedSplit, only: str) -> str:
+    """Return of how many texts ``--only`` keeps no token, in words; nothing where there are none.
+
+    Raises:
+        DataError: it keeps none at all.
+    """
+    none, count = int((encoded.rows[TOKENS] == 0).sum()), len(split.examples)
+    if none == count:
+        raise DataError(f"{split.origin}: --only {only} keeps no token of any text.")
+    said = f"{split.title}: --only {only} keeps no token of {none} of {count} texts; "
+    return f"{said}their row is zeros." if none else ""
 
 
 def describe_cuts(split: str, counts: Mapping[str, int], limit: int) -> str | None:

@@ -20,13 +20,14 @@ from probekit.base.machine import available_memory
 from probekit.base.replacing import workshop
 from probekit.base.tensors import ReusedMemory
 from probekit.data.encoded import EncodedSplit
-from probekit.data.token_choice import ROLES
 from probekit.errors import DataError, MissingFileError, OptionError, StorageError
 from probekit.extraction.compute import Progress
 from probekit.extraction.entry_session import EntrySession
 from probekit.extraction.estimate import (
+    check_conversations,
     check_free_space,
     describe_cuts,
+    describe_without,
     missing_bytes,
     seconds_of,
     tokens_per_second,
@@ -95,6 +96,7 @@ class Session(EntrySession):
         """
         request, options = self.request, self.request.options
         masking, limit = request.masking, choose_max_length(options, request.info)
+        check_conversations(split, predicted=masking is not None, only=options.only)
         encoded = self.inspection.encode(
             split.examples,
             max_length=limit,
@@ -103,25 +105,9 @@ class Session(EntrySession):
             only=options.only,
             conversations=split.of_conversations,
         )
-        if masking is not None and split.of_conversations:
-            raise DataError(
-                f"{split.origin}: language modelling reads plain text, and these are "
-                "conversations. Put what is to be read into a column of text."
-            )
-        if options.only in ROLES and not split.of_conversations:
-            raise OptionError(
-                f"--only {options.only} is of conversations, and the texts of {split.origin} are "
-                "none: expected lists of messages with role and content. Leave it out."
-            )
         counts = encoded.counts
-        none = int((encoded.rows["tokens"] == 0).sum()) if options.only is not None else 0
-        if none == len(split.examples):
-            raise DataError(f"{split.origin}: --only {options.only} keeps no token of any text.")
-        if none:
-            logger.warning(
-                "%s: --only %s keeps no token of %d of %d texts; their row is zeros.",
-                *(split.title, options.only, none, len(split.examples)),
-            )
+        if options.only is not None and (without := describe_without(split, encoded, options.only)):
+            logger.warning("%s", without)
         if masking is not None and not counts["predicted"]:
             every = f", every {masking['every']}th position (--every)" if "every" in masking else ""
             raise DataError(

@@ -24,7 +24,8 @@ from probekit.data.pooling import row_sources
 from probekit.errors import DataError
 from probekit.features import FeatureView, missing_array
 from probekit.features.pooled_tokens import token_rows
-from probekit.probe.heads.contract import HeadInput, Reads, TextTokens, TokenStates
+from probekit.probe.heads.contract import HeadInput, Reads
+from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.normalization import NORMALIZATIONS, Normalization
 from probekit.store import StoredRows
 from probekit.tuning import Tuned

@@ -8,14 +8,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import (
-    FusionHead,
-    HeadInput,
-    HeadSpec,
-    LayerWeights,
-    Reads,
-    TextTokens,
-)
+from probekit.probe.heads.contract import FusionHead, HeadInput, HeadSpec, LayerWeights, Reads
+from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.model_parts import WEIGHTS, Groups
 from probekit.probe.token_heads.contract import Order, TokenHeadSpec, TokenPool, segment_sum
 

@@ -18,7 +18,8 @@ from probekit.base.registry import PathName
 from probekit.errors import OptionError, ProbekitError, RecordError, reason_of
 from probekit.probe.decoders import Decoder, decoder_from_json
 from probekit.probe.heads import head_from_json
-from probekit.probe.heads.contract import FusionHead, HeadInput, Reads, TextTokens, TokenStates
+from probekit.probe.heads.contract import FusionHead, HeadInput, Reads
+from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.normalization import Normalization, normalization_from_json
 from probekit.train.member import Probe, load_under
 from probekit.train.saved.folder import SavedHead, damaged, read_saved

@@ -20,7 +20,8 @@ from probekit.base.registry import PathName
 from probekit.data.encoded import EncodedSplit
 from probekit.data.pooling import row_sources
 from probekit.errors import OptionError, StateRangeError
-from probekit.probe.heads.contract import HeadInput, TextTokens, TokenStates
+from probekit.probe.heads.contract import HeadInput
+from probekit.probe.heads.token_inputs import TextTokens, TokenStates
 from probekit.probe.token_heads import token_head_from_json
 from probekit.probe.token_heads.contract import TokenPool
 from probekit.store.codec import READ_DTYPES

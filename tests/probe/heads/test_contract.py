@@ -6,9 +6,10 @@ import torch
 from probekit.base.registry import parse
 from probekit.errors import OptionError, UnknownNameError
 from probekit.probe.heads import HEADS, depth_lstm, head_from_json
-from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights, TokenStates
+from probekit.probe.heads.contract import BackboneFacts, HeadSpec, LayerWeights
 from probekit.probe.heads.dwatt import DWAtt
 from probekit.probe.heads.laya import LAYA
+from probekit.probe.heads.token_inputs import TokenStates
 from probekit.testing.head_checks import (
     BLOCKS,
     DIM,

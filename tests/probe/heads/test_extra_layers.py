@@ -5,8 +5,9 @@ import torch
 from transformers import BertConfig, LlamaConfig, MPNetConfig
 
 from probekit.errors import OptionError
-from probekit.probe.heads.contract import BackboneFacts, FusionHead, TokenStates
+from probekit.probe.heads.contract import BackboneFacts, FusionHead
 from probekit.probe.heads.extra_layers import ExtraLayers
+from probekit.probe.heads.token_inputs import TokenStates
 from probekit.testing.head_checks import is_a_value
 
 DIM = 16

@@ -7,8 +7,8 @@ import torch
 
 from probekit.errors import OptionError
 from probekit.probe.heads import HEADS, head_from_json
-from probekit.probe.heads.contract import TextTokens
 from probekit.probe.heads.over_tokens import OverTokens
+from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.token_heads import TOKEN_HEADS
 
 LAYERS, DIM = (1, 2, 5), 8

@@ -2,7 +2,7 @@
 
 import torch
 
-from probekit.probe.heads.contract import TokenStates
+from probekit.probe.heads.token_inputs import TokenStates
 
 
 def states(source: list[int], row: list[int], n_rows: int, **changes: object) -> TokenStates:

@@ -11,8 +11,8 @@ from probekit import Location, TrainSpec, open_features, predict, predict_tokens
 from probekit.errors import BackboneError, DataError, OptionError
 from probekit.metrics import alarm_threshold
 from probekit.probe.heads import HEADS
-from probekit.probe.heads.contract import TextTokens
 from probekit.probe.heads.over_tokens import OverTokens
+from probekit.probe.heads.token_inputs import TextTokens
 from probekit.probe.token_heads import TOKEN_HEADS
 from probekit.results.predictions import read_predicted
 from probekit.results.summaries.scored import scored_by
